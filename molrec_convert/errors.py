@@ -1,0 +1,91 @@
+"""Every exception the package raises on purpose.
+
+One small tree under `MolrecError`. Leaves are standard exceptions as well, so that code which catches
+`ValueError` goes on working. The text of an error is one sentence: what is wrong, where, and what to do.
+"""
+
+from __future__ import annotations
+
+from os import PathLike, fspath
+
+__all__ = [
+    "ContractError",
+    "FormatError",
+    "LossError",
+    "MolrecError",
+    "UnsupportedError",
+    "UsageError",
+]
+
+
+class MolrecError(Exception):
+    """Root of all errors of this package."""
+
+
+class FormatError(MolrecError, ValueError):
+    """A foreign file does not say what its format requires.
+
+    `path` is the file, `where` a line ("line 12") or place in it, `found` what stands there, `expected` what should.
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        where: str | None = None,
+        *,
+        found: str | None = None,
+        expected: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.path = fspath(path)
+        self.where = where
+        self.found = found
+        self.expected = expected
+        self.hint = hint
+        place = self.path if where is None else f"{self.path}, {where}"
+        super().__init__(_sentence(place, found, expected, hint))
+
+
+class ContractError(MolrecError, ValueError):
+    """A record, or what someone asks to write into one, breaks a rule of the MolRec contract.
+
+    `node` is the path of the node inside the record ("trajectory/atoms/x"), `rule` the rule in words.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        rule: str,
+        *,
+        found: str | None = None,
+        expected: str | None = None,
+    ) -> None:
+        self.node = node
+        self.rule = rule
+        self.found = found
+        self.expected = expected
+        super().__init__(_sentence(f"{node}: {rule}" if node else rule, found, expected, None))
+
+
+class UnsupportedError(MolrecError, NotImplementedError):
+    """What is asked for is legal, but this version, or an installation without some extra, cannot do it."""
+
+
+class LossError(MolrecError, ValueError):
+    """A conversion would lose something and was told not to (`strict`)."""
+
+
+class UsageError(MolrecError, ValueError):
+    """The call itself is wrong: an unknown option, a missing file, an ambiguous format."""
+
+
+def _sentence(start: str, found: str | None, expected: str | None, hint: str | None) -> str:
+    parts = [start]
+    if found is not None and expected is not None:
+        parts.append(f"found {found}, expected {expected}")
+    elif found is not None:
+        parts.append(f"found {found}")
+    elif expected is not None:
+        parts.append(f"expected {expected}")
+    text = ": ".join(parts[:2]) if len(parts) > 1 else parts[0]
+    return f"{text}; {hint}" if hint else text

@@ -1,0 +1,208 @@
+"""What a format is to the converter: one frozen descriptor, and the contexts its reader and writer are called with.
+
+A descriptor costs nothing to import: readers and writers are named as "package.module:function" and loaded on use.
+From the descriptor come detection, the `formats` table, the command-line options and the predicted loss.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from molrec_convert.errors import UnsupportedError, UsageError
+from molrec_convert.report import Report
+
+if typing.TYPE_CHECKING:
+    from molrec_convert.model.record import Record
+
+__all__ = [
+    "Capability",
+    "Format",
+    "NoOptions",
+    "Option",
+    "Progress",
+    "ReadContext",
+    "WriteContext",
+    "option",
+    "options_of",
+]
+
+
+class Progress(Protocol):
+    """What long work tells whoever watches."""
+
+    def start(self, label: str, total: int | None) -> None:
+        """Work on `total` frames (None: unknown) begins."""
+
+    def advance(self, frames: int, nbytes: int = 0) -> None:
+        """That many more frames, and bytes of the source or target, are done."""
+
+
+class NoProgress:
+    """Nobody watches."""
+
+    def start(self, label: str, total: int | None) -> None:
+        """See `Progress.start`."""
+
+    def advance(self, frames: int, nbytes: int = 0) -> None:
+        """See `Progress.advance`."""
+
+
+@dataclass(frozen=True)
+class Capability:
+    """How a format carries one section of a record, each way: `"none"`, `"exact"`, or in words what is lost."""
+
+    read: str = "none"
+    write: str = "none"
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """The options of a format that has none."""
+
+
+def option(default: Any, help: str, *, choices: Sequence[str] = (), metavar: str | None = None) -> Any:
+    """A field of an options dataclass: its default, its help line, its choices.
+
+    A field `atom_style` is the flag `--atom-style` and the keyword `atom_style`. `bool` fields are switches;
+    `tuple[str, ...]` fields take a comma-separated list.
+    """
+    return field(default=default, metadata={"help": help, "choices": tuple(choices), "metavar": metavar})
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a format, as the command line and the docs see it."""
+
+    name: str
+    kind: type
+    default: Any
+    help: str
+    choices: tuple[str, ...] = ()
+    metavar: str | None = None
+
+    @property
+    def flag(self) -> str:
+        """The command-line flag."""
+        return "--" + self.name.replace("_", "-")
+
+
+def options_of(cls: type) -> list[Option]:
+    """The options an options dataclass declares, in order. Types: str, int, float, bool, and `tuple[str, ...]`."""
+    hints = typing.get_type_hints(cls)
+    return [
+        Option(
+            entry.name, _base_type(hints[entry.name]), entry.default, entry.metadata.get("help", ""),
+            entry.metadata.get("choices", ()), entry.metadata.get("metavar"),
+        )
+        for entry in dataclasses.fields(cls)
+    ]
+
+
+def _base_type(hint: Any) -> type:
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        hint = next(arg for arg in typing.get_args(hint) if arg is not type(None))
+    origin = typing.get_origin(hint)
+    return typing.cast(type, origin or hint)
+
+
+@dataclass
+class ReadContext:
+    """What a reader is called with beside its paths.
+
+    `options` is an instance of the format's options dataclass. The reader records the fate of what it meets in
+    `report`. `start` is the frame a resumed conversion goes on from; a reader may ignore it.
+    """
+
+    options: Any = field(default_factory=NoOptions)
+    report: Report = field(default_factory=Report)
+    progress: Progress = field(default_factory=NoProgress)
+
+
+@dataclass
+class WriteContext:
+    """What a writer is called with beside the record and the path.
+
+    The path is a staging path beside the target; the caller renames it when the writer returns. `target` is the name
+    it will get. With `resume` (formats that declare `resumable` only) the path holds an earlier, interrupted attempt.
+    """
+
+    options: Any = field(default_factory=NoOptions)
+    report: Report = field(default_factory=Report)
+    progress: Progress = field(default_factory=NoProgress)
+    target: Path | None = None
+    resume: bool = False
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+Reader = Callable[[Sequence[Path], ReadContext], "Record"]
+Writer = Callable[["Record", Path, WriteContext], None]
+
+
+@dataclass(frozen=True)
+class Format:
+    """One format.
+
+    `name` is what `--from` and `--to` take; `patterns` are file-name globs ("*.lammpstrj"), matched case-insensitively
+    and with a compression suffix (.gz .bz2 .xz .zst) left off; `sniff(head, path)` looks at the first 64 KiB (decompressed;
+    empty for a directory) and returns 0 (not this format) to 1 (certainly). `reads` and `writes` are
+    "package.module:function" or callables `(paths, ReadContext) -> Record` and `(record, path, WriteContext) -> None`.
+    `carries` says how each section of a record fares, `extra` which extra brings the libraries it needs.
+    """
+
+    name: str
+    title: str
+    patterns: tuple[str, ...] = ()
+    sniff: Callable[[bytes, Path], float] = lambda head, path: 0.0
+    reads: str | Reader | None = None
+    writes: str | Writer | None = None
+    read_options: type = NoOptions
+    write_options: type = NoOptions
+    carries: Mapping[str, Capability] = field(default_factory=dict)
+    extra: str | None = None
+    reference: str = ""
+    kind: Literal["record", "collection"] = "record"
+    resumable: bool = False
+    many_inputs: bool = False
+    directory: bool = False
+
+    def reader(self) -> Reader:
+        """The reader, loaded now."""
+        if self.reads is None:
+            raise UnsupportedError(f"{self.title} ({self.name}) can be written but not read")
+        return _load(self.reads, self)
+
+    def writer(self) -> Writer:
+        """The writer, loaded now."""
+        if self.writes is None:
+            raise UnsupportedError(f"{self.title} ({self.name}) can be read but not written")
+        return _load(self.writes, self)
+
+
+def make_options(cls: type, values: Mapping[str, Any], owner: str) -> Any:
+    """An options object from keywords; one the dataclass does not have is an error that names those it has."""
+    known = {entry.name for entry in dataclasses.fields(cls)}
+    for name in values:
+        if name not in known:
+            raise UsageError(f"{owner} has no option {name!r}; it has {', '.join(sorted(known)) or 'none'}")
+    return cls(**values)
+
+
+def _load(target: Any, owner: Format) -> Any:
+    if not isinstance(target, str):
+        return target
+    module, _, attribute = target.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        if owner.extra is None or (error.name or "").startswith("molrec_"):
+            raise
+        raise UnsupportedError(
+            f"{owner.title} needs {error.name}, which is not installed: pip install 'molrec-convert[{owner.extra}]'"
+        ) from error

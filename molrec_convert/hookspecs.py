@@ -1,0 +1,46 @@
+"""What a plugin may implement.
+
+A plugin is a module (entry-point group `molrec_convert`) with some of these functions, each marked
+`@molrec_convert.hookimpl`. All of them are optional.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+
+if TYPE_CHECKING:
+    from molrec_convert.formats import Format, ReadContext
+    from molrec_convert.model.record import Record
+    from molrec_convert.report import Report
+
+hookspec = pluggy.HookspecMarker("molrec_convert")
+hookimpl = pluggy.HookimplMarker("molrec_convert")
+
+
+@hookspec
+def molrec_formats() -> Iterable[Format]:  # type: ignore[empty-body]
+    """The formats this plugin reads or writes."""
+
+
+@hookspec
+def molrec_record_read(record: Record, context: ReadContext) -> None:
+    """Amend a record a reader has returned: guess elements, attach units, select atoms."""
+
+
+@hookspec
+def molrec_record_written(record: Record, target: Path, report: Report) -> None:
+    """A record has been written under its final name."""
+
+
+@hookspec
+def molrec_commands(app: Any) -> None:
+    """Add commands to the command line; `app` is its `click.Group`."""
+
+
+@hookspec
+def molrec_styles() -> Iterable[Any]:  # type: ignore[empty-body]
+    """Force-field styles this plugin adds to the registry."""

@@ -1,0 +1,39 @@
+"""Records in memory: dtypes, columns, blocks, frames, declarations, frame batches, trajectories, records."""
+
+from molrec_convert.model.batch import BlockUpdates, BoxUpdates, FrameBatch, batch_from_frames
+from molrec_convert.model.declaration import (
+    NO_FILL,
+    BlockDeclaration,
+    ColumnDeclaration,
+    Declaration,
+    MetaDeclaration,
+)
+from molrec_convert.model.frame import Block, Box, Column, Frame
+from molrec_convert.model.record import NEWEST_VERSION, Record, UnknownContent
+from molrec_convert.model.tags import TAGS, Meta
+from molrec_convert.model.trajectory import BATCH_BYTES, MemoryTrajectory, Trajectory, TrajectoryView
+
+__all__ = [
+    "BATCH_BYTES",
+    "NEWEST_VERSION",
+    "NO_FILL",
+    "TAGS",
+    "Block",
+    "BlockDeclaration",
+    "BlockUpdates",
+    "Box",
+    "BoxUpdates",
+    "Column",
+    "ColumnDeclaration",
+    "Declaration",
+    "Frame",
+    "FrameBatch",
+    "MemoryTrajectory",
+    "Meta",
+    "MetaDeclaration",
+    "Record",
+    "Trajectory",
+    "TrajectoryView",
+    "UnknownContent",
+    "batch_from_frames",
+]

@@ -1,0 +1,117 @@
+"""The thirteen column dtypes of the contract, their numpy and Zarr forms.
+
+Nothing is widened or narrowed: an array of any other type is refused.
+Source: Containers, "Data types"; Zarr V3 binding, "dtypes".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_convert.errors import ContractError
+
+__all__ = ["DTYPES", "DType", "as_values", "dtype_name", "empty", "same_bits"]
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class DType:
+    """One column dtype: contract name, numpy dtype in memory, Zarr `data_type`, Zarr `fill_value` as JSON."""
+
+    name: str
+    numpy: np.dtype[Any]
+    zarr: str
+    fill: Any
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one value on disk; a string counts 16 wherever extents are worked out."""
+        return 16 if self.name == "string" else self.numpy.itemsize
+
+    @property
+    def is_float(self) -> bool:
+        """Whether values are binary64, or pairs of binary floats (the codec pipelines tell them from the others)."""
+        return self.name in ("f64", "c64", "c128")
+
+
+DTYPES: dict[str, DType] = {
+    dtype.name: dtype
+    for dtype in (
+        DType("f64", np.dtype("<f8"), "float64", 0.0),
+        DType("i8", np.dtype("i1"), "int8", 0),
+        DType("i16", np.dtype("<i2"), "int16", 0),
+        DType("i32", np.dtype("<i4"), "int32", 0),
+        DType("i64", np.dtype("<i8"), "int64", 0),
+        DType("u8", np.dtype("u1"), "uint8", 0),
+        DType("u16", np.dtype("<u2"), "uint16", 0),
+        DType("u32", np.dtype("<u4"), "uint32", 0),
+        DType("u64", np.dtype("<u8"), "uint64", 0),
+        DType("bool", np.dtype("?"), "bool", False),
+        DType("string", np.dtypes.StringDType(), "string", ""),
+        DType("c64", np.dtype("<c8"), "complex64", [0.0, 0.0]),
+        DType("c128", np.dtype("<c16"), "complex128", [0.0, 0.0]),
+    )
+}
+
+_BY_NUMPY = {(dtype.numpy.kind, dtype.numpy.itemsize): dtype.name for dtype in DTYPES.values() if dtype.name != "string"}
+
+
+def dtype_name(dtype: np.dtype[Any], node: str = "") -> str:
+    """The contract name of a numpy dtype; `ContractError` for float16, float32 and everything else outside the set."""
+    if isinstance(dtype, np.dtypes.StringDType):
+        return "string"
+    name = _BY_NUMPY.get((dtype.kind, dtype.itemsize))
+    if name is None:
+        raise ContractError(node, "the dtype is not one of the contract's", found=str(dtype), expected=", ".join(DTYPES))
+    return name
+
+
+def as_values(values: Any, dtype: str | None = None, node: str = "") -> Array:
+    """`values` as a C-ordered little-endian array of a contract dtype.
+
+    Python numbers become `i64` (`u64` from 2^63 on) or `f64`, text of any kind a `StringDType` array. With `dtype` an
+    empty or untyped sequence takes that dtype; an array that already has another one is refused, never cast.
+    """
+    typed = isinstance(values, (np.ndarray, np.generic))
+    if dtype == "string" and not typed:
+        return np.array(values, dtype=DTYPES["string"].numpy)
+    array = np.asarray(values)
+    if array.dtype.kind in "UO" and _all_text(array):
+        array = array.astype(DTYPES["string"].numpy)
+    elif not typed and dtype is not None:
+        cast = array.astype(DTYPES[dtype].numpy)
+        if array.size and not np.array_equal(cast, array):
+            raise ContractError(node, "the values do not fit the dtype", found=str(array.dtype), expected=dtype)
+        array = cast
+    name = dtype_name(array.dtype, node)
+    if dtype is not None and name != dtype:
+        raise ContractError(node, "the dtype differs from the declared one", found=name, expected=dtype)
+    return np.ascontiguousarray(array, dtype=DTYPES[name].numpy).reshape(array.shape)
+
+
+def empty(dtype: str, shape: tuple[int, ...]) -> Array:
+    """A new array of `shape` filled with the dtype's fill value (zero, false, empty text)."""
+    return np.zeros(shape, dtype=DTYPES[dtype].numpy)
+
+
+def same_bits(a: Array, b: Array) -> bool:
+    """Whether two arrays hold the same dtype, shape and bits: a NaN equals the same NaN, -0.0 differs from 0.0."""
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if isinstance(a.dtype, np.dtypes.StringDType):
+        return bool(np.array_equal(a, b))
+    return bool(np.array_equal(_bits(a), _bits(b)))
+
+
+def _bits(array: Array) -> Array:
+    array = np.ascontiguousarray(array)
+    return array.reshape(-1).view(np.uint64 if array.dtype.itemsize % 8 == 0 else np.uint8)
+
+
+def _all_text(array: Array) -> bool:
+    return array.dtype.kind == "U" or (array.size > 0 and all(isinstance(value, str) for value in array.reshape(-1)))

@@ -1,0 +1,318 @@
+"""Columns, blocks, frames and boxes: one snapshot in memory.
+
+A block is a table of named columns that share one row count; a frame is a set of blocks, a typed meta document and an
+optional box. Source: Containers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_convert.errors import ContractError
+from molrec_convert.model.dtypes import as_values, dtype_name, same_bits
+from molrec_convert.model.names import check_name
+from molrec_convert.model.precision import check_precision
+from molrec_convert.model.standard import ENDPOINTS, check_standard_dtype
+from molrec_convert.model.tags import Meta
+
+__all__ = ["Block", "Box", "Column", "Frame", "check_references"]
+
+
+@dataclass
+class Column:
+    """A typed array whose leading axis is the block's rows, an optional mask, an optional declared precision.
+
+    `validity` has one flag per row, true where the row holds a value; an all-true mask is kept as None.
+    `attributes` are what a store holds beside the array that this version does not know.
+    """
+
+    values: NDArray[Any]
+    validity: NDArray[np.bool_] | None = None
+    precision: float | None = None
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.values = as_values(self.values)
+        if self.values.ndim == 0:
+            raise ContractError("", "a column has a leading axis", found="a scalar")
+        if self.validity is not None:
+            mask = np.asarray(self.validity)
+            if mask.dtype != np.bool_ or mask.shape != (len(self.values),):
+                raise ContractError(
+                    "", "a mask holds one bool per row", found=f"{mask.dtype}{list(mask.shape)}",
+                    expected=f"bool[{len(self.values)}]",
+                )
+            self.validity = None if mask.all() else mask
+        if self.precision is not None:
+            self.precision = check_precision(self.precision, self.dtype, "")
+
+    @property
+    def dtype(self) -> str:
+        """The contract name of the dtype."""
+        return dtype_name(self.values.dtype)
+
+    @property
+    def trailing(self) -> tuple[int, ...]:
+        """Shape of one row."""
+        return tuple(self.values.shape[1:])
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal dtype, values bit for bit, mask and precision."""
+        if not isinstance(other, Column):
+            return NotImplemented
+        if (self.validity is None) != (other.validity is None) or self.precision != other.precision:
+            return False
+        if self.validity is not None and other.validity is not None and not same_bits(self.validity, other.validity):
+            return False
+        return same_bits(self.values, other.values)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Block(Mapping[str, NDArray[Any]]):
+    """A table: `block["x"]` is the array of column `x`; `block.columns["x"]` has its mask and precision too.
+
+    `count` is needed only when there are no columns. `structural_shape` must multiply to the count. `targets` maps a
+    referencing column to the block whose rows it names (`"atoms"`, or `"/system/atoms"` in another section).
+    `attributes` are group attributes this version does not know, carried as they are.
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, Column | Any] | None = None,
+        *,
+        count: int | None = None,
+        structural_shape: tuple[int, ...] | None = None,
+        targets: Mapping[str, str] | None = None,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.columns: dict[str, Column] = {}
+        self.structural_shape = None if structural_shape is None else tuple(int(n) for n in structural_shape)
+        self.targets: dict[str, str] = dict(targets or {})
+        self.attributes: dict[str, Any] = dict(attributes or {})
+        self._count = count
+        for name, column in (columns or {}).items():
+            self.columns[name] = column if isinstance(column, Column) else Column(as_values(column, node=name))
+
+    @property
+    def count(self) -> int:
+        """Number of rows."""
+        if self._count is not None:
+            return self._count
+        return len(next(iter(self.columns.values()))) if self.columns else 0
+
+    def validity(self, name: str) -> NDArray[np.bool_]:
+        """The mask of a column: all true where the column has none."""
+        mask = self.columns[name].validity
+        return np.ones(self.count, dtype=np.bool_) if mask is None else mask
+
+    def check(self, node: str, *, name: str | None = None) -> None:
+        """Refuse names, dtypes, lengths, shapes and targets that break the contract. `node` is the block's path."""
+        if name is not None:
+            check_name(name, node)
+        if self.count < 0:
+            raise ContractError(node, "a block's count is not negative", found=str(self.count))
+        if self.structural_shape is not None and (
+            any(n < 0 for n in self.structural_shape) or math.prod(self.structural_shape) != self.count
+        ):
+            raise ContractError(
+                node, "the structural shape does not multiply to the count",
+                found=str(list(self.structural_shape)), expected=str(self.count),
+            )
+        for key, column in self.columns.items():
+            here = f"{node}/{key}"
+            check_name(key, here)
+            if key == "_validity":
+                raise ContractError(here, "the name is reserved for the masks of a block")
+            if len(column) != self.count:
+                raise ContractError(
+                    here, "a column has one row per row of its block", found=str(len(column)), expected=str(self.count)
+                )
+            check_standard_dtype(key, column.dtype, here)
+            if column.precision is not None:
+                check_precision(column.precision, column.dtype, here)
+        for key, target in self.targets.items():
+            check_target(target, f"{node}/{key}")
+            if key not in self.columns:
+                raise ContractError(node, f"targets names a column that does not exist: {key!r}")
+            if self.columns[key].dtype != "u64":
+                raise ContractError(
+                    f"{node}/{key}", "a row reference is u64", found=self.columns[key].dtype, expected="u64"
+                )
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        try:
+            return self.columns[name].values
+        except KeyError:
+            raise KeyError(f"no column {name!r}; the block has {', '.join(self.columns) or 'none'}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal count, shape, targets and columns; the order of columns does not count."""
+        if not isinstance(other, Block):
+            return NotImplemented
+        return (
+            self.count == other.count
+            and self.structural_shape == other.structural_shape
+            and self.targets == other.targets
+            and self.columns == other.columns
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        inner = ", ".join(f"{k}: {c.dtype}{''.join(f'[{n}]' for n in c.trailing)}" for k, c in self.columns.items())
+        return f"Block({self.count} rows; {inner})"
+
+
+def _matrix(values: Any) -> NDArray[np.float64]:
+    return np.array(values, dtype=np.float64)
+
+
+@dataclass
+class Box:
+    """A triclinic cell: `vectors` f64 3×3 with the lattice vectors as **columns**, `origin` f64[3], `boundary` bool[3].
+
+    With `defined=False` there is no cell: the vectors are the identity and no axis is periodic.
+    """
+
+    vectors: NDArray[np.float64]
+    origin: NDArray[np.float64] = field(default_factory=lambda: np.zeros(3))
+    boundary: NDArray[np.bool_] = field(default_factory=lambda: np.ones(3, dtype=np.bool_))
+    defined: bool = True
+
+    def __post_init__(self) -> None:
+        self.vectors, self.origin = _matrix(self.vectors), _matrix(self.origin)
+        self.boundary = np.array(self.boundary, dtype=np.bool_)
+        if self.vectors.shape != (3, 3) or self.origin.shape != (3,) or self.boundary.shape != (3,):
+            raise ContractError("box", "vectors are 3×3, origin and boundary have 3 values")
+        if not self.defined:
+            if self.boundary.any():
+                self.boundary = np.zeros(3, dtype=np.bool_)
+            self.vectors = np.eye(3)
+
+    @classmethod
+    def undefined(cls, origin: Any = (0.0, 0.0, 0.0)) -> Box:
+        """A reference point without a cell."""
+        return cls(np.eye(3), _matrix(origin), np.zeros(3, dtype=np.bool_), defined=False)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal bit for bit, defaults filled in."""
+        if not isinstance(other, Box):
+            return NotImplemented
+        return (
+            self.defined == other.defined
+            and same_bits(self.vectors, other.vectors)
+            and same_bits(self.origin, other.origin)
+            and same_bits(self.boundary, other.boundary)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass
+class Frame:
+    """A snapshot: blocks by name, a typed meta document, an optional box; `step` and `time` when of a trajectory.
+
+    `frame["atoms"]["x"]` is a numpy array.
+    """
+
+    blocks: dict[str, Block] = field(default_factory=dict)
+    meta: Meta = field(default_factory=Meta)
+    box: Box | None = None
+    step: int | None = None
+    time: float | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.meta, Meta):
+            self.meta = Meta(self.meta)
+
+    def __getitem__(self, name: str) -> Block:
+        try:
+            return self.blocks[name]
+        except KeyError:
+            raise KeyError(f"no block {name!r}; the frame has {', '.join(self.blocks) or 'none'}") from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.blocks
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.blocks)
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+    def check(self, node: str) -> None:
+        """Refuse blocks and references that break the contract. `node` is the section ("frame", "system")."""
+        for name, block in self.blocks.items():
+            if name == "box":
+                raise ContractError(f"{node}/box", "the name is reserved for the cell, which is no block")
+            block.check(f"{node}/{name}", name=name)
+        check_references(node, self.blocks, {name: block.count for name, block in self.blocks.items()})
+
+
+def check_target(target: Any, node: str) -> None:
+    """Refuse a `targets` entry that is neither `<block>` nor `/system/<block>` nor `/frame/<block>`."""
+    if isinstance(target, str):
+        if target.startswith("/"):
+            parts = target.split("/")
+            if len(parts) == 3 and parts[1] in ("system", "frame") and parts[2]:
+                return
+        elif target and "/" not in target:
+            return
+    raise ContractError(node, "a target is <block>, /system/<block> or /frame/<block>", found=repr(target))
+
+
+def references(columns: Mapping[str, Any], targets: Mapping[str, str]) -> dict[str, str]:
+    """Column → target for every referencing column of a block: the declared ones and the standard endpoints."""
+    found = {name: "atoms" for name in ENDPOINTS if name in columns}
+    found.update(targets)
+    return found
+
+
+def check_references(
+    node: str, blocks: Mapping[str, Block], rows: Mapping[str, int], absolute: Mapping[str, int] | None = None
+) -> None:
+    """Refuse references out of range or to a block that is not there.
+
+    `rows` has the row count of every block of the container, `absolute` those of targets in other sections
+    (`"/system/atoms"`), which are checked when present only.
+    """
+    for name, block in blocks.items():
+        if not block.count:
+            continue
+        for key, target in references(block.columns, block.targets).items():
+            column = block.columns[key]
+            here = f"{node}/{name}/{key}"
+            if target.startswith("/"):
+                limit = (absolute or {}).get(target)
+                if limit is None:
+                    continue
+            elif target not in rows:
+                raise ContractError(here, f"references rows of the block {target!r}, which is not there")
+            else:
+                limit = rows[target]
+            if column.dtype != "u64":
+                raise ContractError(here, "a row reference is u64", found=column.dtype, expected="u64")
+            values = column.values if column.validity is None else column.values[column.validity]
+            if values.size and int(values.max()) >= limit:
+                raise ContractError(
+                    here, f"a reference into {target!r} is out of range", found=str(int(values.max())),
+                    expected=f"less than {limit}",
+                )
+
+

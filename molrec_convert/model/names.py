@@ -1,0 +1,61 @@
+"""Node names: what a block, column, observable or per-step key may be called, and the `%XX` escape for others.
+
+Source: Record, "Names"; Results, "Safe name".
+"""
+
+from __future__ import annotations
+
+import re
+
+from molrec_convert.errors import ContractError
+
+__all__ = ["RESERVED_BLOCKS", "RESERVED_COLUMNS", "check_name", "escape_name", "name_fault", "unescape_name"]
+
+#: Child groups and arrays of `trajectory/` that are no blocks.
+RESERVED_BLOCKS = frozenset({"step", "time", "meta", "box"})
+#: Children of a trajectory block that are no columns.
+RESERVED_COLUMNS = frozenset({"offset", "step_index", "_validity"})
+
+_SAFE = re.compile(rb"[A-Za-z0-9._-]")
+
+
+def name_fault(name: str) -> str | None:
+    """Why `name` cannot name a node, or None when it can."""
+    if not name:
+        return "is empty"
+    if "/" in name:
+        return "contains '/'"
+    if "\0" in name:
+        return "contains a NUL character"
+    if name in (".", "..", "zarr.json"):
+        return "is reserved"
+    if name.startswith("__"):
+        return "starts with '__'"
+    return None
+
+
+def check_name(name: str, node: str) -> None:
+    """Refuse a name that cannot name a node; `node` is the path of the node that would bear it."""
+    fault = name_fault(name)
+    if fault is not None:
+        raise ContractError(node, f"the name {name!r} {fault} and cannot name a node")
+
+
+def escape_name(text: str) -> str:
+    """`text` with every byte outside `A-Za-z0-9._-` as `%XX`; a leading `__`, `.` or `..` has its first byte escaped.
+
+    The result is a node name, and `unescape_name` gives `text` back. The empty text has no escape and is refused.
+    """
+    if not text:
+        raise ContractError("", "an empty name cannot be escaped")
+    raw = text.encode()
+    escaped = "".join(chr(byte) if _SAFE.fullmatch(bytes([byte])) else f"%{byte:02X}" for byte in raw)
+    if text in (".", "..") or text.startswith("__") or text == "zarr.json":
+        escaped = f"%{raw[0]:02X}" + escaped[1:]
+    return escaped
+
+
+def unescape_name(name: str) -> str:
+    """The text whose `escape_name` is `name`; a name without `%XX` is itself."""
+    raw = re.sub(rb"%([0-9A-Fa-f]{2})", lambda match: bytes([int(match[1], 16)]), name.encode())
+    return raw.decode()

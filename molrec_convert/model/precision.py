@@ -1,0 +1,59 @@
+"""Declared precision: the quantum of a tolerance and the value a writer stores.
+
+Source: Containers, "Declared precision".
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_convert.errors import ContractError
+
+__all__ = ["check_precision", "off_grid", "quantum", "stored"]
+
+_SMALLEST, _LARGEST = 2.0**-1000, 2.0**1000
+
+
+def check_precision(precision: Any, dtype: str, node: str) -> float:
+    """`precision` as a float, refused unless finite, within [2^-1000, 2^1000], and on an `f64` column."""
+    if dtype != "f64":
+        raise ContractError(node, "only an f64 column may declare a precision", found=dtype, expected="f64")
+    if isinstance(precision, bool) or not isinstance(precision, (int, float)):
+        raise ContractError(node, "a precision is a number", found=repr(precision))
+    value = float(precision)
+    if not (math.isfinite(value) and _SMALLEST <= value <= _LARGEST):
+        raise ContractError(
+            node, "the precision is outside the allowed range", found=repr(value), expected="2^-1000 to 2^1000"
+        )
+    return value
+
+
+def quantum(precision: float) -> float:
+    """The largest power of two not above `precision`."""
+    return math.ldexp(1.0, math.frexp(precision)[1] - 1)
+
+
+def stored(values: NDArray[np.float64], precision: float) -> NDArray[np.float64]:
+    """What a writer stores for `values`: the nearest multiple of the quantum, ties to even.
+
+    NaN, infinities and values of at least 2^52 quanta are untouched. Division and multiplication by a power of two
+    are exact, so any writer stores the same bits.
+    """
+    q = quantum(precision)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        result: NDArray[np.float64] = np.rint(values / q)
+        result *= q
+        untouched = ~(np.abs(values) < 2.0**52 * q)
+    if untouched.any():
+        result[untouched] = values[untouched]
+    return result
+
+
+def off_grid(values: NDArray[np.float64], precision: float) -> NDArray[np.bool_]:
+    """Which values `stored` would change: a writer's defect that a validator reports."""
+    rounded = stored(values, precision)
+    return np.asarray(rounded.view(np.uint64) != np.ascontiguousarray(values).view(np.uint64))

@@ -1,0 +1,101 @@
+"""The fidelity report: what became of every item of a source.
+
+Importers and exporters record each item as *carried*, *converted* (how), *derived* (from what) or *dropped* (why).
+The command line prints the last two, `--report FILE` writes everything, `--strict` refuses what is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+__all__ = ["Fate", "Item", "Report"]
+
+
+class Fate(StrEnum):
+    """What became of an item of the source."""
+
+    CARRIED = "carried"
+    CONVERTED = "converted"
+    DERIVED = "derived"
+    DROPPED = "dropped"
+
+
+@dataclass(frozen=True)
+class Item:
+    """One item of a source: its name (`Velocities`, `trajectory/atoms/x`), its fate, and how or why."""
+
+    fate: Fate
+    name: str
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.fate}: {self.name}" + (f" ({self.detail})" if self.detail else "")
+
+
+@dataclass
+class Report:
+    """All items of one conversion, its warnings, and the places where a source broke off.
+
+    Items are kept in the order of their arrival; the same item recorded again is kept once.
+    """
+
+    items: list[Item] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    truncations: list[str] = field(default_factory=list)
+    _seen: set[Item] = field(default_factory=set, repr=False)
+
+    def carried(self, name: str, detail: str = "") -> None:
+        """The item is in the target as it was in the source."""
+        self._add(Item(Fate.CARRIED, name, detail))
+
+    def converted(self, name: str, detail: str) -> None:
+        """The item is in the target in another form; `detail` says how."""
+        self._add(Item(Fate.CONVERTED, name, detail))
+
+    def derived(self, name: str, detail: str) -> None:
+        """The target states something the source does not; `detail` says from what it was worked out."""
+        self._add(Item(Fate.DERIVED, name, detail))
+
+    def dropped(self, name: str, detail: str) -> None:
+        """The target does not hold the item; `detail` says why."""
+        self._add(Item(Fate.DROPPED, name, detail))
+
+    def warn(self, text: str) -> None:
+        """Something the user should read, though nothing is lost."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+    def truncated(self, text: str) -> None:
+        """A source ends in the middle of an item; what stood whole before it is in the target."""
+        if text not in self.truncations:
+            self.truncations.append(text)
+
+    def of(self, fate: Fate) -> Iterator[Item]:
+        """The items of one fate, in order."""
+        return (item for item in self.items if item.fate is fate)
+
+    @property
+    def lossy(self) -> bool:
+        """Whether anything was dropped or cut off."""
+        return bool(self.truncations) or any(True for _ in self.of(Fate.DROPPED))
+
+    def losses(self) -> list[str]:
+        """One line for each thing that is not in the target."""
+        return [*self.truncations, *(str(item) for item in self.of(Fate.DROPPED))]
+
+    def to_json(self) -> dict[str, Any]:
+        """The whole report as a JSON document: one list of `{name, detail}` per fate, warnings, truncations."""
+        document: dict[str, Any] = {
+            fate.value: [{"name": item.name, "detail": item.detail} for item in self.of(fate)] for fate in Fate
+        }
+        document["warnings"] = list(self.warnings)
+        document["truncated"] = list(self.truncations)
+        return document
+
+    def _add(self, item: Item) -> None:
+        if item not in self._seen:
+            self._seen.add(item)
+            self.items.append(item)

@@ -1,0 +1,1 @@
+"""LAMMPS data files, dumps and runs as MolRec records."""
