@@ -13,7 +13,7 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 from molrec_convert.errors import UnsupportedError, UsageError
 from molrec_convert.report import Report
@@ -109,7 +109,7 @@ def _base_type(hint: Any) -> type:
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         hint = next(arg for arg in typing.get_args(hint) if arg is not type(None))
     origin = typing.get_origin(hint)
-    return typing.cast(type, origin or hint)
+    return cast(type, origin or hint)
 
 
 @dataclass
@@ -150,10 +150,12 @@ class Format:
     """One format.
 
     `name` is what `--from` and `--to` take; `patterns` are file-name globs ("*.lammpstrj"), matched case-insensitively
-    and with a compression suffix (.gz .bz2 .xz .zst) left off; `sniff(head, path)` looks at the first 64 KiB (decompressed;
-    empty for a directory) and returns 0 (not this format) to 1 (certainly). `reads` and `writes` are
+    and with a compression suffix (.gz .bz2 .xz .zst) left off; `sniff(head, path)` looks at the first 64 KiB
+    (decompressed; empty for a directory) and returns 0 (not this format) to 1 (certainly). `reads` and `writes` are
     "package.module:function" or callables `(paths, ReadContext) -> Record` and `(record, path, WriteContext) -> None`.
     `carries` says how each section of a record fares, `extra` which extra brings the libraries it needs.
+    `many_inputs`: several files of this format form one source; `combines`: names of other formats whose files, given
+    together (a data file and a dump), form one source of this format. `resumable`: an interrupted write can go on.
     """
 
     name: str
@@ -170,19 +172,19 @@ class Format:
     kind: Literal["record", "collection"] = "record"
     resumable: bool = False
     many_inputs: bool = False
-    directory: bool = False
+    combines: tuple[str, ...] = ()
 
     def reader(self) -> Reader:
         """The reader, loaded now."""
         if self.reads is None:
             raise UnsupportedError(f"{self.title} ({self.name}) can be written but not read")
-        return _load(self.reads, self)
+        return cast(Reader, _load(self.reads, self))
 
     def writer(self) -> Writer:
         """The writer, loaded now."""
         if self.writes is None:
             raise UnsupportedError(f"{self.title} ({self.name}) can be read but not written")
-        return _load(self.writes, self)
+        return cast(Writer, _load(self.writes, self))
 
 
 def make_options(cls: type, values: Mapping[str, Any], owner: str) -> Any:

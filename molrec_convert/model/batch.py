@@ -66,7 +66,7 @@ class BlockUpdates:
 
 @dataclass
 class BoxUpdates:
-    """The cells of a batch: `frames` int64[k] positions, `vectors` [k,3,3] (columns), `origin` [k,3], `boundary` [k,3]."""
+    """Cells of a batch: `frames` int64[k] positions, `vectors` [k,3,3] (columns), `origin` [k,3], `boundary` [k,3]."""
 
     frames: NDArray[np.int64]
     vectors: NDArray[np.float64]

@@ -58,7 +58,7 @@ DTYPES: dict[str, DType] = {
     )
 }
 
-_BY_NUMPY = {(dtype.numpy.kind, dtype.numpy.itemsize): dtype.name for dtype in DTYPES.values() if dtype.name != "string"}
+_BY_NUMPY = {(d.numpy.kind, d.numpy.itemsize): d.name for d in DTYPES.values() if d.name != "string"}
 
 
 def dtype_name(dtype: np.dtype[Any], node: str = "") -> str:
@@ -67,7 +67,9 @@ def dtype_name(dtype: np.dtype[Any], node: str = "") -> str:
         return "string"
     name = _BY_NUMPY.get((dtype.kind, dtype.itemsize))
     if name is None:
-        raise ContractError(node, "the dtype is not one of the contract's", found=str(dtype), expected=", ".join(DTYPES))
+        raise ContractError(
+            node, "the dtype is not one of the contract's", found=str(dtype), expected=", ".join(DTYPES)
+        )
     return name
 
 

@@ -76,7 +76,7 @@ class Record:
         self.close()
 
     def _repr_html_(self) -> str:
-        from molrec_convert.summary import summary_html
+        from molrec_convert.model.summary import summary_html
 
         return summary_html(self)
 

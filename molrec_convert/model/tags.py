@@ -132,7 +132,7 @@ def same_value(a: Any, b: Any, tag: str) -> bool:
     if TAGS[tag].width:
         return same_bits(np.asarray(a), np.asarray(b))
     if tag == "f64":
-        return same_bits(np.float64([a]), np.float64([b]))
+        return same_bits(np.array([a], np.float64), np.array([b], np.float64))
     return type(a) is type(b) and bool(a == b)
 
 
