@@ -53,7 +53,15 @@ _HOME = {
     "hookimpl": "molrec_convert.hookspecs",
     **dict.fromkeys(
         (
-            "Block", "Box", "Column", "Declaration", "Frame", "FrameBatch", "MemoryTrajectory", "Meta", "Record",
+            "Block",
+            "Box",
+            "Column",
+            "Declaration",
+            "Frame",
+            "FrameBatch",
+            "MemoryTrajectory",
+            "Meta",
+            "Record",
             "Trajectory",
         ),
         "molrec_convert.model",
@@ -88,6 +96,7 @@ __all__ = [
     "convert",
     "hookimpl",
     "open",
+    "option",
     "read",
     "write",
 ]

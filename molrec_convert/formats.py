@@ -98,8 +98,12 @@ def options_of(cls: type) -> list[Option]:
     hints = typing.get_type_hints(cls)
     return [
         Option(
-            entry.name, _base_type(hints[entry.name]), entry.default, entry.metadata.get("help", ""),
-            entry.metadata.get("choices", ()), entry.metadata.get("metavar"),
+            entry.name,
+            _base_type(hints[entry.name]),
+            entry.default,
+            entry.metadata.get("help", ""),
+            entry.metadata.get("choices", ()),
+            entry.metadata.get("metavar"),
         )
         for entry in dataclasses.fields(cls)
     ]

@@ -57,7 +57,8 @@ class BlockUpdates:
     @property
     def nbytes(self) -> int:
         """Bytes of the columns (a string counts 16)."""
-        return sum(a.size * DTYPES["string"].itemsize if a.dtype.kind == "T" else a.nbytes for a in self.columns.values())
+        string = DTYPES["string"].itemsize
+        return sum(a.size * string if a.dtype.kind == "T" else a.nbytes for a in self.columns.values())
 
     def rows_of(self, update: int) -> slice:
         """The rows of one update."""
@@ -128,7 +129,9 @@ class FrameBatch:
                 for key, column in declared.columns.items()
             }
             blocks[name] = Block(
-                columns, count=rows.stop - rows.start, structural_shape=declared.structural_shape,
+                columns,
+                count=rows.stop - rows.start,
+                structural_shape=declared.structural_shape,
                 targets=declared.targets,
             )
         meta = Meta()
@@ -198,14 +201,18 @@ def _check_columns(name: str, block: Block, declaration: Declaration, index: int
             raise ContractError(here, f"frame {index} presents a column that is not declared")
         if column.dtype != declared[key].dtype or column.trailing != declared[key].trailing:
             raise ContractError(
-                here, "the column differs from its declaration", found=f"{column.dtype}{list(column.trailing)}",
+                here,
+                "the column differs from its declaration",
+                found=f"{column.dtype}{list(column.trailing)}",
                 expected=f"{declared[key].dtype}{list(declared[key].trailing)}",
             )
         if column.validity is not None and not declared[key].nullable:
             raise ContractError(here, "a column that is not declared nullable has a mask")
         if column.precision is not None and column.precision != declared[key].precision:
             raise ContractError(
-                here, "the precision differs from the declared one", found=str(column.precision),
+                here,
+                "the precision differs from the declared one",
+                found=str(column.precision),
                 expected=str(declared[key].precision),
             )
 

@@ -45,7 +45,9 @@ class Column:
             mask = np.asarray(self.validity)
             if mask.dtype != np.bool_ or mask.shape != (len(self.values),):
                 raise ContractError(
-                    "", "a mask holds one bool per row", found=f"{mask.dtype}{list(mask.shape)}",
+                    "",
+                    "a mask holds one bool per row",
+                    found=f"{mask.dtype}{list(mask.shape)}",
                     expected=f"bool[{len(self.values)}]",
                 )
             self.validity = None if mask.all() else mask
@@ -125,8 +127,10 @@ class Block(Mapping[str, NDArray[Any]]):
             any(n < 0 for n in self.structural_shape) or math.prod(self.structural_shape) != self.count
         ):
             raise ContractError(
-                node, "the structural shape does not multiply to the count",
-                found=str(list(self.structural_shape)), expected=str(self.count),
+                node,
+                "the structural shape does not multiply to the count",
+                found=str(list(self.structural_shape)),
+                expected=str(self.count),
             )
         for key, column in self.columns.items():
             here = f"{node}/{key}"
@@ -311,8 +315,8 @@ def check_references(
             values = column.values if column.validity is None else column.values[column.validity]
             if values.size and int(values.max()) >= limit:
                 raise ContractError(
-                    here, f"a reference into {target!r} is out of range", found=str(int(values.max())),
+                    here,
+                    f"a reference into {target!r} is out of range",
+                    found=str(int(values.max())),
                     expected=f"less than {limit}",
                 )
-
-

@@ -120,9 +120,7 @@ def from_typed_json(document: Any, tag: str, node: str) -> Any:
         return _element_from_json(document, spec.dtype, node)
     if not isinstance(document, list) or len(document) != spec.width:
         raise ContractError(node, f"a {tag} value is a list of {spec.width}", found=_brief(document))
-    return np.array(
-        [_element_from_json(item, spec.dtype, node) for item in document], dtype=DTYPES[spec.dtype].numpy
-    )
+    return np.array([_element_from_json(item, spec.dtype, node) for item in document], dtype=DTYPES[spec.dtype].numpy)
 
 
 def same_value(a: Any, b: Any, tag: str) -> bool:

@@ -216,9 +216,7 @@ def take_frames(batch: FrameBatch, ordinals: NDArray[np.int64]) -> FrameBatch:
     if batch.box is not None:
         picked, frames = _last_updates(batch.box.frames, ordinals)
         if len(picked):
-            box = BoxUpdates(
-                frames, batch.box.vectors[picked], batch.box.origin[picked], batch.box.boundary[picked]
-            )
+            box = BoxUpdates(frames, batch.box.vectors[picked], batch.box.origin[picked], batch.box.boundary[picked])
     meta = {
         key: [values[i] for i in ordinals] if isinstance(values, list) else values[ordinals]
         for key, values in batch.meta.items()
