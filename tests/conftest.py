@@ -1,0 +1,15 @@
+"""Fixtures shared by all tests."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of reference files and right values; tests that need it are skipped where it is absent."""
+    where = os.environ.get("MOLREC_SHARED")
+    if not where or not Path(where).is_dir():
+        pytest.skip("MOLREC_SHARED does not name the folder of reference files")
+    return Path(where)
