@@ -1,0 +1,234 @@
+"""`zarr.json`: group and array metadata, built and parsed.
+
+Source: Zarr V3 binding, "dtypes" and "Writer's extents"; the Zarr V3 core specification.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from molrec_convert.errors import ContractError
+from molrec_convert.model.dtypes import DTYPES
+from molrec_convert.stores.zarr.codecs import Pipeline
+from molrec_convert.stores.zarr.extents import Extents
+
+__all__ = [
+    "ArrayMetadata",
+    "array_document",
+    "chunk_key",
+    "dump_document",
+    "group_document",
+    "parse_array",
+    "parse_document",
+]
+
+_BY_ZARR = {dtype.zarr: dtype.name for dtype in DTYPES.values()}
+_INDEX_CODECS = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
+
+
+@dataclass(frozen=True)
+class ArrayMetadata:
+    """One array: shape, dtype, attributes, and how it is stored.
+
+    `chunk_shape` is the extent of a stored chunk file: a plain chunk, or a shard of inner chunks of `inner_shape`.
+    `pipeline` is None when only the Zarr library can decode the array; `index_at` tells a sharded array's index.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    chunk_shape: tuple[int, ...]
+    pipeline: Pipeline | None
+    inner_shape: tuple[int, ...] | None = None
+    index_at: Literal["start", "end"] | None = None
+    attributes: dict[str, Any] = field(default_factory=dict)
+    separator: str = "/"
+    prefixed: bool = True
+    fill: Any = None
+    document: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def sharded(self) -> bool:
+        """Whether a stored chunk is a shard of inner chunks."""
+        return self.inner_shape is not None
+
+    @property
+    def direct(self) -> bool:
+        """Whether our own reader decodes it: known pipeline, fill of zeros, trailing axes whole."""
+        inner = self.inner_shape or self.chunk_shape
+        return (
+            self.pipeline is not None
+            and _is_default_fill(self.fill, self.dtype)
+            and len(self.chunk_shape) == len(self.shape)
+            and all(c >= n for c, n in zip(self.chunk_shape[1:], self.shape[1:], strict=True))
+            and all(c == n for c, n in zip(inner[1:], self.shape[1:], strict=True))
+            and (not self.sharded or (len(inner) == len(self.shape) and self.chunk_shape[0] % inner[0] == 0))
+        )
+
+    def key(self, *coordinates: int) -> str:
+        """The key of a stored chunk below the array."""
+        return chunk_key(coordinates, self.separator, self.prefixed)
+
+
+def chunk_key(coordinates: tuple[int, ...], separator: str = "/", prefixed: bool = True) -> str:
+    """`c/0/1` of the default key encoding, `0.1` of the `v2` one."""
+    parts = [str(n) for n in coordinates]
+    if prefixed:
+        return separator.join(["c", *parts])
+    return separator.join(parts) or "0"
+
+
+def dump_document(document: dict[str, Any]) -> bytes:
+    """The bytes of a `zarr.json`: finite JSON, UTF-8."""
+    return json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2).encode()
+
+
+def group_document(attributes: dict[str, Any]) -> dict[str, Any]:
+    """The `zarr.json` of a group."""
+    return {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+
+
+def array_document(
+    shape: tuple[int, ...],
+    pipeline: Pipeline,
+    extents: Extents,
+    attributes: dict[str, Any] | None = None,
+    *,
+    index_at: Literal["start", "end"] = "start",
+) -> dict[str, Any]:
+    """The `zarr.json` of an array of `shape`, cut on its leading axis by `extents`; trailing axes are whole."""
+    dtype = DTYPES[pipeline.dtype]
+    trailing = list(shape[1:])
+    inner = [extents.rows, *trailing] if shape else []
+    codecs: list[dict[str, Any]] = pipeline.to_json()
+    outer = inner
+    if extents.chunks:
+        outer = [extents.shard_rows, *trailing]
+        codecs = [
+            {
+                "name": "sharding_indexed",
+                "configuration": {
+                    "chunk_shape": inner,
+                    "codecs": codecs,
+                    "index_codecs": _INDEX_CODECS,
+                    "index_location": index_at,
+                },
+            }
+        ]
+    return {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": list(shape),
+        "data_type": dtype.zarr,
+        # A zero trailing axis has no legal chunk extent; 1 covers it.
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [max(1, n) for n in outer]}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": dtype.fill,
+        "codecs": codecs,
+        "attributes": attributes or {},
+    }
+
+
+def parse_document(raw: bytes, node: str) -> dict[str, Any]:
+    """A `zarr.json` as a dictionary with `node_type` and `attributes`; refused when it is none of Zarr V3."""
+    try:
+        document = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise ContractError(node, f"zarr.json is not valid JSON: {error}") from None
+    if not isinstance(document, dict) or document.get("zarr_format") != 3:
+        raise ContractError(node, "zarr.json is not Zarr V3 metadata")
+    if document.get("node_type") not in ("group", "array"):
+        raise ContractError(node, "zarr.json has no node type", found=repr(document.get("node_type")))
+    attributes = document.setdefault("attributes", {})
+    if not isinstance(attributes, dict):
+        raise ContractError(node, "the attributes are not a JSON object", found=type(attributes).__name__)
+    return document
+
+
+def parse_array(document: dict[str, Any], node: str) -> ArrayMetadata:
+    """The metadata of an array from its `zarr.json`; a dtype outside the contract's set is refused."""
+    shape = _extent(document.get("shape"), node, "shape")
+    dtype = _dtype(document.get("data_type"), node)
+    grid = document.get("chunk_grid")
+    chunks = grid.get("configuration", {}).get("chunk_shape") if isinstance(grid, dict) else None
+    chunk_shape = _extent(chunks, node, "chunk shape") if chunks is not None else ()
+    separator, prefixed = _key_encoding(document.get("chunk_key_encoding"), node)
+    codecs = document.get("codecs")
+    pipeline = Pipeline.from_json(codecs, dtype)
+    inner: tuple[int, ...] | None = None
+    index_at: Literal["start", "end"] | None = None
+    if pipeline is None and isinstance(codecs, list) and len(codecs) == 1 and isinstance(codecs[0], dict):
+        configuration = codecs[0].get("configuration")
+        if codecs[0].get("name") == "sharding_indexed" and isinstance(configuration, dict):
+            inner = _extent(configuration.get("chunk_shape"), node, "inner chunk shape")
+            index_at = "start" if configuration.get("index_location") == "start" else "end"
+            if _plain_index(configuration.get("index_codecs")):
+                pipeline = Pipeline.from_json(configuration.get("codecs"), dtype)
+    if len(chunk_shape) != len(shape) or (grid or {}).get("name") != "regular" or document.get("storage_transformers"):
+        pipeline = None
+    if any(n < 1 for n in (*chunk_shape, *(inner or ()))):
+        raise ContractError(node, "a chunk extent is below 1", found=str(list(chunk_shape)))
+    return ArrayMetadata(
+        shape,
+        dtype,
+        chunk_shape,
+        pipeline,
+        inner,
+        index_at,
+        document["attributes"],
+        separator,
+        prefixed,
+        document.get("fill_value"),
+        document,
+    )
+
+
+def _extent(value: Any, node: str, what: str) -> tuple[int, ...]:
+    if not isinstance(value, list) or any(type(n) is not int or n < 0 for n in value):
+        raise ContractError(node, f"the {what} is not a list of non-negative integers", found=repr(value)[:60])
+    return tuple(value)
+
+
+def _dtype(value: Any, node: str) -> str:
+    name = value.get("name") if isinstance(value, dict) else value
+    dtype = _BY_ZARR.get(name) if isinstance(name, str) and not isinstance(value, dict) else None
+    if dtype is None and name == "string":
+        dtype = "string"
+    if dtype is None:
+        raise ContractError(
+            node, "the array's data type is not one of the contract's", found=str(name), expected=", ".join(_BY_ZARR)
+        )
+    return dtype
+
+
+def _key_encoding(value: Any, node: str) -> tuple[str, bool]:
+    if not isinstance(value, dict) or value.get("name") not in ("default", "v2"):
+        raise ContractError(node, "unknown chunk key encoding", found=repr(value)[:60])
+    prefixed = value["name"] == "default"
+    configuration = value.get("configuration")
+    separator = configuration.get("separator") if isinstance(configuration, dict) else None
+    separator = separator if separator is not None else ("/" if prefixed else ".")
+    if separator not in ("/", "."):
+        raise ContractError(node, "unknown chunk key separator", found=repr(separator))
+    return separator, prefixed
+
+
+def _plain_index(codecs: Any) -> bool:
+    pipeline = Pipeline.from_json(codecs, "u64")
+    return pipeline is not None and not pipeline.big_endian and [s.name for s in pipeline.stages] == ["crc32c"]
+
+
+def _is_default_fill(fill: Any, dtype: str) -> bool:
+    if dtype in ("c64", "c128"):
+        return isinstance(fill, list) and len(fill) == 2 and all(_is_zero(part) for part in fill)
+    if dtype == "string":
+        return fill == ""
+    return fill is False if dtype == "bool" else _is_zero(fill)
+
+
+def _is_zero(value: Any) -> bool:
+    return (
+        isinstance(value, (int, float)) and not isinstance(value, bool) and value == 0 and math.copysign(1.0, value) > 0
+    )

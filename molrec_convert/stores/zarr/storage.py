@@ -1,0 +1,240 @@
+"""Where the files of a record are: a directory, or the entries of a zip read in place.
+
+Keys are relative to the record root with `/` between parts ("frame/atoms/x/c/0"). Names that start with `.` are
+temporary files of a writer and are never seen.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+import zipfile
+from collections import OrderedDict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+from molrec_convert.errors import ContractError, FormatError
+
+__all__ = ["DirectoryStorage", "Storage", "ZipStorage", "open_storage"]
+
+_OPEN_FILES = 64
+
+
+class Storage(Protocol):
+    """Read access to the files of one record."""
+
+    path: Path
+
+    def read(self, key: str) -> bytes | None:
+        """A whole file, None when it is not there."""
+
+    def size(self, key: str) -> int | None:
+        """Bytes of a file, None when it is not there."""
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        """Up to `length` bytes from `start`; fewer where the file ends, none where there is no file."""
+
+    def children(self, key: str) -> tuple[list[str], list[str]]:
+        """Names of the folders and of the files directly below a folder ("" is the root), each sorted."""
+
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        """Keys of all files below a folder, sorted."""
+
+    def zarr_store(self) -> Any:
+        """A read-only store of the Zarr library over the same files."""
+
+    def forget(self) -> None:
+        """Let go of cached file handles: files may have been replaced."""
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+
+def open_storage(path: str | os.PathLike[str]) -> Storage:
+    """The storage at a path: a directory, or a zip file."""
+    where = Path(path)
+    if where.is_dir():
+        return DirectoryStorage(where)
+    if where.is_file():
+        return ZipStorage(where)
+    raise FileNotFoundError(f"no such file or directory: {where}")
+
+
+class DirectoryStorage:
+    """A record's directory."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._root = os.fspath(self.path)
+        self._files: OrderedDict[str, int] = OrderedDict()
+
+    def read(self, key: str) -> bytes | None:
+        """See `Storage.read`."""
+        try:
+            with open(f"{self._root}/{key}", "rb") as file:
+                return file.read()
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+
+    def size(self, key: str) -> int | None:
+        """See `Storage.size`."""
+        try:
+            status = os.stat(f"{self._root}/{key}")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        """See `Storage.read_range`; open files are kept, so that the next range costs one system call."""
+        descriptor = self._files.get(key)
+        if descriptor is None:
+            try:
+                descriptor = os.open(f"{self._root}/{key}", os.O_RDONLY | os.O_CLOEXEC)
+            except (FileNotFoundError, NotADirectoryError):
+                return b""
+            self._files[key] = descriptor
+            if len(self._files) > _OPEN_FILES:
+                os.close(self._files.popitem(last=False)[1])
+        else:
+            self._files.move_to_end(key)
+        return os.pread(descriptor, length, start)
+
+    def children(self, key: str) -> tuple[list[str], list[str]]:
+        """See `Storage.children`."""
+        folders, files = [], []
+        try:
+            with os.scandir(f"{self._root}/{key}" if key else self._root) as entries:
+                for entry in entries:
+                    if not entry.name.startswith("."):
+                        (folders if entry.is_dir() else files).append(entry.name)
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        return sorted(folders), sorted(files)
+
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        """See `Storage.keys`."""
+        yield from sorted(self._walk(prefix, frozenset()))
+
+    def _walk(self, prefix: str, above: frozenset[tuple[int, int]]) -> Iterator[str]:
+        status = os.stat(f"{self._root}/{prefix}" if prefix else self._root)
+        here = (status.st_dev, status.st_ino)
+        if here in above:
+            raise ContractError(prefix, "a link leads back to a folder above it")
+        folders, files = self.children(prefix)
+        start = f"{prefix}/" if prefix else ""
+        yield from (start + name for name in files)
+        for name in folders:
+            yield from self._walk(start + name, above | {here})
+
+    def zarr_store(self) -> Any:
+        """See `Storage.zarr_store`."""
+        from zarr.storage import LocalStore
+
+        return LocalStore(self.path, read_only=True)
+
+    def forget(self) -> None:
+        """See `Storage.forget`."""
+        while self._files:
+            os.close(self._files.popitem()[1])
+
+    close = forget
+
+
+class ZipStorage:
+    """The entries of a packed record, read in place.
+
+    Duplicate entry names are refused. Stored entries are read by range; a compressed one (other tools may make them)
+    is read whole.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        try:
+            self._zip = zipfile.ZipFile(self.path)
+        except zipfile.BadZipFile as error:
+            raise FormatError(self.path, found=f"no readable zip file ({error})", expected="a packed record") from None
+        self._entries: dict[str, zipfile.ZipInfo] = {}
+        for entry in self._zip.infolist():
+            if entry.filename in self._entries:
+                self._zip.close()
+                raise ContractError(entry.filename, "the zip file has two entries of this name")
+            self._entries[entry.filename] = entry
+        self._folders: dict[str, tuple[set[str], set[str]]] = {}
+        for name in self._entries:
+            self._register(name)
+        self._starts: dict[str, int] = {}
+        self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def _register(self, name: str) -> None:
+        parts = name.split("/")
+        if any(part.startswith(".") for part in parts):
+            return
+        for depth in range(len(parts) - 1):
+            self._folders.setdefault("/".join(parts[:depth]), (set(), set()))[0].add(parts[depth])
+        if parts[-1]:
+            self._folders.setdefault("/".join(parts[:-1]), (set(), set()))[1].add(parts[-1])
+
+    def read(self, key: str) -> bytes | None:
+        """See `Storage.read`."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        if entry.compress_type == zipfile.ZIP_STORED:
+            return self.read_range(key, 0, entry.file_size)
+        try:
+            return self._zip.read(entry)
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+            raise ContractError(key, f"the zip entry cannot be read: {error}") from None
+
+    def size(self, key: str) -> int | None:
+        """See `Storage.size`."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry.file_size
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        """See `Storage.read_range`."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return b""
+        if entry.compress_type != zipfile.ZIP_STORED:
+            return (self.read(key) or b"")[start : start + length]
+        length = min(length, entry.file_size - start)
+        return os.pread(self._descriptor, length, self._start(key, entry) + start) if length > 0 else b""
+
+    def _start(self, key: str, entry: zipfile.ZipInfo) -> int:
+        """Where an entry's bytes begin: behind its local header, whose name and extra lengths are its own."""
+        if key not in self._starts:
+            header = os.pread(self._descriptor, 30, entry.header_offset)
+            if len(header) < 30 or header[:4] != b"PK\x03\x04":
+                raise ContractError(key, "the zip entry has no local header")
+            name, extra = struct.unpack("<HH", header[26:30])
+            self._starts[key] = entry.header_offset + 30 + name + extra
+        return self._starts[key]
+
+    def children(self, key: str) -> tuple[list[str], list[str]]:
+        """See `Storage.children`."""
+        folders, files = self._folders.get(key, (set(), set()))
+        return sorted(folders), sorted(files)
+
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        """See `Storage.keys`."""
+        start = f"{prefix}/" if prefix else ""
+        yield from sorted(name for name in self._entries if name.startswith(start) and not name.endswith("/"))
+
+    def zarr_store(self) -> Any:
+        """See `Storage.zarr_store`."""
+        from zarr.storage import ZipStore
+
+        return ZipStore(self.path, mode="r")
+
+    def forget(self) -> None:
+        """See `Storage.forget`."""
+
+    def close(self) -> None:
+        """See `Storage.close`."""
+        self._zip.close()
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
