@@ -11,6 +11,7 @@ from os import PathLike, fspath
 __all__ = [
     "ContractError",
     "FormatError",
+    "LayoutChanged",
     "LossError",
     "MolrecError",
     "UnsupportedError",
@@ -77,6 +78,19 @@ class LossError(MolrecError, ValueError):
 
 class UsageError(MolrecError, ValueError):
     """The call itself is wrong: an unknown option, a missing file, an ambiguous format."""
+
+
+class LayoutChanged(MolrecError):
+    """A source read as a stream turned out to need another layout than its beginning promised.
+
+    A conversion that meets it discards what it wrote and reads the source again with `hint` in the reader's context;
+    whoever streams by hand reads again with `hints={hint}`.
+    """
+
+    def __init__(self, hint: str, reason: str) -> None:
+        self.hint = hint
+        self.reason = reason
+        super().__init__(f"{reason}; read the source again with the hint {hint!r}")
 
 
 def _sentence(start: str, found: str | None, expected: str | None, hint: str | None) -> str:

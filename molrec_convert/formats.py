@@ -25,6 +25,7 @@ __all__ = [
     "Capability",
     "Format",
     "NoOptions",
+    "NoProgress",
     "Option",
     "Progress",
     "ReadContext",
@@ -121,12 +122,13 @@ class ReadContext:
     """What a reader is called with beside its paths.
 
     `options` is an instance of the format's options dataclass. The reader records the fate of what it meets in
-    `report`. `start` is the frame a resumed conversion goes on from; a reader may ignore it.
+    `report`. `hints` are those of the `LayoutChanged` an earlier attempt ended with.
     """
 
     options: Any = field(default_factory=NoOptions)
     report: Report = field(default_factory=Report)
     progress: Progress = field(default_factory=NoProgress)
+    hints: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -142,7 +144,6 @@ class WriteContext:
     progress: Progress = field(default_factory=NoProgress)
     target: Path | None = None
     resume: bool = False
-    notes: dict[str, Any] = field(default_factory=dict)
 
 
 Reader = Callable[[Sequence[Path], ReadContext], "Record"]

@@ -1,0 +1,261 @@
+"""The plugin manager: which plugins there are, the formats they bring, and which format a path is of.
+
+`MOLREC_LOAD_PLUGINS` (names, comma separated; empty: none) limits which installed plugins load;
+`MOLREC_TRACE_PLUGINS=1` prints on stderr what loads and which hooks are called. The stores are a plugin like any other and always there.
+"""
+
+from __future__ import annotations
+
+import bz2
+import fnmatch
+import functools
+import gzip
+import importlib
+import importlib.metadata
+import lzma
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pluggy
+
+from molrec_convert import hookspecs
+from molrec_convert.errors import UnsupportedError, UsageError
+from molrec_convert.formats import Format
+
+__all__ = [
+    "detect",
+    "detect_target",
+    "format_named",
+    "formats",
+    "plugin_manager",
+    "plugin_names",
+    "problems",
+    "read_head",
+]
+
+GROUP = "molrec_convert"
+HEAD = 64 * 2**10
+_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
+_problems: list[str] = []
+
+
+@functools.cache
+def plugin_manager() -> pluggy.PluginManager:
+    """The one plugin manager, with every plugin that loads registered."""
+    manager = pluggy.PluginManager(GROUP)
+    manager.add_hookspecs(hookspecs)
+    manager.register(importlib.import_module("molrec_convert.stores.plugin"), name="stores")
+    for entry in _installed():
+        try:
+            plugin = entry.load()
+            if not manager.has_plugin(entry.name):
+                manager.register(plugin, name=entry.name)
+            _trace(f"loaded {entry.name} ({entry.value})")
+        except Exception as error:  # a plugin is foreign code: whatever it raises, the others go on
+            _problems.append(f"the plugin {entry.name!r} ({entry.value}) is skipped: {type(error).__name__}: {error}")
+            _trace(_problems[-1])
+    if _tracing():
+        manager.add_hookcall_monitoring(
+            lambda name, implementations, arguments: _trace(
+                f"{name} -> {', '.join(i.plugin_name for i in implementations) or 'nobody'}"
+            ),
+            lambda outcome, name, implementations, arguments: None,
+        )
+    return manager
+
+
+def plugin_names() -> list[str]:
+    """Names of the plugins in use, the stores first."""
+    return [name for name, plugin in plugin_manager().list_name_plugin() if plugin is not None]
+
+
+def problems() -> list[str]:
+    """One sentence for each plugin that was skipped."""
+    plugin_manager()
+    formats()
+    return list(_problems)
+
+
+@functools.cache
+def formats() -> dict[str, Format]:
+    """All formats by name. Two plugins that claim one name are an error; a plugin that fails is named and skipped."""
+    manager = plugin_manager()
+    found: dict[str, Format] = {}
+    owner: dict[str, str] = {}
+    for name, plugin in manager.list_name_plugin():
+        if plugin is None or not hasattr(plugin, "molrec_formats"):
+            continue
+        caller = manager.subset_hook_caller("molrec_formats", [p for n, p in manager.list_name_plugin() if n != name])
+        try:
+            brought = [entry for group in caller() for entry in group]
+        except Exception as error:  # foreign code, as above
+            _problems.append(f"the plugin {name!r} is skipped: {type(error).__name__}: {error}")
+            continue
+        for entry in brought:
+            if entry.name in found:
+                raise UsageError(
+                    f"the plugins {owner[entry.name]!r} and {name!r} both bring a format {entry.name!r}: "
+                    f"remove one, or name those to load in MOLREC_LOAD_PLUGINS"
+                )
+            found[entry.name] = entry
+            owner[entry.name] = name
+    return found
+
+
+def format_named(name: str) -> Format:
+    """The format of that name, or an error that lists the names there are."""
+    known = formats()
+    if name not in known:
+        raise UsageError(f"there is no format {name!r}; there are {', '.join(sorted(known))}")
+    return known[name]
+
+
+def detect(paths: Sequence[Path]) -> Format:
+    """The format of one source: by content first, by name second.
+
+    Several paths are one source when one format takes them all, or combines theirs (a data file and a dump).
+    """
+    if not paths:
+        raise UsageError("no input is named")
+    if len(paths) == 1:
+        return _detect_one(paths[0])
+    each = [_detect_one(path) for path in paths]
+    names = {entry.name for entry in each}
+    if len(names) == 1 and each[0].many_inputs:
+        return each[0]
+    combining = [entry for entry in formats().values() if names <= {entry.name, *entry.combines}]
+    if len(combining) == 1:
+        return combining[0]
+    listing = ", ".join(f"{path} is {entry.name}" for path, entry in zip(paths, each, strict=True))
+    raise UsageError(
+        f"these inputs do not form one source: {listing}; convert them one by one, or settle it with --from"
+    )
+
+
+def detect_target(path: Path) -> Format:
+    """The format a target's name asks for; the longest matching pattern wins."""
+    matches = [
+        (len(pattern), entry)
+        for entry in formats().values()
+        if entry.writes is not None
+        for pattern in entry.patterns
+        if fnmatch.fnmatch(_plain_name(path).lower(), pattern.lower())
+    ]
+    if not matches:
+        known = ", ".join(f"{e.name} ({' '.join(e.patterns)})" for e in formats().values() if e.writes is not None)
+        raise UsageError(f"the name {path.name!r} tells no format to write: name one with --to, or end it like {known}")
+    longest = max(length for length, _ in matches)
+    best = {entry.name: entry for length, entry in matches if length == longest}
+    if len(best) > 1:
+        raise UsageError(f"the name {path.name!r} fits the formats {', '.join(best)}: settle it with --to")
+    return next(iter(best.values()))
+
+
+def read_head(path: Path) -> bytes:
+    """The first 64 KiB of a file's content, decompressed by magic bytes; empty for a directory."""
+    if path.is_dir():
+        return b""
+    with open(path, "rb") as file:
+        raw = file.read(HEAD)
+    try:
+        if raw[:2] == b"\x1f\x8b":
+            with gzip.open(path) as stream:
+                return stream.read(HEAD)
+        if raw[:3] == b"BZh":
+            with bz2.open(path) as stream:
+                return stream.read(HEAD)
+        if raw[:6] == b"\xfd7zXZ\x00":
+            with lzma.open(path) as stream:
+                return stream.read(HEAD)
+        if raw[:4] == b"\x28\xb5\x2f\xfd":
+            return _zstd_head(path)
+    except (OSError, EOFError, lzma.LZMAError):
+        return raw
+    return raw
+
+
+def _detect_one(path: Path) -> Format:
+    if not path.exists():
+        raise UsageError(f"there is no file or directory {path}")
+    head = read_head(path)
+    readable = [entry for entry in formats().values() if entry.reads is not None]
+    scores = {entry.name: _sniff(entry, head, path) for entry in readable}
+    best = max(scores.values(), default=0.0)
+    candidates = [entry for entry in readable if scores[entry.name] == best and best > 0]
+    if len(candidates) > 1:
+        candidates = _named(candidates, path) or candidates
+    if not candidates:
+        candidates = _named(readable, path)
+    if len(candidates) == 1:
+        return candidates[0]
+    if candidates:
+        names = ", ".join(entry.name for entry in candidates)
+        raise UsageError(f"{path} could be {names}: settle it with --from")
+    skipped = f" ({'; '.join(_problems)})" if _problems else ""
+    raise UsageError(
+        f"the format of {path} is not recognised by its content or its name: name it with --from, one of "
+        f"{', '.join(entry.name for entry in readable)}{skipped}"
+    )
+
+
+def _sniff(entry: Format, head: bytes, path: Path) -> float:
+    try:
+        return float(entry.sniff(head, path))
+    except Exception as error:  # a foreign sniffer that fails recognises nothing
+        text = f"the format {entry.name!r} cannot look at {path.name}: {type(error).__name__}: {error}"
+        if text not in _problems:
+            _problems.append(text)
+        return 0.0
+
+
+def _named(candidates: Iterable[Format], path: Path) -> list[Format]:
+    name = _plain_name(path).lower()
+    return [e for e in candidates if any(fnmatch.fnmatch(name, pattern.lower()) for pattern in e.patterns)]
+
+
+def _plain_name(path: Path) -> str:
+    name = path.name
+    for suffix in _SUFFIXES:
+        if name.lower().endswith(suffix) and len(name) > len(suffix):
+            return name[: -len(suffix)]
+    return name
+
+
+def _installed() -> list[importlib.metadata.EntryPoint]:
+    wanted = os.environ.get("MOLREC_LOAD_PLUGINS")
+    entries = sorted(importlib.metadata.entry_points(group=GROUP), key=lambda entry: entry.name)
+    # One plugin seen through two installations of a distribution is one plugin.
+    unique = list({(entry.name, entry.value): entry for entry in entries}.values())
+    if wanted is None:
+        return unique
+    names = [name.strip() for name in wanted.split(",") if name.strip()]
+    for name in names:
+        if name not in {entry.name for entry in unique} | {"stores"}:
+            _problems.append(f"MOLREC_LOAD_PLUGINS names {name!r}, which is not installed")
+    return [entry for entry in unique if entry.name in names]
+
+
+def _zstd_head(path: Path) -> bytes:
+    try:
+        zstandard: Any = importlib.import_module("zstandard")
+    except ModuleNotFoundError:
+        raise UnsupportedError(
+            f"{path} is compressed with zstd, which needs zstandard: pip install zstandard"
+        ) from None
+    with open(path, "rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as stream:
+        try:
+            return bytes(stream.read(HEAD))
+        except zstandard.ZstdError:
+            return b""
+
+
+def _tracing() -> bool:
+    return os.environ.get("MOLREC_TRACE_PLUGINS", "") not in ("", "0")
+
+
+def _trace(text: str) -> None:
+    if _tracing():
+        print(f"molrec plugins: {text}", file=sys.stderr)

@@ -1,0 +1,120 @@
+"""Write beside the target, rename when complete.
+
+The work happens at `.NAME.partial` in the target's directory; what a resumed run needs to know lies in
+`.NAME.partial.json` beside it. The target's name only ever belongs to a complete result: an earlier one stays
+untouched until the new one takes its place in one step.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import errno
+import functools
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from molrec_convert.errors import UsageError
+
+__all__ = ["Staging"]
+
+_EXCHANGE = 2
+_AT_FDCWD = -100
+
+
+class Staging:
+    """The place where one target is written.
+
+    `path` is where the writer works, `note` the facts kept beside it. `commit` gives the result its name,
+    `discard` removes everything but the target.
+    """
+
+    def __init__(self, target: Path, *, overwrite: bool = False) -> None:
+        self.target = Path(os.path.abspath(target))
+        if not self.target.name:
+            raise UsageError(f"{target} names no file to write")
+        parent = self.target.parent
+        if not parent.is_dir():
+            raise UsageError(f"cannot write {target}: there is no directory {parent}")
+        if os.path.lexists(self.target) and not overwrite:
+            raise UsageError(f"{target} exists already: name another target, or replace it with --overwrite")
+        self.path = parent / f".{self.target.name}.partial"
+        self.note_path = parent / f".{self.target.name}.partial.json"
+
+    @property
+    def started(self) -> bool:
+        """Whether an earlier attempt left something to go on from."""
+        return self.path.exists() and self.note_path.exists()
+
+    def read_note(self) -> dict[str, Any]:
+        """The facts of an earlier attempt, {} when there are none or they cannot be read."""
+        try:
+            note = json.loads(self.note_path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return note if isinstance(note, dict) else {}
+
+    def write_note(self, note: dict[str, Any]) -> None:
+        """Keep the facts of this attempt."""
+        temporary = self.note_path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(note), encoding="utf-8")
+        os.replace(temporary, self.note_path)
+
+    def discard(self) -> None:
+        """Remove what this or an earlier attempt left beside the target."""
+        _remove(self.path)
+        self.note_path.unlink(missing_ok=True)
+
+    def commit(self) -> None:
+        """Give the complete result its name; what had it before is gone afterwards."""
+        if not os.path.lexists(self.target):
+            os.rename(self.path, self.target)
+        elif self.path.is_file() and not self.target.is_dir():
+            os.replace(self.path, self.target)
+        else:
+            exchange(self.path, self.target)
+            _remove(self.path)
+        _sync_directory(self.target.parent)
+        self.note_path.unlink(missing_ok=True)
+
+
+def exchange(a: Path, b: Path) -> None:
+    """Swap two names in one step where the system can, else by way of a third name."""
+    if _renameat2() is not None:
+        result = _renameat2()(_AT_FDCWD, os.fsencode(a), _AT_FDCWD, os.fsencode(b), _EXCHANGE)
+        if result == 0:
+            return
+        code = ctypes.get_errno()
+        if code not in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
+            raise OSError(code, os.strerror(code), str(b))
+    third = b.parent / f".{b.name}.replaced"
+    _remove(third)
+    os.rename(b, third)
+    os.rename(a, b)
+    os.rename(third, a)
+
+
+@functools.cache
+def _renameat2() -> Any:
+    try:
+        return ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):
+        return None
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

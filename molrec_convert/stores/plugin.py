@@ -1,0 +1,62 @@
+"""The stores as formats: `.mrec` directories and packed `.mrec.zip` files come in through the same door as any other."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+from molrec_convert.formats import Capability, Format
+from molrec_convert.hookspecs import hookimpl
+from molrec_convert.stores.options import MrecOptions
+
+_EXACT = Capability("exact", "exact")
+_SECTIONS = (
+    "meta", "system", "frame", "trajectory", "forcefield", "observables", "method", "status", "metrics",
+)  # fmt: skip
+_ALL = {section: _EXACT for section in _SECTIONS}
+
+
+def sniff_directory(head: bytes, path: Path) -> float:
+    """A directory that is a Zarr V3 root."""
+    return 1.0 if path.is_dir() and (path / "zarr.json").is_file() else 0.0
+
+
+def sniff_zip(head: bytes, path: Path) -> float:
+    """A zip file with a `zarr.json` at its root."""
+    if not head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return 0.0
+    try:
+        with zipfile.ZipFile(path) as packed:
+            return 1.0 if "zarr.json" in packed.namelist() else 0.0
+    except zipfile.BadZipFile:
+        return 0.9 if path.name.endswith(".mrec.zip") else 0.0
+
+
+@hookimpl
+def molrec_formats() -> list[Format]:
+    """Both forms of a stored record."""
+    return [
+        Format(
+            "mrec",
+            "MolRec record",
+            ("*.mrec",),
+            sniff_directory,
+            reads="molrec_convert.stores.zarr.record:read_store",
+            writes="molrec_convert.stores.zarr.record:write_record",
+            write_options=MrecOptions,
+            carries=_ALL,
+            reference="docs/formats.md",
+            resumable=True,
+        ),
+        Format(
+            "mrec-zip",
+            "Packed MolRec record",
+            ("*.mrec.zip",),
+            sniff_zip,
+            reads="molrec_convert.stores.zarr.record:read_store",
+            writes="molrec_convert.stores.zarr.record:write_packed",
+            write_options=MrecOptions,
+            carries=_ALL,
+            reference="docs/formats.md",
+        ),
+    ]
