@@ -367,7 +367,7 @@ def _fingerprint(
     reading: ReadContext | None = None,
 ) -> dict[str, Any]:
     """What must be the same for an interrupted conversion to go on: sources, options, declaration."""
-    files = sorted(f for p in paths for f in (p.rglob("*") if p.is_dir() else [p]) if f.is_file()) if paths else []
+    files = sorted({file for path in paths for file in _source_files(path, writing.target)})
     note: dict[str, Any] = {
         "format": chosen.name,
         "options": [repr(writing.options), "" if reading is None else repr(reading.options)],
@@ -380,6 +380,20 @@ def _fingerprint(
         note["settling"] = {name: block.settles for name, block in declaration.blocks.items() if block.settles}
         note["frames"] = _view_words(trajectory)
     return note
+
+
+def _source_files(path: Path, target: Path | None) -> Iterable[Path]:
+    """The files of a source; in a directory neither hidden ones nor the target that may lie there too."""
+    if not path.is_dir():
+        return [path]
+    mine = None if target is None else target.absolute()
+    return (
+        file
+        for file in path.rglob("*")
+        if file.is_file()
+        and not any(part.startswith(".") for part in file.relative_to(path).parts)
+        and (mine is None or mine not in (file.absolute(), *file.absolute().parents))
+    )
 
 
 def _view_words(trajectory: Trajectory) -> list[list[int | None]]:

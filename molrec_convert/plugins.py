@@ -1,7 +1,8 @@
 """The plugin manager: which plugins there are, the formats they bring, and which format a path is of.
 
 `MOLREC_LOAD_PLUGINS` (names, comma separated; empty: none) limits which installed plugins load;
-`MOLREC_TRACE_PLUGINS=1` prints on stderr what loads and which hooks are called. The stores are a plugin like any other and always there.
+`MOLREC_TRACE_PLUGINS=1` prints on stderr what loads and which hooks are called. The stores are a plugin like any
+other and always there.
 """
 
 from __future__ import annotations

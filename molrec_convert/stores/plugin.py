@@ -1,4 +1,4 @@
-"""The stores as formats: `.mrec` directories and packed `.mrec.zip` files come in through the same door as any other."""
+"""The stores as formats: `.mrec` directories and packed `.mrec.zip` files, through the same door as any other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EXACT = Capability("exact", "exact")
 _SECTIONS = (
     "meta", "system", "frame", "trajectory", "forcefield", "observables", "method", "status", "metrics",
 )  # fmt: skip
-_ALL = {section: _EXACT for section in _SECTIONS}
+_ALL = dict.fromkeys(_SECTIONS, _EXACT)
 
 
 def sniff_directory(head: bytes, path: Path) -> float:
