@@ -1,0 +1,102 @@
+"""One measured task of this package, in a process of its own: `python ours.py TASK DATA SCRATCH`; prints the seconds."""
+
+import json
+import random
+import resource
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import molrec_convert
+from molrec_convert.conversion import convert
+from molrec_convert.model import BlockDeclaration, BlockUpdates, BoxUpdates, ColumnDeclaration, Declaration, FrameBatch
+from molrec_convert.model.frame import Box
+from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
+
+SIZES = {"melt": (32_000, 100), "small": (100, 20_000)}
+
+
+def seconds(function, *args, **kwargs):
+    start = time.perf_counter()
+    function(*args, **kwargs)
+    return time.perf_counter() - start
+
+
+def convert_all(data, scratch, name):
+    return seconds(convert, data / f"{name}.dump", scratch / "out.mrec", overwrite=True)
+
+
+def convert_rounded(data, scratch, name):
+    return seconds(
+        convert, data / f"{name}.dump", scratch / "out.mrec", overwrite=True, columns=["x", "y", "z"], precision=1e-3
+    )
+
+
+def make_batches(name):
+    """The frames of a benchmark as batches of about 32 MiB, the same numbers for every program."""
+    rows, frames = SIZES[name]
+    rng = np.random.default_rng(7)
+    per = max(1, 32 * 2**20 // (rows * 24))
+    for first in range(0, frames, per):
+        n = min(per, frames - first)
+        columns = {key: rng.random(n * rows) * 33.0 for key in "xyz"}
+        yield FrameBatch(
+            np.arange(first, first + n, dtype=np.int64) * 10,
+            blocks={"atoms": BlockUpdates.uniform(n, rows, columns)},
+            box=BoxUpdates.single(Box(np.eye(3) * 33.0)) if first == 0 else None,
+        )
+
+
+def store_write(data, scratch, name, precision=None):
+    shutil.rmtree(scratch / "store.mrec", ignore_errors=True)
+    rows, _ = SIZES[name]
+    column = ColumnDeclaration("f64", precision=precision)
+    declaration = Declaration({"atoms": BlockDeclaration(dict.fromkeys("xyz", column), rows=rows)})
+    batches = list(make_batches(name))
+    molrec_convert.write(molrec_convert.Record(status={"state": "running"}), scratch / "store.mrec")
+    start = time.perf_counter()
+    with TrajectoryWriter.create(scratch / "store.mrec", declaration) as writer:
+        for batch in batches:
+            writer.append(batch)
+    return time.perf_counter() - start
+
+
+def store_random(data, scratch, name):
+    record = molrec_convert.open(scratch / "store.mrec")
+    order = random.Random(3).sample(range(len(record.trajectory)), 100)
+
+    def read():
+        for index in order:
+            atoms = record.trajectory[index]["atoms"]
+            atoms["x"], atoms["y"], atoms["z"]
+
+    return seconds(read)
+
+
+def store_scan(data, scratch, name):
+    record = molrec_convert.open(scratch / "store.mrec")
+
+    def read():
+        for batch in record.trajectory.batches():
+            columns = batch.blocks["atoms"].columns
+            columns["x"], columns["y"], columns["z"]
+
+    return seconds(read)
+
+
+TASKS = {
+    "convert-all": convert_all,
+    "convert-1e-3": convert_rounded,
+    "write-raw": store_write,
+    "write-1e-3": lambda data, scratch, name: store_write(data, scratch, name, 1e-3),
+    "random": store_random,
+    "scan": store_scan,
+}
+
+if __name__ == "__main__":
+    task, name = sys.argv[1].split(":")
+    elapsed = TASKS[task](Path(sys.argv[2]), Path(sys.argv[3]), name)
+    print(json.dumps({"seconds": elapsed, "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))

@@ -1,0 +1,119 @@
+"""One measured task of a peer, run by the Python that has it: `python peers.py TASK DATA SCRATCH`; prints the seconds.
+
+Peers: ovito (reader), molcrafts-molrs (reader, MrecWriter, MrecReader).
+"""
+
+import json
+import os
+import random
+import resource
+import shutil
+import sys
+import time
+from pathlib import Path
+
+os.environ["OVITO_GUI_MODE"] = "0"
+SIZES = {"melt": (32_000, 100), "small": (100, 20_000)}
+
+
+def ovito_read(data, scratch, name):
+    import numpy as np
+    from ovito.io import import_file
+
+    start = time.perf_counter()
+    pipeline = import_file(str(data / f"{name}.dump"))
+    total = 0.0
+    for index in range(pipeline.source.num_frames):
+        total += float(np.asarray(pipeline.source.compute(index).particles.positions)[0, 0])
+    return time.perf_counter() - start
+
+
+def molrs_convert(data, scratch, name):
+    import molrs
+    from molrs.io.mrec import MrecWriter, SequenceSchema
+
+    target = scratch / "molrs.mrec"
+    shutil.rmtree(target, ignore_errors=True)
+    rows, _ = SIZES[name]
+    source = data / f"{name}.dump"
+    start = time.perf_counter()
+    reader = molrs.io.lammps.LammpsDumpReader(source.read_bytes())
+    writer = MrecWriter(target, schema(SequenceSchema, rows, 1e-3), durable=True)
+    for index, frame in enumerate(reader):
+        atoms = frame["atoms"]
+        kept = molrs.Frame({"atoms": {key: atoms[key] for key in "xyz"}}, box=frame.box)
+        writer.append(kept, step=index)
+    writer.close()
+    return time.perf_counter() - start
+
+
+def schema(kind, rows, precision):
+    declared = kind.from_frames([])
+    declared.declare_block("atoms", rows)
+    for key in "xyz":
+        declared.declare_column("atoms", key, "f64")
+        if precision:
+            declared.declare_precision("atoms", key, precision)
+    return declared
+
+
+def store_write(data, scratch, name, precision=None):
+    import molrs
+    import numpy as np
+    from molrs.io.mrec import MrecWriter, SequenceSchema
+
+    target = scratch / "molrs-store.mrec"
+    shutil.rmtree(target, ignore_errors=True)
+    rows, count = SIZES[name]
+    rng = np.random.default_rng(7)
+    box = molrs.Box.cube(33.0)
+    frames = []
+    for _ in range(count):
+        columns = {key: rng.random(rows) * 33.0 for key in "xyz"}
+        frames.append(molrs.Frame({"atoms": columns}, box=box))
+    start = time.perf_counter()
+    writer = MrecWriter(target, schema(SequenceSchema, rows, precision), durable=True)
+    for index, frame in enumerate(frames):
+        writer.append(frame, step=index * 10)
+    writer.close()
+    return time.perf_counter() - start
+
+
+def store_random(data, scratch, name):
+    from molrs.io.mrec import MrecReader
+
+    reader = MrecReader(scratch / "molrs-store.mrec")
+    order = random.Random(3).sample(range(len(reader)), 100)
+    start = time.perf_counter()
+    for index in order:
+        atoms = reader[index]["atoms"]
+        atoms["x"], atoms["y"], atoms["z"]
+    return time.perf_counter() - start
+
+
+def store_scan(data, scratch, name):
+    from molrs.io.mrec import MrecReader
+
+    reader = MrecReader(scratch / "molrs-store.mrec")
+    start = time.perf_counter()
+    for frame in reader:
+        atoms = frame["atoms"]
+        atoms["x"], atoms["y"], atoms["z"]
+    return time.perf_counter() - start
+
+
+TASKS = {
+    "ovito-read": ovito_read,
+    "molrs-convert-1e-3": molrs_convert,
+    "write-raw": store_write,
+    "write-1e-3": lambda data, scratch, name: store_write(data, scratch, name, 1e-3),
+    "random": store_random,
+    "scan": store_scan,
+}
+
+if __name__ == "__main__":
+    task, name = sys.argv[1].split(":")
+    elapsed = TASKS[task](Path(sys.argv[2]), Path(sys.argv[3]), name)
+    print(json.dumps({"seconds": elapsed, "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+    sys.stdout.flush()
+    os._exit(0)
