@@ -1,25 +1,32 @@
 """Where the files of a record are: a directory, or the entries of a zip read in place.
 
-Keys are relative to the record root with `/` between parts ("frame/atoms/x/c/0"). Names that start with `.` are
-temporary files of a writer and are never seen.
+Keys are relative to the record root with `/` between parts ("frame/atoms/x/c/0"). Files whose name starts with `.` are
+a writer's temporary files, or litter, and are never seen; a folder of such a name is seen when it is a Zarr node.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import stat
 import struct
 import zipfile
+import zlib
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
 from molrec_convert.errors import ContractError, FormatError
+from molrec_convert.stores.zarr.metadata import dump_document
 
-__all__ = ["DirectoryStorage", "Storage", "ZipStorage", "open_storage"]
+__all__ = ["DirectoryStorage", "Storage", "ZipStorage", "open_storage", "replace_file", "sync_folder", "write_document"]
 
 _OPEN_FILES = 64
+_METADATA = "zarr.json"
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
+_ENCRYPTED = 0x1
 
 
 class Storage(Protocol):
@@ -75,15 +82,19 @@ class DirectoryStorage:
         try:
             with open(f"{self._root}/{key}", "rb") as file:
                 return file.read()
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            return None
+        except OSError as error:
+            if error.errno in _ABSENT:
+                return None
+            raise
 
     def size(self, key: str) -> int | None:
         """See `Storage.size`."""
         try:
             status = os.stat(f"{self._root}/{key}")
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+        except OSError as error:
+            if error.errno in _ABSENT:
+                return None
+            raise
         return status.st_size if stat.S_ISREG(status.st_mode) else None
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
@@ -92,8 +103,10 @@ class DirectoryStorage:
         if descriptor is None:
             try:
                 descriptor = os.open(f"{self._root}/{key}", os.O_RDONLY | os.O_CLOEXEC)
-            except (FileNotFoundError, NotADirectoryError):
-                return b""
+            except OSError as error:
+                if error.errno in _ABSENT:
+                    return b""
+                raise
             self._files[key] = descriptor
             if len(self._files) > _OPEN_FILES:
                 os.close(self._files.popitem(last=False)[1])
@@ -103,14 +116,19 @@ class DirectoryStorage:
 
     def children(self, key: str) -> tuple[list[str], list[str]]:
         """See `Storage.children`."""
-        folders, files = [], []
+        folders: list[str] = []
+        files: list[str] = []
         try:
             with os.scandir(f"{self._root}/{key}" if key else self._root) as entries:
                 for entry in entries:
-                    if not entry.name.startswith("."):
-                        (folders if entry.is_dir() else files).append(entry.name)
-        except (FileNotFoundError, NotADirectoryError):
-            pass
+                    if entry.is_dir():
+                        if not entry.name.startswith(".") or os.path.isfile(f"{entry.path}/{_METADATA}"):
+                            folders.append(entry.name)
+                    elif not entry.name.startswith("."):
+                        files.append(entry.name)
+        except OSError as error:
+            if error.errno not in _ABSENT:
+                raise
         return sorted(folders), sorted(files)
 
     def keys(self, prefix: str = "") -> Iterator[str]:
@@ -151,41 +169,58 @@ class ZipStorage:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        self._descriptor = -1
         try:
             self._zip = zipfile.ZipFile(self.path)
-        except zipfile.BadZipFile as error:
+        except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError) as error:
             raise FormatError(self.path, found=f"no readable zip file ({error})", expected="a packed record") from None
         self._entries: dict[str, zipfile.ZipInfo] = {}
-        for entry in self._zip.infolist():
-            if entry.filename in self._entries:
-                self._zip.close()
-                raise ContractError(entry.filename, "the zip file has two entries of this name")
-            self._entries[entry.filename] = entry
         self._folders: dict[str, tuple[set[str], set[str]]] = {}
-        for name in self._entries:
-            self._register(name)
         self._starts: dict[str, int] = {}
-        self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            for entry in self._zip.infolist():
+                if entry.filename in self._entries:
+                    raise ContractError(entry.filename, "the zip file has two entries of this name")
+                self._entries[entry.filename] = entry
+            for name in self._entries:
+                self._register(name)
+            self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except BaseException:
+            self._zip.close()
+            raise
 
     def _register(self, name: str) -> None:
-        parts = name.split("/")
-        if any(part.startswith(".") for part in parts):
+        if self._hidden(name):
             return
+        parts = name.split("/")
         for depth in range(len(parts) - 1):
             self._folders.setdefault("/".join(parts[:depth]), (set(), set()))[0].add(parts[depth])
         if parts[-1]:
             self._folders.setdefault("/".join(parts[:-1]), (set(), set()))[1].add(parts[-1])
 
+    def _hidden(self, name: str) -> bool:
+        """Whether a file, or a folder on the way to it, is one nobody sees."""
+        if not name.startswith(".") and "/." not in name:
+            return False
+        parts = name.split("/")
+        folders = ("/".join(parts[: depth + 1]) for depth in range(len(parts) - 1) if parts[depth].startswith("."))
+        return parts[-1].startswith(".") or any(f"{folder}/{_METADATA}" not in self._entries for folder in folders)
+
     def read(self, key: str) -> bytes | None:
-        """See `Storage.read`."""
+        """See `Storage.read`; the bytes are held against the entry's own checksum."""
         entry = self._entries.get(key)
         if entry is None:
             return None
+        if entry.flag_bits & _ENCRYPTED:
+            raise ContractError(key, "the zip entry is encrypted")
         if entry.compress_type == zipfile.ZIP_STORED:
-            return self.read_range(key, 0, entry.file_size)
+            data = self.read_range(key, 0, entry.file_size)
+            if len(data) != entry.file_size or zlib.crc32(data) != entry.CRC:
+                raise ContractError(key, "the zip entry does not match its checksum")
+            return data
         try:
             return self._zip.read(entry)
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error, OSError) as error:
             raise ContractError(key, f"the zip entry cannot be read: {error}") from None
 
     def size(self, key: str) -> int | None:
@@ -198,7 +233,7 @@ class ZipStorage:
         entry = self._entries.get(key)
         if entry is None:
             return b""
-        if entry.compress_type != zipfile.ZIP_STORED:
+        if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & _ENCRYPTED:
             return (self.read(key) or b"")[start : start + length]
         length = min(length, entry.file_size - start)
         return os.pread(self._descriptor, length, self._start(key, entry) + start) if length > 0 else b""
@@ -221,7 +256,11 @@ class ZipStorage:
     def keys(self, prefix: str = "") -> Iterator[str]:
         """See `Storage.keys`."""
         start = f"{prefix}/" if prefix else ""
-        yield from sorted(name for name in self._entries if name.startswith(start) and not name.endswith("/"))
+        yield from sorted(
+            name
+            for name in self._entries
+            if name.startswith(start) and not name.endswith("/") and not self._hidden(name)
+        )
 
     def zarr_store(self) -> Any:
         """See `Storage.zarr_store`."""
@@ -238,3 +277,40 @@ class ZipStorage:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def replace_file(path: str | os.PathLike[str], data: bytes, *, durable: bool = False) -> None:
+    """Write a file so that its name holds the old bytes or the new ones, never a part: a temporary file, renamed.
+
+    With `durable` the bytes and the rename have reached the disk when this returns.
+    """
+    folder, name = os.path.split(os.fspath(path))
+    temporary = os.path.join(folder, f".{name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    if durable:
+        sync_folder(folder)
+
+
+def sync_folder(path: str | os.PathLike[str]) -> None:
+    """Have the names in a folder reach the disk."""
+    descriptor = os.open(path or ".", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_document(folder: str | os.PathLike[str], document: dict[str, Any], *, durable: bool = False) -> None:
+    """Write the `zarr.json` of a node, making its folder; the file appears whole or not at all."""
+    os.makedirs(folder, exist_ok=True)
+    replace_file(os.path.join(folder, _METADATA), dump_document(document), durable=durable)
