@@ -1,4 +1,4 @@
-"""One measured task of this package, in a process of its own: `python ours.py TASK DATA SCRATCH`; prints the seconds."""
+"""One measured task of this package in a process of its own: `python ours.py TASK DATA SCRATCH`; prints the seconds."""
 
 import json
 import random
