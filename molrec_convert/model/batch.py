@@ -7,6 +7,7 @@ does not present is carried forward from the frame before.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -191,7 +192,20 @@ def batch_from_frames(frames: Sequence[Frame], declaration: Declaration) -> Fram
 
 
 def _check_columns(name: str, block: Block, declaration: Declaration, index: int) -> None:
-    declared = declaration.blocks[name].columns
+    entry = declaration.blocks[name]
+    if (
+        block.structural_shape not in (None, entry.structural_shape)
+        or (block.targets or entry.targets) != entry.targets
+    ):
+        raise ContractError(f"trajectory/{name}", f"frame {index} presents another structural shape or other targets")
+    if entry.structural_shape is not None and math.prod(entry.structural_shape) != block.count:
+        raise ContractError(
+            f"trajectory/{name}",
+            f"frame {index} presents another number of rows than the structural shape has",
+            found=str(block.count),
+            expected=str(math.prod(entry.structural_shape)),
+        )
+    declared = entry.columns
     for key in declared:
         if key not in block.columns:
             raise ContractError(f"trajectory/{name}/{key}", f"frame {index} presents the block without this column")

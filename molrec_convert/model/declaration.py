@@ -16,8 +16,8 @@ from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.model.frame import Frame, check_target
 from molrec_convert.model.names import RESERVED_BLOCKS, RESERVED_COLUMNS, check_name
 from molrec_convert.model.precision import check_precision
-from molrec_convert.model.standard import check_standard_dtype
-from molrec_convert.model.tags import TAGS, from_typed_json, to_typed_json
+from molrec_convert.model.standard import PER_STEP_KEYS, check_standard_dtype
+from molrec_convert.model.tags import TAGS, canonical_json, from_typed_json, to_typed_json
 
 __all__ = ["NO_FILL", "BlockDeclaration", "ColumnDeclaration", "Declaration", "MetaDeclaration"]
 
@@ -34,12 +34,13 @@ NO_FILL = _NoFill()
 
 @dataclass(frozen=True)
 class ColumnDeclaration:
-    """dtype, shape of a row, whether rows may be null, and the declared precision of one column."""
+    """dtype, shape of a row, whether rows may be null, the declared precision; `extra` keys are carried as they are."""
 
     dtype: str
     trailing: tuple[int, ...] = ()
     nullable: bool = False
     precision: float | None = None
+    extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
     def to_json(self) -> dict[str, Any]:
         """The entry in `sequence_schema`."""
@@ -48,6 +49,7 @@ class ColumnDeclaration:
             document["nullable"] = True
         if self.precision is not None:
             document["precision"] = self.precision
+        document.update(self.extra)
         return document
 
     def check(self, node: str) -> None:
@@ -90,18 +92,20 @@ class BlockDeclaration:
         return document
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MetaDeclaration:
-    """One per-step key: its tag, and the value of a frame that omits it (`NO_FILL`: none may)."""
+    """One per-step key: its tag, the value of a frame that omits it (`NO_FILL`: none may); `extra` keys are carried."""
 
     dtype: str
     fill: Any = NO_FILL
+    extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
     def to_json(self, node: str = "") -> dict[str, Any]:
         """The entry in `sequence_schema`."""
         document: dict[str, Any] = {"dtype": self.dtype}
         if self.fill is not NO_FILL:
             document["fill"] = self._fill_json(node)
+        document.update(self.extra)
         return document
 
     def check(self, node: str) -> None:
@@ -110,6 +114,15 @@ class MetaDeclaration:
             raise ContractError(node, "unknown meta tag", found=repr(self.dtype), expected=", ".join(TAGS))
         if self.fill is not NO_FILL:
             self._fill_json(node)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal tags, fills (bit for bit) and other keys."""
+        if not isinstance(other, MetaDeclaration):
+            return NotImplemented
+        return canonical_json(self.to_json()) == canonical_json(other.to_json())
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
 
     def _fill_json(self, node: str) -> Any:
         if self.fill is None and self.dtype != "json":
@@ -153,9 +166,8 @@ class Declaration:
                 if entry["fill"] is None and tag != "json":
                     raise ContractError(here, "a null fill is for json keys only", found=tag)
                 fill = from_typed_json(entry["fill"], tag, here)
-            meta[key] = MetaDeclaration(tag, fill)
-        extra = {key: value for key, value in top.items() if key not in ("blocks", "meta")}
-        declaration = cls(blocks, meta, extra)
+            meta[key] = MetaDeclaration(tag, fill, _others(entry, "dtype", "fill"))
+        declaration = cls(blocks, meta, _others(top, "blocks", "meta"))
         declaration.check(node)
         return declaration
 
@@ -181,6 +193,10 @@ class Declaration:
                         k: replace(c, nullable=False) for k, c in known.columns.items()
                     }:
                         raise ContractError(f"trajectory/{name}", "frames disagree on the columns of the block")
+                    if (block.structural_shape, block.targets) != (known.structural_shape, known.targets):
+                        raise ContractError(
+                            f"trajectory/{name}", "frames disagree on the structural shape or the targets of the block"
+                        )
                     columns = {
                         k: replace(c, nullable=c.nullable or columns[k].nullable) for k, c in known.columns.items()
                     }
@@ -188,7 +204,7 @@ class Declaration:
                     columns, block.structural_shape, block.targets, rows=max(block.count, (known and known.rows) or 0)
                 )
             for key in frame.meta:
-                meta[key] = MetaDeclaration(frame.meta.tag(key))
+                meta[key] = _derived_key(key, frame.meta.tag(key), meta.get(key))
         return cls(blocks, meta)
 
     def check(self, node: str = "trajectory") -> None:
@@ -204,7 +220,7 @@ class Declaration:
                 if key in RESERVED_COLUMNS:
                     raise ContractError(at, "the column name is reserved in a trajectory")
                 column.check(at)
-                check_standard_dtype(key, column.dtype, at)
+                check_standard_dtype(key, column.dtype, at, column.trailing)
             if block.structural_shape is not None and any(n < 0 for n in block.structural_shape):
                 raise ContractError(here, "a structural shape has no negative axis")
             for key, target in block.targets.items():
@@ -286,6 +302,19 @@ class Declaration:
         )
 
 
+def _derived_key(key: str, tag: str, known: MetaDeclaration | None) -> MetaDeclaration:
+    """The tag all frames can have: an integer among numbers is one of them."""
+    if tag == "i64" and (key in PER_STEP_KEYS or (known is not None and known.dtype == "f64")):
+        tag = "f64"
+    if known is None or known.dtype == tag or (known.dtype == "i64" and tag == "f64"):
+        return MetaDeclaration(tag)
+    raise ContractError(f"trajectory/meta/{key}", "frames disagree on the tag", found=tag, expected=known.dtype)
+
+
+def _others(document: dict[str, Any], *known: str) -> dict[str, Any]:
+    return {key: value for key, value in document.items() if key not in known}
+
+
 def _mapping(document: Any, node: str) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise ContractError(node, "is not a JSON object", found=type(document).__name__)
@@ -301,8 +330,15 @@ def _block_from_json(document: Any, node: str) -> BlockDeclaration:
         dtype, trailing = column.get("dtype"), column.get("trailing", [])
         if not isinstance(dtype, str) or not isinstance(trailing, list):
             raise ContractError(here, "a declared column has a dtype and a trailing shape", found=repr(value))
+        nullable = column.get("nullable", False)
+        if not isinstance(nullable, bool):
+            raise ContractError(here, "nullable is true or false", found=repr(nullable))
         columns[key] = ColumnDeclaration(
-            dtype, tuple(trailing), bool(column.get("nullable", False)), column.get("precision")
+            dtype,
+            tuple(trailing),
+            nullable,
+            column.get("precision"),
+            _others(column, "dtype", "trailing", "nullable", "precision"),
         )
         columns[key].check(here)
     shape = entry.get("structural_shape")
@@ -311,11 +347,10 @@ def _block_from_json(document: Any, node: str) -> BlockDeclaration:
     aligned = entry.get("aligned_with")
     if aligned is not None and not isinstance(aligned, str):
         raise ContractError(node, "aligned_with names a block", found=repr(aligned))
-    known = ("columns", "structural_shape", "targets", "aligned_with")
     return BlockDeclaration(
         columns,
         None if shape is None else tuple(shape),
         dict(_mapping(entry.get("targets", {}), f"{node}: targets")),
         aligned,
-        extra={key: value for key, value in entry.items() if key not in known},
+        extra=_others(entry, "columns", "structural_shape", "targets", "aligned_with"),
     )

@@ -79,21 +79,72 @@ def as_values(values: Any, dtype: str | None = None, node: str = "") -> Array:
     Python numbers become `i64` (`u64` from 2^63 on) or `f64`, text of any kind a `StringDType` array. With `dtype` an
     empty or untyped sequence takes that dtype; an array that already has another one is refused, never cast.
     """
-    typed = isinstance(values, (np.ndarray, np.generic))
-    if dtype == "string" and not typed:
-        return np.array(values, dtype=DTYPES["string"].numpy)
-    array = np.asarray(values)
-    if array.dtype.kind in "UO" and _all_text(array):
-        array = array.astype(DTYPES["string"].numpy)
-    elif not typed and dtype is not None:
-        cast = array.astype(DTYPES[dtype].numpy)
-        if array.size and not np.array_equal(cast, array):
-            raise ContractError(node, "the values do not fit the dtype", found=str(array.dtype), expected=dtype)
-        array = cast
+    if isinstance(values, (np.ndarray, np.generic)) and values.dtype != np.object_:
+        array = np.asarray(values)
+    else:
+        array = _from_sequence(values, dtype, node)
+    if array.dtype.kind in "UT":
+        array = _as_text(array, node)
     name = dtype_name(array.dtype, node)
     if dtype is not None and name != dtype:
         raise ContractError(node, "the dtype differs from the declared one", found=name, expected=dtype)
     return np.ascontiguousarray(array, dtype=DTYPES[name].numpy).reshape(array.shape)
+
+
+def _from_sequence(values: Any, dtype: str | None, node: str) -> Array:
+    """An array of Python objects; numpy alone would cut NULs off texts and take large integers for floats."""
+    try:
+        array = np.asarray(values)
+    except (ValueError, OverflowError) as error:
+        raise ContractError(node, f"the values are no array: {error}") from None
+    if array.size == 0 and dtype is not None:
+        return array.astype(DTYPES[dtype].numpy)
+    if array.dtype.kind in "UO":
+        objects = np.asarray(values, dtype=object).reshape(array.shape)
+        if all(isinstance(value, str) for value in objects.reshape(-1)):
+            return _as_text(objects, node) if array.size or dtype == "string" else array
+        raise ContractError(node, "the values are of no dtype of the contract", found=_kinds(objects))
+    if array.dtype.kind == "f" and bool((np.abs(array) >= 2.0**53).any()):
+        flat = list(np.asarray(values, dtype=object).reshape(-1))
+        whole = [value for value in flat if isinstance(value, int)]
+        changed = [value for value in whole if int(float(value)) != value]
+        if changed or len(whole) == len(flat):
+            found = str(changed[0] if changed else max(whole))
+            raise ContractError(node, "an integer does not fit the dtype of the other values", found=found)
+    return array if dtype is None else _exact_cast(array, dtype, node)
+
+
+def _exact_cast(array: Array, dtype: str, node: str) -> Array:
+    """Numbers at another dtype, refused where one would change."""
+    target = DTYPES[dtype].numpy
+    if array.dtype == target:
+        return array
+    if array.dtype.kind not in "iufc" or target.kind not in "iufc" or (array.dtype.kind == "c" and target.kind != "c"):
+        raise ContractError(node, "the values do not fit the dtype", found=str(array.dtype), expected=dtype)
+    with np.errstate(invalid="ignore", over="ignore"):
+        cast = array.astype(target)
+        back = cast.real if target.kind == "c" and array.dtype.kind != "c" else cast
+        same = (cast == array) & (back.astype(array.dtype) == array)
+    if target.kind in "fc":
+        same |= np.isnan(array) & np.isnan(cast) if array.dtype.kind in "fc" else False
+    if not bool(same.all()):
+        raise ContractError(node, "the values do not fit the dtype", found=str(array.dtype), expected=dtype)
+    return cast
+
+
+def _as_text(array: Array, node: str) -> Array:
+    if hasattr(array.dtype, "na_object"):
+        array = array.astype(object)
+        if not all(isinstance(value, str) for value in array.reshape(-1)):
+            raise ContractError(node, "a text is missing: a column holds a text in every row, beside a mask")
+    try:
+        return array.astype(DTYPES["string"].numpy)
+    except (ValueError, UnicodeError) as error:
+        raise ContractError(node, f"the values are not all valid text: {error}") from None
+
+
+def _kinds(objects: Array) -> str:
+    return ", ".join(sorted({type(value).__name__ for value in objects.reshape(-1)})[:4])
 
 
 def empty(dtype: str, shape: tuple[int, ...]) -> Array:
@@ -113,7 +164,3 @@ def same_bits(a: Array, b: Array) -> bool:
 def _bits(array: Array) -> Array:
     array = np.ascontiguousarray(array)
     return array.reshape(-1).view(np.uint64 if array.dtype.itemsize % 8 == 0 else np.uint8)
-
-
-def _all_text(array: Array) -> bool:
-    return array.dtype.kind == "U" or (array.size > 0 and all(isinstance(value, str) for value in array.reshape(-1)))

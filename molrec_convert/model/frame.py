@@ -7,6 +7,7 @@ optional box. Source: Containers.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,9 +20,13 @@ from molrec_convert.model.dtypes import as_values, dtype_name, same_bits
 from molrec_convert.model.names import check_name
 from molrec_convert.model.precision import check_precision
 from molrec_convert.model.standard import ENDPOINTS, check_standard_dtype
-from molrec_convert.model.tags import Meta
+from molrec_convert.model.tags import Meta, check_json
 
-__all__ = ["Block", "Box", "Column", "Frame", "check_references"]
+__all__ = ["Block", "Box", "Column", "Frame", "check_references", "check_target", "references"]
+
+#: Attributes of a block's group, and of a column's array, that say something to this version.
+BLOCK_ATTRIBUTES = frozenset({"count", "structural_shape", "targets"})
+COLUMN_ATTRIBUTES = frozenset({"precision"})
 
 
 @dataclass
@@ -98,10 +103,10 @@ class Block(Mapping[str, NDArray[Any]]):
         attributes: Mapping[str, Any] | None = None,
     ) -> None:
         self.columns: dict[str, Column] = {}
-        self.structural_shape = None if structural_shape is None else tuple(int(n) for n in structural_shape)
+        self.structural_shape = None if structural_shape is None else tuple(_whole(n) for n in structural_shape)
         self.targets: dict[str, str] = dict(targets or {})
         self.attributes: dict[str, Any] = dict(attributes or {})
-        self._count = count
+        self._count = None if count is None else _whole(count)
         for name, column in (columns or {}).items():
             self.columns[name] = column if isinstance(column, Column) else Column(as_values(column, node=name))
 
@@ -141,9 +146,10 @@ class Block(Mapping[str, NDArray[Any]]):
                 raise ContractError(
                     here, "a column has one row per row of its block", found=str(len(column)), expected=str(self.count)
                 )
-            check_standard_dtype(key, column.dtype, here)
+            check_standard_dtype(key, column.dtype, here, column.trailing)
             if column.precision is not None:
                 check_precision(column.precision, column.dtype, here)
+            _check_attributes(column.attributes, COLUMN_ATTRIBUTES, here)
         for key, target in self.targets.items():
             check_target(target, f"{node}/{key}")
             if key not in self.columns:
@@ -152,6 +158,7 @@ class Block(Mapping[str, NDArray[Any]]):
                 raise ContractError(
                     f"{node}/{key}", "a row reference is u64", found=self.columns[key].dtype, expected="u64"
                 )
+        _check_attributes(self.attributes, BLOCK_ATTRIBUTES, node)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         try:
@@ -181,6 +188,20 @@ class Block(Mapping[str, NDArray[Any]]):
     def __repr__(self) -> str:
         inner = ", ".join(f"{k}: {c.dtype}{''.join(f'[{n}]' for n in c.trailing)}" for k, c in self.columns.items())
         return f"Block({self.count} rows; {inner})"
+
+
+def _whole(value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ContractError("", "a number of rows is an integer", found=repr(value)) from None
+
+
+def _check_attributes(attributes: Mapping[str, Any], reserved: frozenset[str], node: str) -> None:
+    for key in attributes:
+        if key in reserved:
+            raise ContractError(node, f"the attribute {key!r} has a meaning of its own and cannot be set freely")
+    check_json(dict(attributes), node)
 
 
 def _matrix(values: Any) -> NDArray[np.float64]:
@@ -232,7 +253,8 @@ class Box:
 class Frame:
     """A snapshot: blocks by name, a typed meta document, an optional box; `step` and `time` when of a trajectory.
 
-    `frame["atoms"]["x"]` is a numpy array.
+    `frame["atoms"]["x"]` is a numpy array. `attributes` holds what a store has beside what this version knows, where
+    no block or column carries it: node path below the section ("box/vectors", "atoms/_validity") → attributes.
     """
 
     blocks: dict[str, Block] = field(default_factory=dict)
@@ -240,6 +262,7 @@ class Frame:
     box: Box | None = None
     step: int | None = None
     time: float | None = None
+    attributes: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.meta, Meta):
@@ -260,13 +283,23 @@ class Frame:
     def __len__(self) -> int:
         return len(self.blocks)
 
-    def check(self, node: str) -> None:
-        """Refuse blocks and references that break the contract. `node` is the section ("frame", "system")."""
+    def check(self, node: str = "frame", absolute: Mapping[str, int] | None = None) -> None:
+        """Refuse blocks and references that break the contract. `node` is the section ("frame", "system").
+
+        `absolute` has the row counts other sections are referenced by, as `check_references` takes them.
+        """
         for name, block in self.blocks.items():
             if name == "box":
                 raise ContractError(f"{node}/box", "the name is reserved for the cell, which is no block")
             block.check(f"{node}/{name}", name=name)
-        check_references(node, self.blocks, {name: block.count for name, block in self.blocks.items()})
+        check_references(node, self.blocks, self.rows, absolute)
+        for path, attributes in self.attributes.items():
+            _check_attributes(attributes, frozenset({"cell_defined"}), f"{node}/{path}")
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """Block → number of rows."""
+        return {name: block.count for name, block in self.blocks.items()}
 
 
 def check_target(target: Any, node: str) -> None:
@@ -293,8 +326,9 @@ def check_references(
 ) -> None:
     """Refuse references out of range or to a block that is not there.
 
-    `rows` has the row count of every block of the container, `absolute` those of targets in other sections
-    (`"/system/atoms"`), which are checked when present only.
+    `rows` has the row count of every block of the container. `absolute` has those of the blocks of other sections by
+    their absolute target ("/system/atoms"), and an entry of any value for each section that is there ("/system"): a
+    reference into a section that is not there goes unchecked.
     """
     for name, block in blocks.items():
         if not block.count:
@@ -302,14 +336,12 @@ def check_references(
         for key, target in references(block.columns, block.targets).items():
             column = block.columns[key]
             here = f"{node}/{name}/{key}"
-            if target.startswith("/"):
-                limit = (absolute or {}).get(target)
-                if limit is None:
+            known = (absolute or {}) if target.startswith("/") else rows
+            limit = known.get(target)
+            if limit is None:
+                if target.startswith("/") and target.rpartition("/")[0] not in known:
                     continue
-            elif target not in rows:
                 raise ContractError(here, f"references rows of the block {target!r}, which is not there")
-            else:
-                limit = rows[target]
             if column.dtype != "u64":
                 raise ContractError(here, "a row reference is u64", found=column.dtype, expected="u64")
             values = column.values if column.validity is None else column.values[column.validity]

@@ -9,7 +9,15 @@ import re
 
 from molrec_convert.errors import ContractError
 
-__all__ = ["RESERVED_BLOCKS", "RESERVED_COLUMNS", "check_name", "escape_name", "name_fault", "unescape_name"]
+__all__ = [
+    "RESERVED_BLOCKS",
+    "RESERVED_COLUMNS",
+    "check_name",
+    "escape_name",
+    "is_unicode",
+    "name_fault",
+    "unescape_name",
+]
 
 #: Child groups and arrays of `trajectory/` that are no blocks.
 RESERVED_BLOCKS = frozenset({"step", "time", "meta", "box"})
@@ -31,7 +39,18 @@ def name_fault(name: str) -> str | None:
         return "is reserved"
     if name.startswith("__"):
         return "starts with '__'"
+    if not is_unicode(name):
+        return "is not valid Unicode"
     return None
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text can be stored: a lone surrogate has no UTF-8 form."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def check_name(name: str, node: str) -> None:
@@ -48,6 +67,8 @@ def escape_name(text: str) -> str:
     """
     if not text:
         raise ContractError("", "an empty name cannot be escaped")
+    if not is_unicode(text):
+        raise ContractError("", f"the name {text!r} is not valid Unicode and cannot be escaped")
     raw = text.encode()
     escaped = "".join(chr(byte) if _SAFE.fullmatch(bytes([byte])) else f"%{byte:02X}" for byte in raw)
     if text in (".", "..") or text.startswith("__") or text == "zarr.json":
@@ -58,4 +79,8 @@ def escape_name(text: str) -> str:
 def unescape_name(name: str) -> str:
     """The text whose `escape_name` is `name`; a name without `%XX` is itself."""
     raw = re.sub(rb"%([0-9A-Fa-f]{2})", lambda match: bytes([int(match[1], 16)]), name.encode())
-    return raw.decode()
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        # Not an escape of ours: a name that merely looks like one.
+        return name

@@ -40,8 +40,14 @@ STATE_COLUMNS = ("x", "y", "z", "vx", "vy", "vz", "fx", "fy", "fz", "ix", "iy", 
 PER_STEP_KEYS = ("pe", "ke", "etotal", "temp", "press", "volume")
 
 
-def check_standard_dtype(name: str, dtype: str, node: str) -> None:
-    """Refuse a standard column name at another dtype than its own."""
+def check_standard_dtype(name: str, dtype: str, node: str, trailing: tuple[int, ...] = ()) -> None:
+    """Refuse a standard column name at another dtype than its own, or with more than one value a row."""
     expected = STANDARD_DTYPES.get(name)
-    if expected is not None and dtype != expected:
+    if expected is None:
+        return
+    if dtype != expected:
         raise ContractError(node, "a standard column has its own dtype", found=dtype, expected=expected)
+    if trailing:
+        raise ContractError(
+            node, "a standard column has one value per row", found="".join(f"[{n}]" for n in trailing) + " per row"
+        )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 
 from molrec_convert.errors import ContractError
 from molrec_convert.model.dtypes import DTYPES, same_bits
+from molrec_convert.model.names import is_unicode
 
 __all__ = [
     "TAGS",
@@ -63,6 +65,7 @@ TAGS: dict[str, Tag] = {
 }
 
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_DECIMAL = re.compile(r"-?[1-9][0-9]{15,19}")
 #: Integers above this are written as decimal strings: not every JSON reader holds them exactly.
 _EXACT = 2**53
 
@@ -77,7 +80,10 @@ def infer_tag(value: Any) -> str:
     if isinstance(value, (int, np.integer)):
         if -(2**63) <= value < 2**63:
             return "i64"
-        return "u64" if value < 2**64 and value > 0 else "json"
+        if 0 < value < 2**64:
+            return "u64"
+        # "Other number": f64, unless that would change it.
+        return "f64" if _exact_float(int(value)) else "json"
     if isinstance(value, (float, np.floating)):
         return "f64"
     if isinstance(value, str):
@@ -141,25 +147,38 @@ def canonical_json(document: Any) -> str:
 
 def check_json(document: Any, node: str) -> None:
     """Refuse what is not plain finite JSON of native Python objects."""
-    if document is None or isinstance(document, (bool, int, str)):
-        if isinstance(document, np.generic):
-            raise ContractError(node, "a JSON document holds native Python values", found=type(document).__name__)
+    try:
+        _check_json(document, node)
+    except RecursionError:
+        raise ContractError(node, "the JSON document is nested too deep") from None
+
+
+def _check_json(document: Any, node: str) -> None:
+    if isinstance(document, np.generic):
+        raise ContractError(node, "a JSON document holds native Python values", found=type(document).__name__)
+    if document is None or isinstance(document, (bool, int)):
         return
-    if isinstance(document, float) and not isinstance(document, np.generic):
+    if isinstance(document, str):
+        _check_text(document, node)
+    elif isinstance(document, float):
         if not math.isfinite(document):
             raise ContractError(node, "a JSON document holds finite numbers only", found=repr(document))
-        return
-    if isinstance(document, (list, tuple)):
+    elif isinstance(document, (list, tuple)):
         for item in document:
-            check_json(item, node)
-        return
-    if isinstance(document, dict):
+            _check_json(item, node)
+    elif isinstance(document, dict):
         for key, item in document.items():
             if not isinstance(key, str):
                 raise ContractError(node, "keys of a JSON document are strings", found=repr(key))
-            check_json(item, f"{node}.{key}" if node else key)
-        return
-    raise ContractError(node, "not a plain JSON value", found=type(document).__name__)
+            _check_text(key, node)
+            _check_json(item, f"{node}.{key}" if node else key)
+    else:
+        raise ContractError(node, "not a plain JSON value", found=type(document).__name__)
+
+
+def _check_text(text: str, node: str) -> None:
+    if not is_unicode(text):
+        raise ContractError(node, "a text is not valid Unicode", found=ascii(text)[:60])
 
 
 class Meta(MutableMapping[str, Any]):
@@ -185,6 +204,7 @@ class Meta(MutableMapping[str, Any]):
             raise ContractError("", "meta keys are strings", found=repr(key))
         if key == "_meta_types":
             raise ContractError(key, "the key is reserved for the tags themselves")
+        _check_text(key, "")
         tag = infer_tag(value) if tag is None else tag
         self._values[key] = coerce(value, tag, key)
         self._tags[key] = tag
@@ -244,6 +264,7 @@ def _scalar(value: Any, dtype: str, node: str) -> Any:
         value = value.item()
     if dtype == "string":
         if isinstance(value, str):
+            _check_text(value, node)
             return str(value)
     elif dtype == "bool":
         if isinstance(value, bool):
@@ -253,7 +274,7 @@ def _scalar(value: Any, dtype: str, node: str) -> Any:
     elif dtype == "f64":
         if isinstance(value, float):
             return value
-        if isinstance(value, int) and abs(value) < 2**1023 and int(float(value)) == value:
+        if isinstance(value, int) and _exact_float(value):
             return float(value)
     elif isinstance(value, int):
         bounds = np.iinfo(DTYPES[dtype].numpy)
@@ -261,6 +282,10 @@ def _scalar(value: Any, dtype: str, node: str) -> Any:
             return value
         raise ContractError(node, f"the value does not fit {dtype}", found=str(value))
     raise ContractError(node, f"the value is not {dtype}", found=_brief(value))
+
+
+def _exact_float(value: int) -> bool:
+    return abs(value) < 2**1024 and (abs(value) <= _EXACT or int(float(value)) == value)
 
 
 def _element_to_json(value: Any) -> Any:
@@ -277,10 +302,16 @@ def _element_from_json(document: Any, dtype: str, node: str) -> Any:
             raise ContractError(node, "not a number in typed JSON", found=repr(document))
         return _NON_FINITE[document]
     if dtype not in ("string", "bool", "f64") and isinstance(document, str):
-        digits = document[1:] if document.startswith("-") else document
-        if not (digits.isascii() and digits.isdigit() and str(int(document)) == document):
-            raise ContractError(node, "not an integer in typed JSON", found=repr(document))
+        if not _DECIMAL.fullmatch(document) or abs(int(document)) <= _EXACT:
+            raise ContractError(
+                node,
+                "not an integer in typed JSON",
+                found=_brief(document),
+                expected="a number, or the digits of one above 2^53 as a string",
+            )
         return _scalar(int(document), dtype, node)
+    if isinstance(document, float) and not math.isfinite(document):
+        raise ContractError(node, "typed JSON writes a number that is not finite as a string", found=repr(document))
     return _scalar(document, dtype, node)
 
 
