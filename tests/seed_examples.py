@@ -1,0 +1,167 @@
+"""The inputs behind the trees of "Layout by example", and the texts of that page.
+
+Values the page cuts short with an ellipsis are made up here; the printed ones are the page's.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from molrec_convert.model import (
+    Block,
+    BlockDeclaration,
+    Box,
+    Column,
+    ColumnDeclaration,
+    Declaration,
+    Frame,
+    MemoryTrajectory,
+    Meta,
+    MetaDeclaration,
+    Record,
+)
+
+
+def build_water() -> Record:
+    """One water molecule: atoms with a masked column and a precision, bonds, a density grid, a cubic box."""
+    mask = np.array([True, False, False])
+    xyz = {"x": [0.0, 0.0, 0.0], "y": [0.0, 0.757, -0.757], "z": [0.117, -0.469, -0.469]}
+    atoms = Block(
+        {
+            "element": np.array(["O", "H", "H"]),
+            "mass": np.array([15.999, 1.008, 1.008]),
+            "b_factor": Column(np.array([11.8, 0.0, 0.0]), mask),
+            **{name: Column(np.array(values), precision=1e-3) for name, values in xyz.items()},
+        }
+    )
+    bonds = Block(
+        {
+            "atomi": np.array([0, 0], np.uint64),
+            "atomj": np.array([1, 2], np.uint64),
+            "bond_type": np.array([1, 1], np.uint64),
+        }
+    )
+    rho = np.array([0.0313, 0.0449, 0.0388, 0.0113, 0.015, 0.0437, 0.0261, 0.0098])
+    meta = Meta()
+    meta.put("smiles", "O")
+    meta.put("total_charge", 0, "i64")
+    meta.put("units", {"length": "angstrom", "mass": "dalton"}, "json")
+    frame = Frame(
+        {"atoms": atoms, "bonds": bonds, "density": Block({"rho": rho}, structural_shape=(2, 2, 2))},
+        meta,
+        Box(np.eye(3) * 10.0),
+    )
+    return Record(meta={"molrec_version": 1}, frame=frame)
+
+
+def _peroxide() -> Frame:
+    meta = Meta()
+    meta.put("smiles", "OO")
+    meta.put("total_charge", 0, "i64")
+    atoms = Block({"element": np.array(["H", "O", "O", "H"]), "type": np.array(["H1", "O1", "O1", "H1"])})
+    bonds = Block(
+        {
+            "atomi": np.array([0, 1, 2], np.uint64),
+            "atomj": np.array([1, 2, 3], np.uint64),
+            "type": np.array(["O1-H1", "O1-O1", "O1-H1"]),
+        }
+    )
+    return Frame({"atoms": atoms, "bonds": bonds}, meta)
+
+
+def build_vibration() -> Record:
+    """Four frames of hydrogen peroxide: fixed topology in `system`, coordinates in a regular block."""
+    x = [[0.8397, -0.0102, 0.0114, -0.8759], [0.8526, 0.0093, 0.0021, -0.8466], [0.83, 0.0, 0.01, -0.86]]
+    y = [[0.9072, 0.728, -0.7351, -0.8487], [0.8773, 0.7505, -0.74, -0.88], [0.9, 0.73, -0.75, -0.87]]
+    z = [[0.4465, -0.0105, 0.0149, 0.4201], [0.4144, -0.0041, 0.011, 0.43], [0.42, 0.01, -0.01, 0.41]]
+    xyz = {"x": x, "y": y, "z": z}
+    for values in xyz.values():
+        values.append([value + 0.001 for value in values[0]])
+    energies, temperatures = [-12.4, -12.1476, -12.1272, -12.3577], [300.0, 302.5, 297.1, 300.0]
+    frames = [
+        Frame(
+            {"atoms": Block({name: np.array(values[i]) for name, values in xyz.items()})},
+            Meta({"pe": energies[i], "temp": temperatures[i]}),
+            Box(np.eye(3) * 20.0),
+            step=100 * i,
+            time=0.5 * i,
+        )
+        for i in range(4)
+    ]
+    return Record(meta={"molrec_version": 1}, system=_peroxide(), trajectory=MemoryTrajectory(frames))
+
+
+def reaction_declaration() -> Declaration:
+    """The declaration of `reaction`, with the rows of its representative frame."""
+    f64, u64, text = ColumnDeclaration("f64"), ColumnDeclaration("u64"), ColumnDeclaration("string")
+    return Declaration(
+        {
+            "atoms": BlockDeclaration({"element": text, "x": f64, "y": f64, "z": f64}, rows=5),
+            "bonds": BlockDeclaration({"atomi": u64, "atomj": u64}, rows=3),
+            "atom_types": BlockDeclaration({"type": text}, aligned_with="atoms", rows=5),
+            "insertions": BlockDeclaration({"atomi": u64}, rows=1),
+        },
+        {"pe": MetaDeclaration("f64")},
+    )
+
+
+def build_reaction() -> Record:
+    """Five frames in which bonds form, types change, an atom is inserted, and the cell grows."""
+    x = [
+        [0.8501, -0.0464, 0.0182, -0.8224],
+        [0.8329, -0.0046, 0.01, -0.84],
+        [0.84, -0.01, 0.011, -0.87],
+        [0.85, -0.011, 0.012, -0.86, 4.0],
+        [0.86, -0.012, 0.013, -0.85, 4.1],
+    ]
+    y = [[0.8844, 0.7426, -0.7219, -0.874], [0.9102, 0.7195, -0.73, -0.88], *([v + 0.5 for v in r] for r in x[2:])]
+    z = [[0.4208, -0.0425, 0.0166, 0.4113], [0.4104, -0.0103, 0.01, 0.42], *([v - 0.5 for v in r] for r in x[2:])]
+    energies = [-4.1, -4.3, -12.2, -12.4, -12.3]
+    bonds = {0: ([0, 2], [1, 3]), 2: ([0, 1, 2], [1, 2, 3])}
+    types = {0: ["HO", "OH", "OH", "HO"], 2: ["H1", "O1", "O1", "H1"], 3: ["H1", "O1", "O1", "H1", "Ar"]}
+    insertions: dict[int, list[int]] = {3: [4], 4: []}
+    frames = []
+    for i, step in enumerate([0, 10, 20, 25, 30]):
+        elements = ["H", "O", "O", "H", "Ar"][: len(x[i])]
+        blocks = {
+            "atoms": Block(
+                {"element": np.array(elements), "x": np.array(x[i]), "y": np.array(y[i]), "z": np.array(z[i])}
+            )
+        }
+        if i in bonds:
+            blocks["bonds"] = Block(
+                {name: np.array(rows, np.uint64) for name, rows in zip(("atomi", "atomj"), bonds[i], strict=True)}
+            )
+        if i in types:
+            blocks["atom_types"] = Block({"type": np.array(types[i])})
+        if i in insertions:
+            blocks["insertions"] = Block({"atomi": np.array(insertions[i], np.uint64)})
+        edge = 12.25 if i == 4 else 12.0
+        frames.append(Frame(blocks, Meta({"pe": energies[i]}), Box(np.eye(3) * edge), step=step))
+    return Record(meta={"molrec_version": 1}, trajectory=MemoryTrajectory(frames, reaction_declaration()))
+
+
+def page(shared: Path) -> list[str]:
+    """The lines of "Layout by example"."""
+    return (shared / "seeds" / "layout-by-example.txt").read_text(encoding="utf-8").splitlines()
+
+
+def seed_tree(shared: Path, name: str, occurrence: int = 0) -> list[str]:
+    """A tree of the page: from its first line `name/` on, as long as lines are of the tree."""
+    lines = page(shared)
+    start = [i for i, line in enumerate(lines) if line == f"{name}/"][occurrence]
+    stop = next(i for i in range(start + 1, len(lines)) if not lines[i].startswith(" "))
+    return lines[start:stop]
+
+
+def seed_listing(shared: Path) -> list[str]:
+    """The listing of the packed water record."""
+    lines = page(shared)
+    start = next(i for i, line in enumerate(lines) if line.startswith("water.mrec.zip"))
+    return [
+        line
+        for line in lines[start + 3 : start + 40]
+        if (line.startswith("  ") and "metadata" in line) or "chunk" in line
+    ]
