@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol
 
 from molrec_convert.errors import ContractError
+from molrec_convert.model.alignment import Alignment
 from molrec_convert.model.frame import Frame
 from molrec_convert.model.tags import check_json
 from molrec_convert.model.trajectory import Trajectory
 
-__all__ = ["NEWEST_VERSION", "Record", "UnknownContent", "check_version"]
+__all__ = [
+    "NEWEST_VERSION",
+    "Record",
+    "UnknownContent",
+    "absolute_rows",
+    "check_document",
+    "check_documents",
+    "check_record",
+    "check_version",
+]
 
 #: The newest `molrec_version` this package reads.
 NEWEST_VERSION = 2
+#: A record holds one of these sections at least.
+_SUFFICIENT = frozenset({"frame", "system", "trajectory", "forcefield", "status"})
 
 
 class UnknownContent(Protocol):
@@ -33,8 +45,8 @@ class Record:
     """One record: documents, snapshots, and at most one trajectory.
 
     `meta`, `method`, `status` are plain JSON documents. `system` says what the particles are, `frame` and
-    `trajectory` what state they are in. `unknown` is what a store holds beside that. A record opened from a store
-    reads lazily and is a context manager; `close` is safe to call twice.
+    `trajectory` what state they are in. `unknown` is what a store holds beside that, `attributes` what its root group
+    says. A record opened from a store reads lazily and is a context manager; `close` is safe to call twice.
     """
 
     meta: dict[str, Any] = field(default_factory=dict)
@@ -43,6 +55,7 @@ class Record:
     trajectory: Trajectory | None = None
     method: dict[str, Any] | None = None
     status: dict[str, Any] | None = None
+    attributes: dict[str, Any] = field(default_factory=dict)
     unknown: UnknownContent | None = None
     path: str | None = None
     _close: Callable[[], None] | None = field(default=None, repr=False)
@@ -98,14 +111,63 @@ def check_documents(record: Record) -> None:
     for name in ("meta", "method", "status"):
         document = getattr(record, name)
         if document is not None:
-            check_json(document, name)
-    check_version(record.meta)
-    if record.method is not None:
+            check_document(document, name)
+    check_json(record.attributes, "")
+
+
+def check_document(document: Any, section: str) -> None:
+    """Refuse one document: `meta` with a wrong version, `method` or `status` without their required keys."""
+    if not isinstance(document, dict):
+        raise ContractError(section, "the document is not a JSON object", found=type(document).__name__)
+    check_json(document, section)
+    if section == "meta":
+        check_version(document)
+    elif section == "method":
         for key in ("type", "description"):
-            if not isinstance(record.method.get(key), str):
-                raise ContractError("method", f"the document has no {key!r}")
-        engine = record.method.get("engine")
-        if not isinstance(engine, dict) or not isinstance(engine.get("name"), str):
-            raise ContractError("method", "the document has no engine name")
-    if record.status is not None and not isinstance(record.status.get("state"), str):
-        raise ContractError("status", "the document has no 'state'")
+            _check_text_key(document, key, "method")
+        engine = document.get("engine")
+        if not isinstance(engine, dict):
+            raise ContractError("method", "the document has no 'engine'")
+        _check_text_key(engine, "name", "method.engine")
+    elif section == "status":
+        _check_text_key(document, "state", "status")
+
+
+def check_record(record: Record) -> None:
+    """Refuse a record that breaks a rule before any frame of its trajectory is read.
+
+    Documents, `system` and `frame` with their references, the trajectory's declaration, and how the sections go
+    together. The frames are checked as they pass, by `Alignment` and the trajectory's writer.
+    """
+    check_documents(record)
+    keys: Iterable[str] = () if record.unknown is None else record.unknown.keys()
+    other = {key.partition("/")[0] for key in keys}
+    if not {*record.sections, *other} & _SUFFICIENT:
+        raise ContractError("", f"a record holds at least one of {', '.join(sorted(_SUFFICIENT))}")
+    absolute = absolute_rows(record.system, record.frame)
+    for section in ("system", "frame"):
+        snapshot: Frame | None = getattr(record, section)
+        if snapshot is not None:
+            snapshot.check(section, absolute)
+    alignment = Alignment(record.system)
+    if record.frame is not None:
+        alignment.check_frame(record.frame)
+    if record.trajectory is not None:
+        record.trajectory.declaration.check()
+        alignment.check_declaration(record.trajectory.declaration)
+
+
+def absolute_rows(system: Frame | None, frame: Frame | None) -> dict[str, int]:
+    """What absolute references are held against: the row count of each block, and an entry for each section."""
+    rows: dict[str, int] = {}
+    for section, snapshot in (("/system", system), ("/frame", frame)):
+        if snapshot is not None:
+            rows[section] = 0
+            rows.update({f"{section}/{name}": count for name, count in snapshot.rows.items()})
+    return rows
+
+
+def _check_text_key(document: Mapping[str, Any], key: str, node: str) -> None:
+    if not isinstance(document.get(key), str):
+        found = repr(document[key])[:60] if key in document else "none"
+        raise ContractError(node, f"the document has no {key!r}", found=found, expected="a text")
