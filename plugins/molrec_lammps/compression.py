@@ -1,0 +1,165 @@
+"""Compressed files: .gz (several members too), .bz2, .xz and .zst, told by their first bytes, never by their name.
+
+A stream may be cut short by a killed job. Everything before the cut is delivered; then the reader either stops, or
+raises. Sources: RFC 1952 (gzip; members follow one another, zero padding between them), RFC 8878 (zstd).
+"""
+
+from __future__ import annotations
+
+import bz2
+import io
+import lzma
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Protocol
+
+from molrec_convert.errors import FormatError, UnsupportedError, UsageError
+
+__all__ = ["BLOCK_BYTES", "Decompressed", "compression_of", "open_binary"]
+
+#: How much is decompressed at a time.
+BLOCK_BYTES = 2**20
+#: What is read at a time: at the best ratio deflate has, 66 MB of text.
+_RAW_BYTES = 2**16
+
+_MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+_FAULTS: tuple[type[Exception], ...] = (zlib.error, OSError, lzma.LZMAError, EOFError)
+
+
+class _Decoder(Protocol):
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes) -> bytes: ...
+
+
+def compression_of(head: bytes) -> str | None:
+    """`"gzip"`, `"bzip2"`, `"xz"`, `"zstd"`, or None: how a file that begins with `head` is compressed."""
+    return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
+
+
+class Decompressed:
+    """The decompressed bytes of a file, in blocks, front to back.
+
+    After the last block `cut` is None, or says how the compressed stream ends before its end. Damage in the middle of
+    a stream is a `FormatError`. A context manager.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.cut: str | None = None
+        try:
+            self._file = self.path.open("rb")
+            head = self._file.read(8)
+            self._file.seek(0)
+        except OSError as error:
+            raise UsageError(f"{self.path}: {error.strerror or error}") from error
+        self.compression = compression_of(head)
+
+    def blocks(self) -> Iterator[bytes]:
+        """Blocks of about a megabyte; never an empty one."""
+        if self.compression is None:
+            while block := self._file.read(BLOCK_BYTES):
+                yield block
+            return
+        for block in self._decompressed():
+            for start in range(0, len(block), 4 * BLOCK_BYTES):
+                yield block[start : start + 4 * BLOCK_BYTES]
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+    def __enter__(self) -> Decompressed:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _decompressed(self) -> Iterator[bytes]:
+        new, faults = _decoder(self.compression or "", self.path)
+        decoder: _Decoder | None = None
+        pending = b""
+        while True:
+            raw = pending or self._file.read(_RAW_BYTES)
+            pending = b""
+            if not raw:
+                break
+            if decoder is None:
+                raw = raw.lstrip(b"\0")
+                if not raw:
+                    continue
+                decoder = new()
+            try:
+                block = decoder.decompress(raw)
+            except faults as error:
+                at = self._file.tell()
+                raise FormatError(
+                    self.path,
+                    f"byte {at}",
+                    found=f"damaged {self.compression} data ({error})",
+                    expected=f"a whole {self.compression} stream",
+                ) from error
+            if block:
+                yield block
+            if decoder.eof:
+                pending = decoder.unused_data
+                decoder = None
+        if decoder is not None:
+            self.cut = f"the {self.compression} stream is cut short"
+
+
+class _Stream(io.RawIOBase):
+    """`Decompressed` as a file object; a cut stream is a `FormatError` at the cut."""
+
+    def __init__(self, source: Decompressed) -> None:
+        self._source = source
+        self._blocks = source.blocks()
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self._rest:
+            self._rest = memoryview(next(self._blocks, b""))
+            if not self._rest and self._source.cut is not None:
+                raise FormatError(
+                    self._source.path, "its end", found=self._source.cut, expected="the end of the compressed stream"
+                )
+        size = min(len(buffer), len(self._rest))
+        buffer[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
+        return size
+
+    def close(self) -> None:
+        self._source.close()
+        super().close()
+
+
+def open_binary(path: str | os.PathLike[str]) -> BinaryIO:
+    """A file for reading, decompressed when it is compressed. Reading to a cut is a `FormatError`."""
+    return io.BufferedReader(_Stream(Decompressed(path)), BLOCK_BYTES)
+
+
+def _decoder(compression: str, path: Path) -> tuple[Callable[[], _Decoder], tuple[type[Exception], ...]]:
+    """A maker of decoders for one member each, and what they raise on damage."""
+    if compression == "gzip":
+        return lambda: zlib.decompressobj(31), _FAULTS
+    if compression == "bzip2":
+        return bz2.BZ2Decompressor, _FAULTS
+    if compression == "xz":
+        return lzma.LZMADecompressor, _FAULTS
+    try:
+        import zstandard
+    except ImportError as error:
+        raise UnsupportedError(
+            f"{path} is compressed with zstd, which needs zstandard: pip install 'molrec-convert[lammps]'"
+        ) from error
+    return zstandard.ZstdDecompressor().decompressobj, (*_FAULTS, zstandard.ZstdError)

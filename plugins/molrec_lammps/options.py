@@ -1,0 +1,54 @@
+"""The options of the LAMMPS formats. From these come the command-line flags, the keywords and the docs.
+
+What several formats share is defined once, in `CommonOptions`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from molrec_convert.formats import option
+
+__all__ = ["ATOM_STYLES", "UNITS_STYLES", "CommonOptions", "DataOptions", "DumpOptions", "RunOptions"]
+
+#: The words of the `units` command. Source: the manual, "units".
+UNITS_STYLES = ("lj", "real", "metal", "si", "cgs", "electron", "micro", "nano")
+#: Atom styles whose `Atoms` section is read.
+ATOM_STYLES = ("atomic", "charge", "bond", "angle", "molecular", "full")
+
+_ATOM_STYLE_HELP = "atom style of a data file whose Atoms section does not state it"
+
+
+@dataclass(frozen=True)
+class CommonOptions:
+    """What every LAMMPS format can be told."""
+
+    units: str | None = option(None, "LAMMPS units style, where the files do not state it", choices=UNITS_STYLES)
+    elements: tuple[str, ...] = option((), "element of each atom type, from type 1 on: C,H,O", metavar="SYMBOLS")
+    guess_elements: bool = option(False, "propose elements from the masses of the atom types")
+
+
+@dataclass(frozen=True)
+class DataOptions(CommonOptions):
+    """Options of data files."""
+
+    atom_style: str | None = option(None, _ATOM_STYLE_HELP, choices=ATOM_STYLES)
+
+
+@dataclass(frozen=True)
+class DumpOptions(CommonOptions):
+    """Options of dumps."""
+
+    steps: str = option(
+        "step",
+        "where step numbers come from: the TIMESTEP items, or the order of the frames for steps that go back",
+        choices=("step", "index"),
+    )
+    allow_truncated: bool = option(False, "exit with 0 although the last frame is cut off")
+
+
+@dataclass(frozen=True)
+class RunOptions(DumpOptions):
+    """Options of runs: those of data files and of dumps."""
+
+    atom_style: str | None = option(None, _ATOM_STYLE_HELP, choices=ATOM_STYLES)
