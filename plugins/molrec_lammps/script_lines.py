@@ -1,9 +1,9 @@
 """Lines and words of an input script: continuations, comments, quotes, and where `$` is substituted.
 
 The rules, in LAMMPS' order: a line whose last printable character is `&` goes on in the next one, nothing between
-them; so does a line inside triple quotes; a `#` outside quotes begins a comment; `$` is substituted outside quotes; then the
-line is split into words, the quotes around a word removed. Source: the LAMMPS manual, "Parsing rules for input
-scripts"; each rule tried on LAMMPS of 22 Jul 2025.
+them; so does a line inside triple quotes; a `#` outside quotes begins a comment; `$` is substituted outside quotes;
+then the line is split into words, the quotes around a word removed. Source: the LAMMPS manual, "Parsing rules for
+input scripts"; each rule tried on LAMMPS of 22 Jul 2025.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from molrec_lammps.script_formula import NotEvaluable
 
-__all__ = ["LogicalLine", "decode", "logical_lines", "split_words", "strip_comment", "substitute"]
+__all__ = ["LogicalLine", "decode", "logical_lines", "split_at_variable", "split_words", "strip_comment", "substitute"]
 
 _TRIPLE = '"""'
 
@@ -97,30 +97,45 @@ def substitute(text: str, named: Callable[[str], str], immediate: Callable[[str]
 
     Raises `NotEvaluable` as they do, and for a `$` that begins none of the three.
     """
-    if "$" not in text:
-        return text
     parts = []
+    quoted = _quoted(text) if "$" in text else iter(())
     done = 0
-    for position, quote in _quoted(text):
+    for position, quote in quoted:
         if quote or position < done or text[position] != "$":
             continue
         parts.append(text[done:position])
-        following = text[position + 1 : position + 2]
-        if following == "{":
-            done = text.find("}", position) + 1
-            if not done:
-                raise NotEvaluable("'${' is not closed")
-            parts.append(named(text[position + 2 : done - 1]))
-        elif following == "(":
-            done = _closing(text, position + 1) + 1
-            parts.append(immediate(text[position + 2 : done - 1]))
-        elif following and not following.isspace():
-            done = position + 2
-            parts.append(named(following))
-        else:
-            raise NotEvaluable("'$' names no variable")
+        form, inner, done = _variable_at(text, position)
+        parts.append(immediate(inner) if form == "(" else named(inner))
     parts.append(text[done:])
     return "".join(parts)
+
+
+def split_at_variable(text: str) -> tuple[str, str] | None:
+    """What stands before and behind the first variable outside quotes; None when there is none."""
+    if "$" in text:
+        for position, quote in _quoted(text):
+            if not quote and text[position] == "$":
+                try:
+                    return text[:position], text[_variable_at(text, position)[2] :]
+                except NotEvaluable:
+                    return None
+    return None
+
+
+def _variable_at(text: str, position: int) -> tuple[str, str, int]:
+    """The variable whose `$` stands at `position`: `"{"`, `"("` or `""`, its name or formula, where it ends."""
+    following = text[position + 1 : position + 2]
+    if following == "{":
+        end = text.find("}", position)
+        if end < 0:
+            raise NotEvaluable("'${' is not closed")
+        return following, text[position + 2 : end], end + 1
+    if following == "(":
+        end = _closing(text, position + 1)
+        return following, text[position + 2 : end], end + 1
+    if not following or following.isspace():
+        raise NotEvaluable("'$' names no variable")
+    return "", following, position + 2
 
 
 def _quoted(text: str) -> Iterator[tuple[int, str]]:
