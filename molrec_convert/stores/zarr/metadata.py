@@ -62,10 +62,16 @@ class ArrayMetadata:
             self.pipeline is not None
             and _is_default_fill(self.fill, self.dtype)
             and len(self.chunk_shape) == len(self.shape)
-            and all(c >= n for c, n in zip(self.chunk_shape[1:], self.shape[1:], strict=True))
+            and len(inner) == len(self.shape)
             and all(c == n for c, n in zip(inner[1:], self.shape[1:], strict=True))
-            and (not self.sharded or (len(inner) == len(self.shape) and self.chunk_shape[0] % inner[0] == 0))
+            and (not self.sharded or self._one_row_of_chunks)
         )
+
+    @property
+    def _one_row_of_chunks(self) -> bool:
+        """Whether the inner chunks of a shard follow each other on the leading axis alone."""
+        inner = self.inner_shape or ()
+        return bool(inner) and self.chunk_shape[1:] == inner[1:] and self.chunk_shape[0] % inner[0] == 0
 
     def key(self, *coordinates: int) -> str:
         """The key of a stored chunk below the array."""
@@ -224,7 +230,7 @@ def _is_default_fill(fill: Any, dtype: str) -> bool:
     if dtype in ("c64", "c128"):
         return isinstance(fill, list) and len(fill) == 2 and all(_is_zero(part) for part in fill)
     if dtype == "string":
-        return fill == ""
+        return bool(fill == "")
     return fill is False if dtype == "bool" else _is_zero(fill)
 
 

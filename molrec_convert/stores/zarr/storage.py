@@ -14,16 +14,29 @@ import struct
 import zipfile
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from molrec_convert.errors import ContractError, FormatError
-from molrec_convert.stores.zarr.metadata import dump_document
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["DirectoryStorage", "Storage", "ZipStorage", "open_storage", "replace_file", "sync_folder", "write_document"]
+from molrec_convert.errors import ContractError, FormatError
+from molrec_convert.stores.zarr.metadata import dump_document, parse_document
+
+__all__ = [
+    "DirectoryStorage",
+    "Storage",
+    "ZipStorage",
+    "open_storage",
+    "read_document",
+    "replace_file",
+    "sync_folder",
+    "write_document",
+]
 
 _OPEN_FILES = 64
+_IOVECS = 1024
 _METADATA = "zarr.json"
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 _ENCRYPTED = 0x1
@@ -42,6 +55,9 @@ class Storage(Protocol):
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
         """Up to `length` bytes from `start`; fewer where the file ends, none where there is no file."""
+
+    def read_into(self, key: str, start: int, buffers: Sequence[NDArray[Any]]) -> int:
+        """Fill writable byte arrays one after the other with the bytes from `start` on; how many bytes there were."""
 
     def children(self, key: str) -> tuple[list[str], list[str]]:
         """Names of the folders and of the files directly below a folder ("" is the root), each sorted."""
@@ -99,20 +115,29 @@ class DirectoryStorage:
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
         """See `Storage.read_range`; open files are kept, so that the next range costs one system call."""
+        descriptor = self._open(key)
+        return b"" if descriptor is None else os.pread(descriptor, length, start)
+
+    def read_into(self, key: str, start: int, buffers: Sequence[NDArray[Any]]) -> int:
+        """See `Storage.read_into`."""
+        descriptor = self._open(key)
+        return 0 if descriptor is None else _fill(descriptor, start, buffers)
+
+    def _open(self, key: str) -> int | None:
         descriptor = self._files.get(key)
-        if descriptor is None:
-            try:
-                descriptor = os.open(f"{self._root}/{key}", os.O_RDONLY | os.O_CLOEXEC)
-            except OSError as error:
-                if error.errno in _ABSENT:
-                    return b""
-                raise
-            self._files[key] = descriptor
-            if len(self._files) > _OPEN_FILES:
-                os.close(self._files.popitem(last=False)[1])
-        else:
+        if descriptor is not None:
             self._files.move_to_end(key)
-        return os.pread(descriptor, length, start)
+            return descriptor
+        try:
+            descriptor = os.open(f"{self._root}/{key}", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            if error.errno in _ABSENT:
+                return None
+            raise
+        self._files[key] = descriptor
+        if len(self._files) > _OPEN_FILES:
+            os.close(self._files.popitem(last=False)[1])
+        return descriptor
 
     def children(self, key: str) -> tuple[list[str], list[str]]:
         """See `Storage.children`."""
@@ -238,6 +263,23 @@ class ZipStorage:
         length = min(length, entry.file_size - start)
         return os.pread(self._descriptor, length, self._start(key, entry) + start) if length > 0 else b""
 
+    def read_into(self, key: str, start: int, buffers: Sequence[NDArray[Any]]) -> int:
+        """See `Storage.read_into`."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return 0
+        wanted = sum(buffer.nbytes for buffer in buffers)
+        plain = entry.compress_type == zipfile.ZIP_STORED and not entry.flag_bits & _ENCRYPTED
+        if plain and start + wanted <= entry.file_size:
+            return _fill(self._descriptor, self._start(key, entry) + start, buffers)
+        data = np.frombuffer(self.read_range(key, start, wanted), dtype=np.uint8)
+        done = 0
+        for buffer in buffers:
+            part = data[done : done + buffer.nbytes]
+            buffer[: len(part)] = part
+            done += len(part)
+        return done
+
     def _start(self, key: str, entry: zipfile.ZipInfo) -> int:
         """Where an entry's bytes begin: behind its local header, whose name and extra lengths are its own."""
         if key not in self._starts:
@@ -279,6 +321,22 @@ class ZipStorage:
             self._descriptor = -1
 
 
+def _fill(descriptor: int, start: int, buffers: Sequence[Any]) -> int:
+    """`preadv` until the buffers are full or the file ends: one call reads at most 2 GiB and `IOV_MAX` buffers."""
+    done = 0
+    pending = [memoryview(buffer) for buffer in buffers if buffer.nbytes]
+    while pending:
+        got = os.preadv(descriptor, pending[:_IOVECS], start + done)
+        if not got:
+            break
+        done += got
+        while pending and got >= len(pending[0]):
+            got -= len(pending.pop(0))
+        if got:
+            pending[0] = pending[0][got:]
+    return done
+
+
 def replace_file(path: str | os.PathLike[str], data: bytes, *, durable: bool = False) -> None:
     """Write a file so that its name holds the old bytes or the new ones, never a part: a temporary file, renamed.
 
@@ -308,6 +366,12 @@ def sync_folder(path: str | os.PathLike[str]) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def read_document(storage: Storage, folder: str) -> dict[str, Any] | None:
+    """The `zarr.json` of the node at a folder, None when the folder is no node; refused when it is no Zarr V3."""
+    raw = storage.read(f"{folder}/{_METADATA}" if folder else _METADATA)
+    return None if raw is None else parse_document(raw, folder)
 
 
 def write_document(folder: str | os.PathLike[str], document: dict[str, Any], *, durable: bool = False) -> None:
