@@ -20,7 +20,7 @@ from molrec_convert.model.dtypes import as_values, dtype_name, same_bits
 from molrec_convert.model.names import check_name
 from molrec_convert.model.precision import check_precision
 from molrec_convert.model.standard import ENDPOINTS, check_standard_dtype
-from molrec_convert.model.tags import Meta, check_json
+from molrec_convert.model.tags import Meta, check_json, same_value
 
 __all__ = ["Block", "Box", "Column", "Frame", "check_references", "check_target", "references"]
 
@@ -149,7 +149,6 @@ class Block(Mapping[str, NDArray[Any]]):
             check_standard_dtype(key, column.dtype, here, column.trailing)
             if column.precision is not None:
                 check_precision(column.precision, column.dtype, here)
-            _check_attributes(column.attributes, COLUMN_ATTRIBUTES, here)
         for key, target in self.targets.items():
             check_target(target, f"{node}/{key}")
             if key not in self.columns:
@@ -158,7 +157,6 @@ class Block(Mapping[str, NDArray[Any]]):
                 raise ContractError(
                     f"{node}/{key}", "a row reference is u64", found=self.columns[key].dtype, expected="u64"
                 )
-        _check_attributes(self.attributes, BLOCK_ATTRIBUTES, node)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         try:
@@ -249,7 +247,7 @@ class Box:
     __hash__ = None  # type: ignore[assignment]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Frame:
     """A snapshot: blocks by name, a typed meta document, an optional box; `step` and `time` when of a trajectory.
 
@@ -283,6 +281,25 @@ class Frame:
     def __len__(self) -> int:
         return len(self.blocks)
 
+    def __eq__(self, other: object) -> bool:
+        """Equal blocks, tagged meta, box, step and time, bit for bit; the order of blocks does not count."""
+        if not isinstance(other, Frame):
+            return NotImplemented
+        return (
+            self.blocks == other.blocks
+            and self.meta == other.meta
+            and self.box == other.box
+            and self.step == other.step
+            and (self.time is None) == (other.time is None)
+            and (self.time is None or other.time is None or same_value(self.time, other.time, "f64"))
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        blocks = ", ".join(f"{name}: {count} rows" for name, count in self.rows.items()) or "no blocks"
+        return f"Frame({blocks}; meta: {', '.join(self.meta) or 'none'})"
+
     def check(self, node: str = "frame", absolute: Mapping[str, int] | None = None) -> None:
         """Refuse blocks and references that break the contract. `node` is the section ("frame", "system").
 
@@ -292,6 +309,9 @@ class Frame:
             if name == "box":
                 raise ContractError(f"{node}/box", "the name is reserved for the cell, which is no block")
             block.check(f"{node}/{name}", name=name)
+            _check_attributes(block.attributes, BLOCK_ATTRIBUTES, f"{node}/{name}")
+            for key, column in block.columns.items():
+                _check_attributes(column.attributes, COLUMN_ATTRIBUTES, f"{node}/{name}/{key}")
         check_references(node, self.blocks, self.rows, absolute)
         for path, attributes in self.attributes.items():
             _check_attributes(attributes, frozenset({"cell_defined"}), f"{node}/{path}")

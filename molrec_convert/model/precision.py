@@ -13,23 +13,28 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError
 
-__all__ = ["check_precision", "off_grid", "quantum", "stored"]
+__all__ = ["check_precision", "off_grid", "precision_fault", "quantum", "stored"]
 
 _SMALLEST, _LARGEST = 2.0**-1000, 2.0**1000
 
 
 def check_precision(precision: Any, dtype: str, node: str) -> float:
     """`precision` as a float, refused unless finite, within [2^-1000, 2^1000], and on an `f64` column."""
+    fault = precision_fault(precision, dtype)
+    if fault is not None:
+        raise ContractError(node, fault)
+    return float(precision)
+
+
+def precision_fault(precision: Any, dtype: str) -> str | None:
+    """Why a column of `dtype` cannot declare `precision`, or None when it can."""
     if dtype != "f64":
-        raise ContractError(node, "only an f64 column may declare a precision", found=dtype, expected="f64")
-    if isinstance(precision, bool) or not isinstance(precision, (int, float)):
-        raise ContractError(node, "a precision is a number", found=repr(precision))
-    value = float(precision)
-    if not (math.isfinite(value) and _SMALLEST <= value <= _LARGEST):
-        raise ContractError(
-            node, "the precision is outside the allowed range", found=repr(value), expected="2^-1000 to 2^1000"
-        )
-    return value
+        return f"only an f64 column may declare a precision: found {dtype}"
+    if isinstance(precision, (bool, np.bool_)) or not isinstance(precision, (int, float, np.integer, np.floating)):
+        return f"a precision is a number: found {precision!r}"
+    if not _SMALLEST <= precision <= _LARGEST:
+        return f"the precision is outside the allowed range: found {precision!r}, expected 2^-1000 to 2^1000"
+    return None
 
 
 def quantum(precision: float) -> float:

@@ -1,0 +1,41 @@
+"""Options of the stores."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from molrec_convert.errors import UsageError
+from molrec_convert.formats import option
+
+__all__ = ["MrecOptions"]
+
+_FORM = re.compile(r"(gzip|zstd)(?::(-?\d{1,3}))?")
+#: Default, lowest and highest level of each compressor.
+_LEVELS = {"gzip": (1, 0, 9), "zstd": (3, 1, 22)}
+
+
+@dataclass(frozen=True)
+class MrecOptions:
+    """How a record is stored."""
+
+    compression: str = option(
+        "none",
+        "compress columns of floating-point numbers: none, gzip:LEVEL (0 to 9) or zstd:LEVEL (1 to 22)",
+        metavar="CODEC",
+    )
+
+    def __post_init__(self) -> None:
+        self.parse_compression()
+
+    def parse_compression(self) -> tuple[str, int] | None:
+        """Codec and level, None for `none`; `UsageError` for anything else."""
+        if self.compression == "none":
+            return None
+        match = _FORM.fullmatch(self.compression)
+        if match is not None:
+            default, lowest, highest = _LEVELS[match[1]]
+            level = default if match[2] is None else int(match[2])
+            if lowest <= level <= highest:
+                return match[1], level
+        raise UsageError(f"compression {self.compression!r} is none of none, gzip:0 to gzip:9, zstd:1 to zstd:22")
