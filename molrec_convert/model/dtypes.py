@@ -83,12 +83,14 @@ def as_values(values: Any, dtype: str | None = None, node: str = "") -> Array:
         array = np.asarray(values)
     else:
         array = _from_sequence(values, dtype, node)
-    if array.dtype.kind in "UT":
+    if array.dtype.kind in "UT" and array.dtype != DTYPES["string"].numpy:
         array = _as_text(array, node)
     name = dtype_name(array.dtype, node)
     if dtype is not None and name != dtype:
         raise ContractError(node, "the dtype differs from the declared one", found=name, expected=dtype)
-    return np.ascontiguousarray(array, dtype=DTYPES[name].numpy).reshape(array.shape)
+    # numpy copies texts between equal string dtypes
+    target = None if name == "string" else DTYPES[name].numpy
+    return np.ascontiguousarray(array, dtype=target).reshape(array.shape)
 
 
 def _from_sequence(values: Any, dtype: str | None, node: str) -> Array:
