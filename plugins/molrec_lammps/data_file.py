@@ -1,0 +1,306 @@
+"""A LAMMPS data file in memory: header, sections as arrays in the order of the file, coefficients as text.
+
+`parse_data` reads all that is in the file and refuses what LAMMPS refuses, with the line; what of it goes into a
+record, and in which order, is `data_record`'s part. Source: the manual, "read_data", checked against the 22 Jul 2025
+release.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from os import PathLike, fspath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_convert.errors import FormatError
+from molrec_lammps.atom_styles import AtomStyle, Column
+from molrec_lammps.data_checks import AtomIndex, check_each_once, check_endpoints, check_types, index_atoms
+from molrec_lammps.data_header import TYPE_KINDS, Header, read_header
+from molrec_lammps.data_rows import DTYPES, RowFault, parse_rows
+from molrec_lammps.data_sections import COEFFICIENTS, RELATIONS, Section, locate_sections, pieces
+from molrec_lammps.data_style import StyleChoice, choose_layout
+from molrec_lammps.data_text import INTEGER, Buffer, Cursor, brief, decode, load, split_comment
+
+__all__ = ["DataFile", "RawSection", "Table", "parse_data"]
+
+_MASSES = (Column("type", "type"), Column("mass", "float"))
+_ENDS = ("atomi", "atomj", "atomk", "atoml", "atomm")
+_STRING = np.dtypes.StringDType()
+
+
+@dataclass
+class Table:
+    """The rows of one section in the order of the file: columns by their names in a record.
+
+    Integers are int64 (image flags int32), other numbers f64, types int64 numbers whether the file writes labels or
+    not. `comments` has the text after `#` of each row (StringDType, `""` for none), None where no row has one. `line`
+    is the line of the first row.
+    """
+
+    columns: dict[str, NDArray[Any]]
+    line: int
+    rows: int
+    comments: NDArray[Any] | None = None
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.columns[name]
+
+
+@dataclass(frozen=True)
+class RawSection:
+    """A section kept as text: its name, the comment after the name, the line of its first row, its rows."""
+
+    name: str
+    hint: str | None
+    line: int
+    rows: int
+    text: str
+
+
+@dataclass
+class DataFile:
+    """One data file.
+
+    `atoms`, `velocities`, `masses` are None where the file has no such section; `relations` are by section name
+    ("Bonds"), with endpoints `atomi atomj ...` as ids. `labels` are the type labels by kind ("atom"), in the order of
+    types. `index` brings rows of atoms into ascending order of ids, in which `endpoints` are 0-based rows u64.
+    `coefficients` and `others` (sections of fixes) are text. `remarks` are what a reader should tell its user.
+    """
+
+    path: str
+    header: Header
+    style: AtomStyle | None
+    style_source: str
+    style_stated: bool
+    atoms: Table | None
+    index: AtomIndex
+    velocities: Table | None = None
+    velocity_order: NDArray[np.int64] | None = None
+    masses: Table | None = None
+    relations: dict[str, Table] = field(default_factory=dict)
+    endpoints: dict[str, dict[str, NDArray[np.uint64]]] = field(default_factory=dict)
+    labels: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    coefficients: list[RawSection] = field(default_factory=list)
+    others: list[RawSection] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        """The first line."""
+        return self.header.title
+
+    @property
+    def units(self) -> str | None:
+        """The word of `units = WORD` in the first line."""
+        return self.header.units
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Every count the header states, by keyword."""
+        return self.header.counts
+
+    def sorted_velocities(self, name: str) -> NDArray[np.float64]:
+        """A column of Velocities in ascending order of ids."""
+        assert self.velocities is not None
+        values = self.velocities[name]
+        return values if self.velocity_order is None else values[self.velocity_order]
+
+
+def parse_data(path: str | PathLike[str], *, atom_style: str | None = None) -> DataFile:
+    """Read a data file (plain, .gz, .bz2, .xz or .zst).
+
+    `atom_style` is the style the caller knows; without it the comment after `Atoms` tells, or the only one of the
+    plain styles that fits the rows. Refused: FormatError for a file that is no data file or breaks its rules,
+    UsageError for a style that cannot be told, UnsupportedError for one that is not read.
+    """
+    where = fspath(path)
+    data = load(path)
+    cursor = Cursor(data)
+    header = read_header(where, cursor)
+    sections = {section.name: section for section in locate_sections(where, data, header, cursor)}
+    labels = {kind: _read_labels(where, data, sections.get(f"{kind.capitalize()} Type Labels")) for kind in TYPE_KINDS}
+    numbers = {kind: {label: number for number, label in enumerate(names, 1)} for kind, names in labels.items()}
+    choice = choose_layout(where, data, header, sections.get("Atoms"), atom_style, numbers["atom"])
+    builders = _builders(sections, choice, numbers)
+    _fill(where, data, list(builders.values()))
+    tables = {name: builder.table() for name, builder in builders.items()}
+    found = _checked(where, header, choice, tables)
+    found.labels = {kind: tuple(map(decode, names)) for kind, names in labels.items() if names}
+    for section in sections.values():
+        if section.name in COEFFICIENTS or section.name == "PairIJ Coeffs":
+            found.coefficients.append(_raw(where, data, section))
+        elif section.counted is None:
+            found.others.append(_raw(where, data, section))
+        if section.skipped:
+            found.remarks.append(
+                f"{where}, line {section.line - 1}: {section.skipped!r} is not read: LAMMPS leaves out the line after "
+                f"the name of a section"
+            )
+    found.remarks.extend(choice.remarks)
+    return found
+
+
+class _Builder:
+    """The arrays of one section, filled piece by piece."""
+
+    def __init__(self, section: Section, columns: Sequence[Column], labels: Mapping[bytes, int] | None) -> None:
+        self.section, self.columns, self.labels = section, columns, labels
+        self.arrays = {
+            column.name: np.empty(section.rows, dtype=DTYPES[column.kind])
+            for column in columns
+            if column.kind != "skip"
+        }
+        self.comments: dict[int, NDArray[Any]] = {}
+
+    def fill(self, path: str, text: bytes, first: int, rows: int) -> None:
+        """Parse `rows` lines of text into the arrays from row `first` on."""
+        try:
+            arrays, comments = parse_rows(text, self.columns, rows, self.labels)
+        except RowFault as fault:
+            raise FormatError(
+                path,
+                f"line {self.section.line + first + fault.row}",
+                found=fault.found,
+                expected=f"{fault.expected}, row {first + fault.row + 1} of {self.section.rows} of {self.section.name}",
+            ) from None
+        for name, values in arrays.items():
+            self.arrays[name][first : first + rows] = values
+        if comments is not None:
+            self.comments[first] = comments
+
+    def table(self) -> Table:
+        """The filled table."""
+        comments = None
+        if self.comments:
+            comments = np.full(self.section.rows, "", dtype=_STRING)
+            for first, texts in self.comments.items():
+                comments[first : first + len(texts)] = texts
+        return Table(self.arrays, self.section.line, self.section.rows, comments)
+
+
+def _builders(
+    sections: Mapping[str, Section], choice: StyleChoice, labels: Mapping[str, Mapping[bytes, int]]
+) -> dict[str, _Builder]:
+    builders = {}
+    for name, section in sections.items():
+        if name == "Masses":
+            builders[name] = _Builder(section, _MASSES, labels["atom"])
+        elif name == "Atoms":
+            builders[name] = _Builder(section, choice.columns, labels["atom"])
+        elif name == "Velocities" and choice.style is not None:
+            builders[name] = _Builder(section, choice.style.velocities, None)
+        elif name in RELATIONS:
+            relation = RELATIONS[name]
+            ends = tuple(Column(end, "int") for end in _ENDS[: relation.atoms])
+            columns = (Column("index", "skip"), Column("type", "type"), *ends)
+            builders[name] = _Builder(section, columns, labels.get(relation.kind))
+    return builders
+
+
+def _fill(path: str, data: Buffer, builders: Sequence[_Builder]) -> None:
+    """Parse all pieces of all sections, on two threads where there is much: the parser works outside Python's lock."""
+    jobs = [(builder, piece) for builder in builders for piece in pieces(data, builder.section)]
+
+    def work(job: tuple[_Builder, Any]) -> None:
+        builder, piece = job
+        builder.fill(path, data[piece.start : piece.stop], piece.first, piece.rows)
+
+    threads = min(2, os.cpu_count() or 1)
+    if len(jobs) < 2 * len(builders) or threads < 2:
+        for job in jobs:
+            work(job)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(work, jobs):
+            pass
+
+
+def _checked(path: str, header: Header, choice: StyleChoice, tables: dict[str, Table]) -> DataFile:
+    """The file with its ids, types and relations checked."""
+    atoms, masses = tables.get("Atoms"), tables.get("Masses")
+    for name, table in tables.items():
+        kind = "atom" if name in ("Atoms", "Masses") else RELATIONS[name].kind if name in RELATIONS else ""
+        if kind in TYPE_KINDS:
+            keyword = f"{kind} types"
+            check_types(path, name, table["type"], table.line, kind, header.count(keyword), header.lines.get(keyword))
+        elif kind:
+            check_types(path, name, table["type"], table.line, kind, 2**62, None)
+    if masses is not None:
+        _check_masses(path, masses)
+    index = (
+        AtomIndex(np.empty(0, dtype=np.int64), None) if atoms is None else index_atoms(path, atoms["id"], atoms.line)
+    )
+    found = DataFile(path, header, choice.style, choice.source, choice.stated, atoms, index)
+    found.velocities, found.masses = tables.get("Velocities"), masses
+    if found.velocities is not None and atoms is not None:
+        ids = found.velocities["id"]
+        if np.array_equal(ids, atoms["id"]):
+            found.velocity_order = index.order
+        else:
+            found.velocity_order = check_each_once(path, "Velocities", ids, found.velocities.line, index)
+    for name, relation in RELATIONS.items():
+        if name in tables:
+            table = found.relations[name] = tables[name]
+            ends = list(_ENDS[: relation.atoms])
+            found.endpoints[name] = check_endpoints(path, name, ends, table.columns, table.line, index)
+    return found
+
+
+def _check_masses(path: str, masses: Table) -> None:
+    numbers, values = masses["type"], masses["mass"]
+    seen: dict[int, int] = {}
+    for row, (number, value) in enumerate(zip(numbers.tolist(), values.tolist(), strict=True)):
+        if not value > 0:
+            raise FormatError(path, f"line {masses.line + row}", found=f"the mass {value!r}", expected="one above zero")
+        if number in seen:
+            raise FormatError(
+                path,
+                f"line {masses.line + row}",
+                found=f"a second mass of atom type {number}",
+                expected=f"one, which line {masses.line + seen[number]} has",
+            )
+        seen[number] = row
+
+
+def _read_labels(path: str, data: Buffer, section: Section | None) -> tuple[bytes, ...]:
+    """The labels of types 1, 2, … Every type must have one, and no two the same."""
+    if section is None:
+        return ()
+    labels: dict[int, bytes] = {}
+    for row, line in enumerate(section.text(data).splitlines()):
+        where = f"line {section.line + row}"
+        words = split_comment(line)[0].split()
+        expected = f"a type from 1 to {section.rows} and its label"
+        if len(words) != 2 or not words[0].isdigit() or not 1 <= int(words[0]) <= section.rows:
+            raise FormatError(path, where, found=brief(line) if line.strip() else "a blank line", expected=expected)
+        if words[1][:1].isdigit() or words[1][:1] in (b"*", b"#"):
+            raise FormatError(
+                path, where, found=f"the label {brief(words[1])}", expected="one that begins with no digit, * or #"
+            )
+        if int(words[0]) in labels or words[1] in labels.values():
+            raise FormatError(
+                path, where, found=brief(line), expected=f"each type and each label once in {section.name}"
+            )
+        labels[int(words[0])] = words[1]
+    return tuple(labels[number] for number in sorted(labels))
+
+
+def _raw(path: str, data: Buffer, section: Section) -> RawSection:
+    """The text of a section; rows of coefficients must begin with a type number."""
+    raw = section.text(data)
+    if section.counted is not None:
+        for row, line in enumerate(raw.splitlines()):
+            words = line.split(None, 1)
+            if not words or not INTEGER.fullmatch(words[0]):
+                raise FormatError(
+                    path,
+                    f"line {section.line + row}",
+                    found=brief(line) if words else "a blank line",
+                    expected=f"a type number and coefficients, row {row + 1} of {section.rows} of {section.name}",
+                )
+    return RawSection(section.name, section.hint, section.line, section.rows, decode(raw))

@@ -1,0 +1,264 @@
+"""A LAMMPS data file as a record: the reader of the format `lammps-data`.
+
+`system` has what the particles are: `id type type_id element mass charge mol_id`, and the relations with 0-based
+endpoints; `frame` has the state: `x y z vx vy vz ix iy iz`, further columns of the atom style, and the box. Rows
+ascend by id. Coordinates stay as the file has them (wrapped stays wrapped), a general cell stays as it is stated.
+`# comments` of rows are the text column `comment`.
+
+What else a data file says is kept in `system` under the meta key `lammps` (tag `json`), each part where the file has
+it:
+
+| key | holds |
+|---|---|
+| `title` | the first line |
+| `atom_style` | the atom style the rows were read by |
+| `type_counts` | number of types by kind (`atom bond angle dihedral improper`), used or not |
+| `type_labels` | labels by kind, in the order of the types |
+| `masses` | mass of each atom type, `null` where the file has none |
+| `mass_comments` | the comment of each row of Masses, by type, `""` for none |
+| `extra_per_atom` | room for later `extra bond per atom` and the like, by kind (`bond … special`) |
+| `comments` | comments of the header |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from molrec_convert.errors import UsageError
+from molrec_convert.formats import ReadContext
+from molrec_convert.model import Block, Box, Column, Frame, Meta, Record
+from molrec_convert.model.standard import IDENTITY_COLUMNS
+from molrec_convert.report import Report
+from molrec_lammps.data_file import DataFile, Table, parse_data
+from molrec_lammps.data_header import TYPE_KINDS
+from molrec_lammps.data_sections import RELATIONS
+from molrec_lammps.elements import elements_of_types
+from molrec_lammps.options import CommonOptions
+from molrec_lammps.triclinic import restricted_cell
+from molrec_lammps.type_names import names_column
+from molrec_lammps.units import UNITS, UnitsStyle, check_units
+
+__all__ = ["data_box", "data_frame", "data_system", "read_data"]
+
+_IDENTITY = frozenset(IDENTITY_COLUMNS)
+
+
+def read_data(paths: Sequence[Path], context: ReadContext) -> Record:
+    """Read one data file into a record with `system` and `frame`."""
+    if len(paths) != 1:
+        raise UsageError(f"a LAMMPS data file is read alone, not {len(paths)} together")
+    data = parse_data(paths[0], atom_style=context.options.atom_style)
+    system = data_system(data, context.options, context.report)
+    return Record(system=system, frame=data_frame(data, context.report))
+
+
+def data_system(data: DataFile, options: CommonOptions, report: Report) -> Frame:
+    """What the particles of a data file are: atoms in ascending order of ids, relations, units, and the `lammps` key.
+
+    The fate of all that is not state is reported: coefficients, sections of fixes, comments of Velocities.
+    """
+    for remark in data.remarks:
+        report.warn(remark)
+    units = _units(data, options, report)
+    blocks = {"atoms": _atoms(data, options, units, report)}
+    for name, table in data.relations.items():
+        blocks[RELATIONS[name].block] = _relation(data, name, table, report)
+    _report_dropped(data, report)
+    meta = Meta()
+    if units is not None:
+        meta.put("units", units.record, "json")
+    meta.put("lammps", _document(data), "json")
+    return Frame(blocks, meta)
+
+
+def data_frame(data: DataFile, report: Report, *, boundary: ArrayLike | None = None) -> Frame:
+    """The state a data file holds: positions, velocities, image flags, further columns, and the box; ids ascend.
+
+    `boundary` bool[3] says which axes are periodic, where the caller knows; a data file does not.
+    """
+    columns: dict[str, NDArray[Any]] = {}
+    if data.atoms is not None:
+        own = {n: data.index.sorted(v) for n, v in data.atoms.columns.items() if n not in _IDENTITY}
+        columns = {name: own.pop(name) for name in ("x", "y", "z")}
+        if data.velocities is not None:
+            moving = [name for name in data.velocities.columns if name != "id"]
+            columns |= {name: data.sorted_velocities(name) for name in moving}
+            report.carried("Velocities", f"{data.velocities.rows} rows, joined by id")
+        columns |= own
+    report.carried("frame/atoms", f"{' '.join(columns)}: {data.header.count('atoms')} rows, in order of ids")
+    blocks = {"atoms": Block(columns, count=len(data.index.ids))}
+    return Frame(blocks, box=data_box(data, report, boundary=boundary))
+
+
+def data_box(data: DataFile, report: Report, *, boundary: ArrayLike | None = None) -> Box:
+    """The cell, vectors as columns; a general one as it is stated. Periodic on all axes unless `boundary` is given."""
+    header = data.header
+    if header.general:
+        vectors = np.array([header.box[keyword] for keyword in ("avec", "bvec", "cvec")]).T
+        origin = np.array(header.box.get("abc origin", (0.0, 0.0, 0.0)))
+    else:
+        low, high = header.bounds()
+        vectors, origin = restricted_cell(low, high, header.tilt())
+    if missing := header.missing_bounds():
+        report.derived("box", f"{', '.join(missing)} from -0.5 to 0.5: the file states none and LAMMPS takes these")
+    if boundary is None:
+        report.derived("box boundary", "periodic on all axes, LAMMPS' default: a data file does not state it")
+        boundary = (True, True, True)
+    return Box(vectors, origin, np.asarray(boundary, dtype=np.bool_))
+
+
+def _units(data: DataFile, options: CommonOptions, report: Report) -> UnitsStyle | None:
+    if options.units is not None:
+        if data.units is not None and data.units != options.units:
+            report.warn(f"{data.path}: the first line says units = {data.units}; --units {options.units} is taken")
+        return check_units(options.units)
+    if data.units in UNITS:
+        report.carried("units", f"{data.units}, as the first line states")
+        return UNITS[data.units]
+    if data.units is not None:
+        report.warn(f"{data.path}: the first line says units = {data.units}, which LAMMPS does not have")
+    report.warn(f"{data.path}: the file does not state its units, and the record leaves them open; --units names them")
+    return None
+
+
+def _atoms(data: DataFile, options: CommonOptions, units: UnitsStyle | None, report: Report) -> Block:
+    table = data.atoms
+    if table is None:
+        empty = np.empty(0, dtype=np.uint64)
+        return Block({"id": empty, "type": names_column([""], empty), "type_id": empty})
+    types = data.index.sorted(table["type"])
+    columns: dict[str, Any] = {
+        "id": data.index.ids.view(np.uint64),
+        "type": names_column(["", *_type_names(data, "atom")], types),
+        "type_id": types.view(np.uint64),
+    }
+    names = _elements(data, options, units, report)
+    if names is not None:
+        known = np.array([False, *(name is not None for name in names)])[types]
+        columns["element"] = Column(names_column(["", *(name or "" for name in names)], types), known)
+    if "mass" in table.columns:
+        columns["mass"] = data.index.sorted(table["mass"])
+    elif data.masses is not None and "density" not in table.columns:
+        columns["mass"] = _masses(data, types)
+        report.converted(
+            "Masses", "the mass of each atom's type is the column mass; all types' are under lammps.masses"
+        )
+    if "charge" in table.columns:
+        columns["charge"] = data.index.sorted(table["charge"])
+    if "mol_id" in table.columns:
+        _put_molecules(columns, data.index.sorted(table["mol_id"]), report)
+    _put_comments(columns, table, data.index.order)
+    if data.style is not None and not data.style_stated:
+        report.derived("atom style", f"{data.style.name}: no other columns of a plain style fit {data.style_source}")
+    style = "" if data.style is None else f", atom style {data.style.name} (from {data.style_source})"
+    report.carried("Atoms", f"{table.rows} rows in order of ids{style}")
+    return Block(columns)
+
+
+def _type_names(data: DataFile, kind: str) -> Sequence[str]:
+    """What types are called: their labels, else their numbers."""
+    return data.labels.get(kind) or [str(number + 1) for number in range(data.header.count(f"{kind} types"))]
+
+
+def _elements(
+    data: DataFile, options: CommonOptions, units: UnitsStyle | None, report: Report
+) -> list[str | None] | None:
+    masses = data.masses
+    return elements_of_types(
+        data.header.count("atom types"),
+        report,
+        given=options.elements,
+        guess=options.guess_elements,
+        labels=data.labels.get("atom", ()),
+        masses=None if masses is None else dict(zip(masses["type"].tolist(), masses["mass"].tolist(), strict=True)),
+        units=units,
+    )
+
+
+def _masses(data: DataFile, types: NDArray[np.int64]) -> Column:
+    assert data.masses is not None
+    by_type = np.zeros(data.header.count("atom types") + 1)
+    known = np.zeros(len(by_type), dtype=np.bool_)
+    by_type[data.masses["type"]] = data.masses["mass"]
+    known[data.masses["type"]] = True
+    return Column(by_type[types], None if known[1:].all() else known[types])
+
+
+def _put_molecules(columns: dict[str, Any], molecules: NDArray[np.int64], report: Report) -> None:
+    if not len(molecules) or int(molecules.min()) >= 0:
+        columns["mol_id"] = molecules.view(np.uint64)
+        return
+    columns["mol"] = molecules
+    report.converted("mol_id", "some molecule ids are negative, which mol_id cannot hold: kept as the column mol (i64)")
+
+
+def _put_comments(columns: dict[str, Any], table: Table, order: NDArray[np.int64] | None) -> None:
+    if table.comments is not None:
+        comments = table.comments if order is None else table.comments[order]
+        columns["comment"] = Column(comments, comments != "")
+
+
+def _relation(data: DataFile, name: str, table: Table, report: Report) -> Block:
+    relation = RELATIONS[name]
+    types = table["type"]
+    if relation.kind in TYPE_KINDS:
+        labels = _type_names(data, relation.kind)
+    else:
+        labels = [str(number + 1) for number in range(int(types.max(initial=0)))]
+    columns: dict[str, Any] = {
+        **data.endpoints[name],
+        "type": names_column(["", *labels], types),
+        "type_id": types.view(np.uint64),
+    }
+    _put_comments(columns, table, None)
+    targets = {"atomm": "atoms"} if "atomm" in columns else {}
+    report.converted(
+        name,
+        f"{table.rows} rows as {relation.block}, atoms by row; row numbers, which mean nothing, are left out",
+    )
+    return Block(columns, targets=targets)
+
+
+def _report_dropped(data: DataFile, report: Report) -> None:
+    for section in data.coefficients:
+        report.dropped(section.name, f"{section.rows} rows: force-field coefficients are not carried yet")
+    for section in data.others:
+        report.dropped(
+            section.name,
+            f"{section.rows} rows from line {section.line}: a section of a fix, whose meaning is in the input script",
+        )
+    if data.velocities is not None and data.velocities.comments is not None:
+        count = int((data.velocities.comments != "").sum())
+        report.dropped("comments of Velocities", f"{count} rows have one, and the record has no column for them")
+
+
+def _document(data: DataFile) -> dict[str, Any]:
+    """The value of the meta key `lammps`."""
+    header = data.header
+    document: dict[str, Any] = {"title": header.title}
+    if data.style is not None:
+        document["atom_style"] = data.style.name
+    document["type_counts"] = {
+        kind: header.count(f"{kind} types") for kind in TYPE_KINDS if f"{kind} types" in header.counts
+    }
+    if data.labels:
+        document["type_labels"] = {kind: list(labels) for kind, labels in data.labels.items()}
+    if data.masses is not None:
+        count = header.count("atom types")
+        numbers = data.masses["type"].tolist()
+        by_type = dict(zip(numbers, data.masses["mass"].tolist(), strict=True))
+        document["masses"] = [by_type.get(number) for number in range(1, count + 1)]
+        if data.masses.comments is not None:
+            comments = dict(zip(numbers, data.masses.comments.tolist(), strict=True))
+            document["mass_comments"] = [comments.get(number, "") for number in range(1, count + 1)]
+    extra = {keyword.split()[1]: count for keyword, count in header.counts.items() if keyword.startswith("extra ")}
+    if extra:
+        document["extra_per_atom"] = extra
+    if header.comments:
+        document["comments"] = list(header.comments)
+    return document

@@ -1,0 +1,260 @@
+"""Where the sections of a data file are: found by their headings and the counts of the header, rows unread.
+
+A section is its name on a line, one line that LAMMPS throws away unread, and exactly as many lines as the header
+counts. Between sections stand blank and comment lines. Source: the manual, "read_data", checked against the 22 Jul
+2025 release.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from molrec_convert.errors import FormatError, UnsupportedError
+from molrec_lammps.data_header import TYPE_KINDS, Header
+from molrec_lammps.data_text import Buffer, Cursor, brief, decode
+
+__all__ = ["COEFFICIENTS", "RELATIONS", "Piece", "Relation", "Section", "locate_sections", "pieces"]
+
+#: Bytes of text parsed at once: the size that costs the parser least.
+PIECE_BYTES = 1 << 20
+_SCAN_BYTES = 1 << 18
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A section of relations between atoms: its header count, what numbers its types, how many atoms a row names."""
+
+    block: str
+    count: str
+    kind: str
+    atoms: int
+
+
+#: Sections whose rows relate atoms, by name. CMAP is the name that every known input gives the section of `fix cmap`.
+RELATIONS: dict[str, Relation] = {
+    "Bonds": Relation("bonds", "bonds", "bond", 2),
+    "Angles": Relation("angles", "angles", "angle", 3),
+    "Dihedrals": Relation("dihedrals", "dihedrals", "dihedral", 4),
+    "Impropers": Relation("impropers", "impropers", "improper", 4),
+    "CMAP": Relation("cmaps", "crossterms", "crossterm", 5),
+}
+
+#: Sections of force-field coefficients and the header count of their rows.
+COEFFICIENTS: dict[str, str] = {
+    "Pair Coeffs": "atom types",
+    "Bond Coeffs": "bond types",
+    "Angle Coeffs": "angle types",
+    "Dihedral Coeffs": "dihedral types",
+    "Improper Coeffs": "improper types",
+    **dict.fromkeys(("BondBond Coeffs", "BondAngle Coeffs", "UreyBradley Coeffs"), "angle types"),
+    **dict.fromkeys(
+        (
+            "MiddleBondTorsion Coeffs",
+            "EndBondTorsion Coeffs",
+            "AngleTorsion Coeffs",
+            "AngleAngleTorsion Coeffs",
+            "BondBond13 Coeffs",
+        ),
+        "dihedral types",
+    ),
+    "AngleAngle Coeffs": "improper types",
+}
+#: Sections that belong to one atom style each, which is not read.
+_BONUS = {"Ellipsoids": "ellipsoid", "Lines": "line", "Triangles": "tri", "Bodies": "body"}
+
+_COUNTED: dict[str, str] = {
+    "Atoms": "atoms",
+    "Velocities": "atoms",
+    "Masses": "atom types",
+    **{f"{kind.capitalize()} Type Labels": f"{kind} types" for kind in TYPE_KINDS},
+    **{name: relation.count for name, relation in RELATIONS.items()},
+    **COEFFICIENTS,
+}
+_LOWER = {name.casefold(): name for name in (*_COUNTED, *_BONUS, "PairIJ Coeffs")}
+#: Names fixes give their sections: a capital, letters, digits and blanks.
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_/-]*(?: [A-Za-z][A-Za-z0-9_/-]*)*")
+
+
+@dataclass(frozen=True)
+class Section:
+    """One section: its name, the comment after it, its first row's line number, and the bytes of its rows.
+
+    `counted` is the header keyword that counts its rows, None for a section whose rows the header does not count.
+    `skipped` is the line after the heading, which LAMMPS does not read, where it holds more than a comment.
+    """
+
+    name: str
+    hint: str | None
+    line: int
+    start: int
+    stop: int
+    rows: int
+    counted: str | None = None
+    skipped: str = ""
+
+    def text(self, data: Buffer) -> bytes:
+        """The rows as they stand in the file."""
+        return data[self.start : self.stop]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some whole lines of a section: the bytes, the first row's number within the section, and how many rows."""
+
+    start: int
+    stop: int
+    first: int
+    rows: int
+
+
+def locate_sections(path: str, data: Buffer, header: Header, cursor: Cursor) -> list[Section]:
+    """The sections from the cursor on, in the order of the file.
+
+    Refused: a section twice, rows beyond the count, an end of file before it, lines that are neither; a section of
+    an atom style that is not read is an UnsupportedError.
+    """
+    sections: list[Section] = []
+    by_name: dict[str, Section] = {}
+    while (heading := _next_heading(path, header, cursor, sections)) is not None:
+        name, hint, line = heading
+        if name in _BONUS:
+            raise UnsupportedError(
+                f"{path}, line {line}: data files of atom style {_BONUS[name]} are not read: "
+                f"the section {name} is not read yet"
+            )
+        if name in by_name:
+            raise FormatError(
+                path,
+                f"line {line}",
+                found=f"a second section {name}",
+                expected=f"one, whose rows begin at line {by_name[name].line}",
+            )
+        cursor.advance()
+        skipped = cursor.peek().partition(b"#")[0].strip()
+        cursor.advance()
+        section = _extent(path, data, header, cursor, name, hint, decode(skipped))
+        if section.counted is None and not section.rows:
+            raise FormatError(path, f"line {line}", found=repr(name), expected="the name of a section, and its rows")
+        by_name[name] = section
+        sections.append(section)
+        cursor.position, cursor.line = section.stop, section.line + section.rows
+    for name, keyword in (("Atoms", "atoms"), *((n, r.count) for n, r in RELATIONS.items())):
+        if header.count(keyword) and name not in by_name:
+            raise FormatError(
+                path,
+                f"line {header.lines[keyword]}",
+                found=f"{header.count(keyword)} {keyword}, and no section {name} in the file",
+                expected=f"a section {name}",
+            )
+    return sections
+
+
+def pieces(data: Buffer, section: Section) -> list[Piece]:
+    """The rows of a section in pieces of about `PIECE_BYTES`, whole lines each."""
+    found, start, first = [], section.start, 0
+    while first < section.rows:
+        stop = min(start + PIECE_BYTES, section.stop)
+        if stop < section.stop:
+            stop = min(data.find(b"\n", stop) + 1 or section.stop, section.stop)
+        rows = _newlines(data, start, stop) if stop < section.stop else section.rows - first
+        found.append(Piece(start, stop, first, rows))
+        start, first = stop, first + rows
+    return found
+
+
+def _next_heading(
+    path: str, header: Header, cursor: Cursor, sections: list[Section]
+) -> tuple[str, str | None, int] | None:
+    for raw in cursor.lines():
+        text, mark, comment = raw.partition(b"#")
+        words = decode(b" ".join(text.split()))
+        if not words:
+            continue
+        expected = "the name of a section"
+        if words.casefold() in _LOWER and words != _LOWER[words.casefold()]:
+            expected = repr(_LOWER[words.casefold()])
+        elif _NAME.fullmatch(words):
+            return words, decode(comment).strip() if mark else None, cursor.line
+        elif sections:
+            last = sections[-1]
+            expected = f"{expected} after the {last.rows} rows of {last.name}" + _counted_at(header, last.counted)
+        raise FormatError(path, f"line {cursor.line}", found=brief(raw), expected=expected)
+    return None
+
+
+def _counted_at(header: Header, keyword: str | None) -> str:
+    return f" that line {header.lines[keyword]} counts" if keyword in header.lines else ""
+
+
+def _extent(
+    path: str, data: Buffer, header: Header, cursor: Cursor, name: str, hint: str | None, skipped: str
+) -> Section:
+    keyword = "atom types" if name == "PairIJ Coeffs" else _COUNTED.get(name)
+    if keyword is None:
+        return _uncounted(data, cursor, name, hint, skipped)
+    if keyword not in header.counts:
+        raise FormatError(
+            path,
+            f"line {cursor.line - 2}",
+            found=f"a section {name}",
+            expected=f"a header line '... {keyword}' before it",
+            hint="line 1 is a title, which is not read",
+        )
+    rows = header.counts[keyword]
+    if name == "PairIJ Coeffs":
+        rows = rows * (rows + 1) // 2
+    stop, there = _skip_lines(data, cursor.position, rows)
+    if there < rows:
+        _refuse_short(path, header, cursor, name, keyword, rows)
+    return Section(name, hint, cursor.line, cursor.position, stop, rows, keyword, skipped)
+
+
+def _skip_lines(data: Buffer, start: int, rows: int) -> tuple[int, int]:
+    """The end of `rows` lines from `start` on, and how many lines there are up to it (fewer at the end of the file)."""
+    view = np.frombuffer(data, dtype=np.uint8)
+    position, there = start, 0
+    while there < rows and position < len(view):
+        block = view[position : position + _SCAN_BYTES] == 10
+        count = int(np.count_nonzero(block))
+        if there + count >= rows:
+            return position + int(np.flatnonzero(block)[rows - there - 1]) + 1, rows
+        there, position = there + count, position + len(block)
+    if there < rows and position > start and view[-1] != 10:
+        there += 1
+    return position, there
+
+
+def _newlines(data: Buffer, start: int, stop: int) -> int:
+    return int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8, count=stop - start, offset=start) == 10))
+
+
+def _refuse_short(path: str, header: Header, cursor: Cursor, name: str, keyword: str, rows: int) -> None:
+    """The file ends before the section does: name the first line that cannot be a row, else the end of the file."""
+    expected = f"{rows} rows of {name}{_counted_at(header, keyword)}"
+    first = cursor.line
+    for raw in cursor.lines():
+        if not raw.strip():
+            found = "a blank line"
+        elif decode(b" ".join(raw.partition(b"#")[0].split())) in _COUNTED:
+            found = f"the section {brief(raw)}"
+        else:
+            continue
+        raise FormatError(
+            path, f"line {cursor.line}", found=f"{found} after {cursor.line - first} rows", expected=expected
+        )
+    raise FormatError(
+        path, f"line {cursor.line}", found=f"the end of the file after {cursor.line - first} rows", expected=expected
+    )
+
+
+def _uncounted(data: Buffer, cursor: Cursor, name: str, hint: str | None, skipped: str) -> Section:
+    """A section of some fix: its rows reach to the next blank line, heading, or end of the file."""
+    start, first = cursor.position, cursor.line
+    for raw in cursor.lines():
+        text = raw.partition(b"#")[0].strip()
+        if not raw.strip() or (text[:1].isalpha() and _NAME.fullmatch(decode(b" ".join(text.split())))):
+            break
+    return Section(name, hint, first, start, cursor.position, cursor.line - first, None, skipped)

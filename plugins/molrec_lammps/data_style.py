@@ -1,0 +1,139 @@
+"""Which columns the Atoms rows of a file have: what the caller says, what the file says, or what alone fits.
+
+A file that names no style is read only when one layout of the plain styles fits all of its rows. `bond`, `angle` and
+`molecular` have the same columns, so they count as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from molrec_convert.errors import FormatError, UnsupportedError, UsageError
+from molrec_lammps.atom_styles import IMAGE_COLUMNS, PLAIN_STYLES, AtomStyle, Column, style_named, style_words
+from molrec_lammps.data_checks import check_types
+from molrec_lammps.data_header import Header
+from molrec_lammps.data_rows import RowFault, parse_rows
+from molrec_lammps.data_sections import Section, pieces
+from molrec_lammps.data_text import Buffer, Cursor, split_comment
+
+__all__ = ["StyleChoice", "choose_layout"]
+
+_BONUS_COUNTS = {"ellipsoids": "ellipsoid", "lines": "line", "triangles": "tri", "bodies": "body"}
+_TOPOLOGY = {"bonds": "Bonds", "angles": "Angles", "dihedrals": "Dihedrals", "impropers": "Impropers"}
+
+
+@dataclass(frozen=True)
+class StyleChoice:
+    """The style of a file, the columns of its Atoms rows, where the style comes from, and what the user should know.
+
+    `stated` is false where the style is the only one that fits.
+    """
+
+    style: AtomStyle | None
+    columns: tuple[Column, ...]
+    source: str
+    stated: bool = True
+    remarks: list[str] = field(default_factory=list)
+
+
+def choose_layout(
+    path: str,
+    data: Buffer,
+    header: Header,
+    section: Section | None,
+    atom_style: str | None,
+    labels: Mapping[bytes, int],
+) -> StyleChoice:
+    """The style of the file and the columns of its rows; no style and no columns for a file without atoms."""
+    for keyword, name in _BONUS_COUNTS.items():
+        if header.count(keyword):
+            raise UnsupportedError(
+                f"{path}, line {header.lines[keyword]}: {keyword} belong to atom style {name}, whose data files are "
+                f"not read yet"
+            )
+    remarks: list[str] = []
+    stated = True
+    hint = style_words(section.hint if section else None)
+    if atom_style is not None:
+        style, source = style_named(atom_style, "--atom-style"), "the option --atom-style"
+        if hint is not None and hint.split()[0] != style.name:
+            remarks.append(f"{path}: the file says 'Atoms # {hint}'; its rows are read as atom style {style.name}")
+    elif section is None:
+        return StyleChoice(None, (), "")
+    elif hint is not None:
+        style = style_named(hint, f"{path}, line {section.line - 2}")
+        source = f"the comment after Atoms, line {section.line - 2}"
+    elif not section.rows:
+        return StyleChoice(None, (), "")
+    else:
+        style = _only_fit(path, data, header, section, labels)
+        source, stated = f"the {_width(data, section)} columns of Atoms", False
+    if section is None or not section.rows:
+        return StyleChoice(style, style.columns, source, stated, remarks)
+    return StyleChoice(style, _columns(path, style, _width(data, section), section), source, stated, remarks)
+
+
+def _width(data: Buffer, section: Section) -> int:
+    """Number of columns of the first row, which decides for all."""
+    return len(split_comment(Cursor(data, section.start).peek())[0].split())
+
+
+def _columns(path: str, style: AtomStyle, width: int, section: Section) -> tuple[Column, ...]:
+    plain, with_images = style.widths()
+    if width not in (plain, with_images):
+        names = " ".join(column.name for column in style.columns)
+        raise FormatError(
+            path,
+            f"line {section.line}",
+            found=f"{width} columns" if width else "a line without a row",
+            expected=f"{plain} ({names}) or {with_images} (with image flags), as atom style {style.name} has",
+            hint="--atom-style names another style",
+        )
+    return style.columns + (IMAGE_COLUMNS if width == with_images else ())
+
+
+def _only_fit(path: str, data: Buffer, header: Header, section: Section, labels: Mapping[bytes, int]) -> AtomStyle:
+    """The plain style whose columns alone fit all rows; of those with equal columns the least that has the topology."""
+    width = _width(data, section)
+    needed = {name for keyword, name in _TOPOLOGY.items() if header.count(keyword)}
+    layouts: dict[Sequence[Column], list[AtomStyle]] = {}
+    for style in PLAIN_STYLES:
+        if width in style.widths() and needed <= style.topology:
+            layouts.setdefault(_columns(path, style, width, section), []).append(style)
+    if not layouts:
+        allowed = f" and {', '.join(sorted(needed))}" if needed else ""
+        raise UsageError(
+            f"{path}, line {section.line}: the file does not name its atom style, and none of "
+            f"{', '.join(style.name for style in PLAIN_STYLES)} has {width} columns{allowed}; --atom-style names it"
+        )
+    fitting = [
+        styles
+        for columns, styles in layouts.items()
+        if len(layouts) == 1 or _fits(path, data, header, section, columns, labels)
+    ]
+    if len(fitting) != 1:
+        names = ", ".join(style.name for styles in layouts.values() for style in styles)
+        raise UsageError(
+            f"{path}, line {section.line}: the file does not name its atom style, and "
+            f"{'each' if fitting else 'none'} of {names} fits its rows of {width} columns; --atom-style names it"
+        )
+    return fitting[0][0]
+
+
+def _fits(
+    path: str,
+    data: Buffer,
+    header: Header,
+    section: Section,
+    columns: Sequence[Column],
+    labels: Mapping[bytes, int],
+) -> bool:
+    """Whether all rows can have these columns, types included."""
+    for piece in pieces(data, section):
+        try:
+            arrays, _ = parse_rows(data[piece.start : piece.stop], columns, piece.rows, labels)
+            check_types(path, "Atoms", arrays["type"], section.line, "atom", header.count("atom types"), None)
+        except (RowFault, FormatError):
+            return False
+    return True
