@@ -1,0 +1,300 @@
+"""Which files of a directory, or of those a user names, make up a run.
+
+Files the user names come first, then those the script (or the commands echoed in a log) names, then those whose
+content alone tells. Where several files could be meant and nothing decides, the error lists them and how to name one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from molrec_convert.errors import MolrecError, UsageError
+from molrec_convert.report import Report
+from molrec_lammps.dump_header import CutHeader, read_header
+from molrec_lammps.dump_source import LineReader, open_source
+from molrec_lammps.log import Log, read_log
+from molrec_lammps.run_settings import DumpCommand, Settings
+from molrec_lammps.script import Script, find_file, read_script
+from molrec_lammps.sniffing import kind_of
+
+__all__ = ["DumpFiles", "Sources", "choose_data", "choose_dumps", "classify", "find_logs", "find_script"]
+
+_KINDS = {"script": "an input script", "data": "a data file", "dump": "a dump", "log": "a log"}
+_DIGITS = re.compile(r"\d+")
+
+
+@dataclass
+class Sources:
+    """What the user named. `named`: files by kind, in order; `found`: those of the directories named.
+
+    `folders` are where names in a script are looked up: the directories named, and those of the files.
+    """
+
+    named: dict[str, list[Path]] = field(default_factory=lambda: {kind: [] for kind in _KINDS})
+    found: dict[str, list[Path]] = field(default_factory=lambda: {kind: [] for kind in _KINDS})
+    folders: list[Path] = field(default_factory=list)
+    directories: list[Path] = field(default_factory=list)
+
+    @property
+    def where(self) -> str:
+        """The run, for messages."""
+        first = self.directories or [path for paths in self.named.values() for path in paths]
+        return str(first[0]) if first else "the run"
+
+    def all(self, kind: str) -> list[Path]:
+        """Files of a kind: those named, else those found."""
+        return self.named[kind] or self.found[kind]
+
+
+@dataclass(frozen=True)
+class DumpFiles:
+    """The files of one dump in order, and the command that wrote them (None: not known)."""
+
+    files: tuple[Path, ...]
+    command: DumpCommand | None = None
+
+    @property
+    def name(self) -> str:
+        """The dump, for messages."""
+        files = self.files[0].name if len(self.files) == 1 else f"{self.files[0].name} … {self.files[-1].name}"
+        return files if self.command is None else f"dump {self.command.id} ({files})"
+
+
+def classify(paths: Sequence[Path]) -> Sources:
+    """Sort paths by what they are. A file that is nothing of LAMMPS', or a directory without any, is an error."""
+    sources = Sources()
+    for path in paths:
+        if path.is_dir():
+            sources.directories.append(path)
+            sources.folders.append(path)
+            for file in sorted(path.iterdir(), key=_natural):
+                kind = kind_of(file) if file.is_file() and not file.name.startswith(".") else None
+                if kind is not None:
+                    sources.found[kind].append(file)
+            continue
+        if not path.exists():
+            raise UsageError(f"{path}: no such file or directory")
+        kind = kind_of(path)
+        if kind is None:
+            raise UsageError(f"{path}: is no LAMMPS input script, data file, text dump or log")
+        sources.named[kind].append(path)
+        sources.folders.append(path.parent)
+    sources.folders = list(dict.fromkeys(sources.folders))
+    if not any(sources.named.values()) and not any(sources.found.values()):
+        raise UsageError(f"{sources.where}: holds no LAMMPS input script, data file, text dump or log")
+    return sources
+
+
+def find_script(sources: Sources, logs: Sequence[Log], report: Report) -> Script | None:
+    """The script of the run: the one named, else the only one that no other includes, else the one a log echoes."""
+    candidates = sources.all("script")
+    if not candidates:
+        return None
+    scripts = [read_script(path, path.parent) for path in candidates]
+    included = {file.resolve() for script in scripts for file in script.files[1:]}
+    scripts = [script for script in scripts if script.path.resolve() not in included] or scripts
+    if len(scripts) > 1:
+        echoed = [script for script in scripts if _echoed(script, logs)]
+        if len(echoed) != 1:
+            raise _ambiguous("input scripts", [script.path for script in scripts], sources)
+        report.derived(
+            "input script",
+            f"{echoed[0].path.name}, whose commands the log echoes; not "
+            + ", ".join(script.path.name for script in scripts if script is not echoed[0]),
+        )
+        scripts = echoed
+    return scripts[0]
+
+
+def find_logs(sources: Sources, names: Iterable[str] = ()) -> list[Log]:
+    """The logs of the run in order: those named, else `log.lammps` and those `names` of the script, else the only one.
+
+    Of several that hold the same thermo rows (the log and the screen output) the first counts.
+    """
+    if sources.named["log"] or not (sources.directories or sources.named["script"]):
+        return [read_log(path) for path in sources.named["log"]]
+    wanted = [find_file(name, sources.folders) for name in ("log.lammps", *names)]
+    files = list(dict.fromkeys(path for path in wanted if path is not None and kind_of(path) == "log"))
+    if files:
+        return [read_log(path) for path in files]
+    logs = [read_log(path) for path in sources.found["log"]]
+    different: list[Log] = []
+    for log in logs:
+        if not any(_same_run(log, other) for other in different):
+            different.append(log)
+    if len(different) > 1:
+        raise _ambiguous("logs", [log.path for log in different], sources)
+    return different
+
+
+def choose_data(sources: Sources, settings: Settings | None, report: Report) -> Path | None:
+    """The data file that says what the atoms of the run are, or None.
+
+    The one named; else the one the script reads, unless the run renumbers its atoms afterwards; else one the run
+    writes; else the only one of a directory whose script, if any, does not build its atoms itself.
+    """
+    named = sources.named["data"]
+    if len(named) > 1:
+        read = _read_by(settings, sources)
+        if read not in named:
+            raise _ambiguous("data files", named, sources)
+        _left_out(report, [path for path in named if path != read], "the script reads another data file")
+        return read
+    if named:
+        return named[0]
+    others = list(sources.found["data"])
+    chosen = None if settings is None else _data_of_script(sources, settings, report)
+    if chosen is None and (settings is None or not (settings.data or settings.created)):
+        if len(others) > 1:
+            raise _ambiguous("data files", others, sources)
+        chosen = others[0] if others else None
+        if chosen is not None and settings is not None:
+            report.derived("data file", f"{chosen.name}, the only one there; the commands do not name it")
+    _left_out(report, [path for path in others if path != chosen], "it is not the data file of the run")
+    return chosen
+
+
+def choose_dumps(sources: Sources, settings: Settings | None, report: Report) -> list[DumpFiles]:
+    """The dumps of the run, the trajectory first: in the order of the script, or those that content shows.
+
+    Files that are named by the user are one dump unless the script tells them apart.
+    """
+    commands = [] if settings is None else [dump for dump in settings.dumps if dump.readable]
+    named = sources.named["dump"]
+    pool = named or sources.found["dump"]
+    dumps: list[DumpFiles] = []
+    taken: set[Path] = set()
+    for command in commands:
+        files = _files_of(command, sources, named)
+        if not files:
+            if not named:
+                report.warn(f"{command.text!r} names a dump that is not there")
+            continue
+        if not taken & set(files):
+            dumps.append(DumpFiles(files, command))
+        taken |= set(files)
+    rest = [path for path in pool if path not in taken]
+    if dumps:
+        if named and rest:
+            raise UsageError(
+                f"{rest[0]}: the script does not write this dump but {', '.join(dump.name for dump in dumps)}; "
+                "name the dumps of one run only"
+            )
+        _left_out(report, rest, "the commands of the run do not write it")
+        return dumps
+    if named:
+        return [DumpFiles(tuple(named))]
+    return _series(rest, sources) if rest else []
+
+
+def _data_of_script(sources: Sources, settings: Settings, report: Report) -> Path | None:
+    if settings.data:
+        name = settings.data[0][0]
+        joined = len(settings.data) > 1
+        path = find_file(name, sources.folders)
+        if path is None:
+            report.dropped(f"read_data {name}", "the data file is not there")
+        elif joined or settings.renumbered:
+            why = "the run reads several data files" if joined else f"{settings.renumbered} makes other atoms of it"
+            report.dropped(f"read_data {name}", f"{why}, so that it does not describe the run's atoms")
+        else:
+            return path
+    for name in reversed(settings.written):
+        path = find_file(name, sources.folders)
+        if path is not None and kind_of(path) == "data":
+            report.derived("data file", f"{path.name}, which the run wrote")
+            return path
+    return None
+
+
+def _read_by(settings: Settings | None, sources: Sources) -> Path | None:
+    if settings is None or not settings.data:
+        return None
+    name = Path(settings.data[0][0]).name
+    return next((path for path in sources.named["data"] if path.name == name), None)
+
+
+def _files_of(command: DumpCommand, sources: Sources, named: Sequence[Path]) -> tuple[Path, ...]:
+    """The files a dump command wrote: of those the user named, else of those where the run is."""
+    pattern = command.file
+    if named:
+        name = _as_pattern(Path(pattern).name)
+        return tuple(path for path in named if name.fullmatch(path.name))
+    if "%" in pattern:
+        return ()
+    if "*" not in pattern:
+        path = find_file(pattern, sources.folders)
+        return () if path is None else (path,)
+    for folder in sources.folders:
+        for parent in dict.fromkeys((folder / Path(pattern).parent, folder)):
+            if parent.is_dir() and "*" not in str(parent):
+                name = _as_pattern(Path(pattern).name)
+                files = [path for path in parent.iterdir() if name.fullmatch(path.name) and path.is_file()]
+                if files:
+                    return tuple(sorted(files, key=_natural))
+    return ()
+
+
+def _as_pattern(name: str) -> re.Pattern[str]:
+    return re.compile("-?[0-9]+".join(re.escape(part) for part in name.split("*")))
+
+
+def _series(paths: Sequence[Path], sources: Sources) -> list[DumpFiles]:
+    """Dumps found by content: one file, or files of one name but for numbers, each beginning at a step of its own."""
+    groups: dict[tuple[str, tuple[str, ...] | None], list[Path]] = {}
+    begins: dict[Path, int | None] = {}
+    for path in paths:
+        columns: tuple[str, ...] | None = None
+        begins[path] = None
+        try:
+            source = open_source(path)
+            header = read_header(LineReader(source))
+            source.close()
+            columns, begins[path] = header.columns, header.step
+        except (MolrecError, CutHeader):
+            pass  # its reader says what is wrong with it
+        groups.setdefault((_DIGITS.sub("*", path.name), columns), []).append(path)
+    if len(groups) > 1:
+        raise _ambiguous("dumps", paths, sources)
+    steps = [begins[path] for path in paths]
+    if len(paths) > 1 and len(set(steps)) != len(steps):
+        raise _ambiguous("dumps", paths, sources)
+    return [DumpFiles(tuple(sorted(paths, key=_natural)))]
+
+
+def _echoed(script: Script, logs: Sequence[Log]) -> bool:
+    """Whether the logs echo the commands of the script."""
+    echoed = {command.text.split("#")[0].strip() for log in logs for command in log.commands}
+    typed = [command.text.split("#")[0].strip() for command in script.commands]
+    return bool(typed) and sum(text in echoed for text in typed) >= 0.9 * len(typed)
+
+
+def _same_run(log: Log, other: Log) -> bool:
+    return len(log.runs) == len(other.runs) and all(
+        mine.table.header == theirs.table.header and np.array_equal(mine.table.values, theirs.table.values, True)
+        for mine, theirs in zip(log.runs, other.runs, strict=True)
+    )
+
+
+def _left_out(report: Report, paths: Iterable[Path], why: str) -> None:
+    for path in paths:
+        report.dropped(path.name, f"{why}; mrec convert {path} {path.stem}.mrec converts it")
+
+
+def _ambiguous(what: str, paths: Sequence[Path], sources: Sources) -> UsageError:
+    shown = ", ".join(path.name for path in paths[:8]) + (f" and {len(paths) - 8} more" if len(paths) > 8 else "")
+    return UsageError(
+        f"{sources.where}: holds several {what}: {shown}; name the files of one run instead of the directory, "
+        f"like: mrec convert {paths[0]} … run.mrec"
+    )
+
+
+def _natural(path: Path) -> list[tuple[int, int, str]]:
+    """Sort key: numbers in a name by value."""
+    parts = re.split(r"(\d+)", path.name)
+    return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts]
