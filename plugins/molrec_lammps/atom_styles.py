@@ -119,7 +119,7 @@ _TABLE: tuple[tuple[str, str, tuple[str, ...], str, str], ...] = (
         "id vx vy vz ervel",
         "its rows are wave packets, several to an electron",
     ),
-    ("hybrid", "id type x y z", (), _VELOCITIES, "the order of its columns is in the input script only"),
+    ("hybrid", "id type x y z", (), _VELOCITIES, "the file does not say of which; --atom-style 'hybrid A B' does"),
 )
 
 
@@ -156,14 +156,27 @@ def style_words(hint: str | None) -> str | None:
 
 
 def style_named(words: str, source: str) -> AtomStyle:
-    """The style of that name; its arguments (`template ID`) are not looked at. `source` is where the name stands.
+    """The style of that name; `hybrid` is followed by its styles. `source` is where the name stands.
 
     Refused: an unknown name (UsageError), a style whose files are not read (UnsupportedError).
     """
-    name = words.split()[0] if words.split() else ""
+    name, *rest = words.split() or [""]
     style = ATOM_STYLES.get(name)
     if style is None:
         raise UsageError(f"{source}: {words!r} is no atom style of LAMMPS; there are {', '.join(ATOM_STYLES)}")
-    if style.unsupported:
-        raise UnsupportedError(f"{source}: data files of atom style {words} are not read: {style.unsupported}")
-    return style
+    parts = [ATOM_STYLES[word] for word in rest if word in ATOM_STYLES] if name == "hybrid" else []
+    for part in parts or [style]:
+        if part.unsupported:
+            raise UnsupportedError(f"{source}: data files of atom style {words} are not read: {part.unsupported}")
+    return _hybrid(words, parts) if parts else style
+
+
+def _hybrid(words: str, parts: list[AtomStyle]) -> AtomStyle:
+    """Columns of `id type x y z`, then those of each style that are not there yet; velocities likewise."""
+    columns = {column.name: column for column in ATOM_STYLES["hybrid"].columns}
+    velocities: dict[str, Column] = {}
+    for part in parts:
+        columns |= {column.name: column for column in part.columns if column.name not in columns}
+        velocities |= {column.name: column for column in part.velocities if column.name not in velocities}
+    topology = frozenset().union(*(part.topology for part in parts))
+    return AtomStyle(words, tuple(columns.values()), tuple(velocities.values()), topology)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import FormatError
-from molrec_lammps.atom_styles import AtomStyle, Column
+from molrec_lammps.atom_styles import AtomStyle, Column, style_named
 from molrec_lammps.data_checks import AtomIndex, check_each_once, check_endpoints, check_types, index_atoms
 from molrec_lammps.data_header import TYPE_KINDS, Header, read_header
 from molrec_lammps.data_rows import DTYPES, RowFault, parse_rows
@@ -119,6 +119,8 @@ def parse_data(path: str | PathLike[str], *, atom_style: str | None = None) -> D
     UsageError for a style that cannot be told, UnsupportedError for one that is not read.
     """
     where = fspath(path)
+    if atom_style is not None:
+        style_named(atom_style, "--atom-style")
     data = load(path)
     cursor = Cursor(data)
     header = read_header(where, cursor)
@@ -148,8 +150,14 @@ def parse_data(path: str | PathLike[str], *, atom_style: str | None = None) -> D
 class _Builder:
     """The arrays of one section, filled piece by piece."""
 
-    def __init__(self, section: Section, columns: Sequence[Column], labels: Mapping[bytes, int] | None) -> None:
-        self.section, self.columns, self.labels = section, columns, labels
+    def __init__(
+        self,
+        section: Section,
+        columns: Sequence[Column],
+        labels: Mapping[bytes, int] | None,
+        hint: str | None = None,
+    ) -> None:
+        self.section, self.columns, self.labels, self.hint = section, columns, labels, hint
         self.arrays = {
             column.name: np.empty(section.rows, dtype=DTYPES[column.kind])
             for column in columns
@@ -167,6 +175,7 @@ class _Builder:
                 f"line {self.section.line + first + fault.row}",
                 found=fault.found,
                 expected=f"{fault.expected}, row {first + fault.row + 1} of {self.section.rows} of {self.section.name}",
+                hint=self.hint,
             ) from None
         for name, values in arrays.items():
             self.arrays[name][first : first + rows] = values
@@ -191,7 +200,7 @@ def _builders(
         if name == "Masses":
             builders[name] = _Builder(section, _MASSES, labels["atom"])
         elif name == "Atoms":
-            builders[name] = _Builder(section, choice.columns, labels["atom"])
+            builders[name] = _Builder(section, choice.columns, labels["atom"], choice.doubt)
         elif name == "Velocities" and choice.style is not None:
             builders[name] = _Builder(section, choice.style.velocities, None)
         elif name in RELATIONS:

@@ -33,6 +33,7 @@ COUNTS = (
     "crossterms",
     "bitorsions",
     "pitorsions",
+    "pitorsion types",
 )
 _BOUNDS = {"xlo xhi": 2, "ylo yhi": 2, "zlo zhi": 2}
 _GENERAL = {"avec": 3, "bvec": 3, "cvec": 3, "abc origin": 3}

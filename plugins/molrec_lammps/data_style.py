@@ -36,6 +36,15 @@ class StyleChoice:
     stated: bool = True
     remarks: list[str] = field(default_factory=list)
 
+    @property
+    def doubt(self) -> str | None:
+        """What an error in a row should remind of."""
+        if self.stated or self.style is None:
+            return None
+        return (
+            f"the file does not name its atom style, {self.style.name} is found by {self.source}; --atom-style names it"
+        )
+
 
 def choose_layout(
     path: str,
@@ -57,7 +66,7 @@ def choose_layout(
     hint = style_words(section.hint if section else None)
     if atom_style is not None:
         style, source = style_named(atom_style, "--atom-style"), "the option --atom-style"
-        if hint is not None and hint.split()[0] != style.name:
+        if hint is not None and hint.split()[0] != style.name.split()[0]:
             remarks.append(f"{path}: the file says 'Atoms # {hint}'; its rows are read as atom style {style.name}")
     elif section is None:
         return StyleChoice(None, (), "")

@@ -9,14 +9,12 @@ from dataclasses import dataclass
 
 from molrec_convert.formats import option
 
-__all__ = ["ATOM_STYLES", "UNITS_STYLES", "CommonOptions", "DataOptions", "DumpOptions", "RunOptions"]
+__all__ = ["UNITS_STYLES", "CommonOptions", "DataOptions", "DumpOptions", "RunOptions"]
 
 #: The words of the `units` command. Source: the manual, "units".
 UNITS_STYLES = ("lj", "real", "metal", "si", "cgs", "electron", "micro", "nano")
-#: Atom styles whose `Atoms` section is read.
-ATOM_STYLES = ("atomic", "charge", "bond", "angle", "molecular", "full")
-
-_ATOM_STYLE_HELP = "atom style of a data file whose Atoms section does not state it"
+#: Checked by `atom_styles.style_named`: a hybrid is several words ("hybrid full dipole"), which no list of choices holds.
+_ATOM_STYLE_HELP = "atom style of a data file whose Atoms section does not state it: full, charge, ..."
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ class CommonOptions:
 class DataOptions(CommonOptions):
     """Options of data files."""
 
-    atom_style: str | None = option(None, _ATOM_STYLE_HELP, choices=ATOM_STYLES)
+    atom_style: str | None = option(None, _ATOM_STYLE_HELP, metavar="STYLE")
 
 
 @dataclass(frozen=True)
@@ -51,4 +49,4 @@ class DumpOptions(CommonOptions):
 class RunOptions(DumpOptions):
     """Options of runs: those of data files and of dumps."""
 
-    atom_style: str | None = option(None, _ATOM_STYLE_HELP, choices=ATOM_STYLES)
+    atom_style: str | None = option(None, _ATOM_STYLE_HELP, metavar="STYLE")
