@@ -24,7 +24,7 @@ from molrec_lammps.data_header import TYPE_KINDS, Header, read_header
 from molrec_lammps.data_rows import DTYPES, RowFault, parse_rows
 from molrec_lammps.data_sections import COEFFICIENTS, RELATIONS, Section, locate_sections, pieces
 from molrec_lammps.data_style import StyleChoice, choose_layout
-from molrec_lammps.data_text import INTEGER, Buffer, Cursor, brief, decode, load, split_comment
+from molrec_lammps.data_text import INTEGER, Buffer, Cursor, brief, decode, lines_of, load, split_comment
 
 __all__ = ["DataFile", "RawSection", "Table", "parse_data"]
 
@@ -281,7 +281,7 @@ def _read_labels(path: str, data: Buffer, section: Section | None) -> tuple[byte
     if section is None:
         return ()
     labels: dict[int, bytes] = {}
-    for row, line in enumerate(section.text(data).splitlines()):
+    for row, line in enumerate(lines_of(section.text(data))):
         where = f"line {section.line + row}"
         words = split_comment(line)[0].split()
         expected = f"a type from 1 to {section.rows} and its label"
@@ -303,7 +303,7 @@ def _raw(path: str, data: Buffer, section: Section) -> RawSection:
     """The text of a section; rows of coefficients must begin with a type number."""
     raw = section.text(data)
     if section.counted is not None:
-        for row, line in enumerate(raw.splitlines()):
+        for row, line in enumerate(lines_of(raw)):
             words = line.split(None, 1)
             if not words or not INTEGER.fullmatch(words[0]):
                 raise FormatError(

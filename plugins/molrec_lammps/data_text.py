@@ -14,7 +14,7 @@ from pathlib import Path
 from molrec_convert.errors import UsageError
 from molrec_lammps.compression import compression_of, open_binary
 
-__all__ = ["FLOAT", "INTEGER", "Buffer", "Cursor", "brief", "decode", "load", "split_comment"]
+__all__ = ["FLOAT", "INTEGER", "Buffer", "Cursor", "brief", "decode", "lines_of", "load", "split_comment"]
 
 #: A whole file in memory, or mapped.
 Buffer = bytes | mmap.mmap
@@ -23,6 +23,7 @@ Buffer = bytes | mmap.mmap
 FLOAT = re.compile(rb"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 INTEGER = re.compile(rb"[-+]?[0-9]+")
 
+_BLANKS = re.compile(r"[ \t\r\n]+")
 _COMMENT = re.compile(rb"(?:^|(?<=[ \t\r]))#")
 
 
@@ -50,9 +51,14 @@ def decode(raw: bytes) -> str:
         return raw.decode("latin-1")
 
 
+def lines_of(raw: bytes) -> list[bytes]:
+    """The lines of a section, without their ends."""
+    return [line.rstrip(b"\r") for line in raw.removesuffix(b"\n").split(b"\n")] if raw else []
+
+
 def brief(raw: bytes, limit: int = 60) -> str:
     """A line or word as an error shows it: quoted, shortened, blanks squeezed."""
-    text = " ".join(decode(raw[: 4 * limit]).split())
+    text = _BLANKS.sub(" ", decode(raw[: 4 * limit])).strip(" ")
     return repr(text if len(text) <= limit else text[: limit - 1] + "…")
 
 

@@ -13,7 +13,7 @@ __all__ = ["UNITS_STYLES", "CommonOptions", "DataOptions", "DumpOptions", "RunOp
 
 #: The words of the `units` command. Source: the manual, "units".
 UNITS_STYLES = ("lj", "real", "metal", "si", "cgs", "electron", "micro", "nano")
-#: Checked by `atom_styles.style_named`: a hybrid is several words ("hybrid full dipole"), which no list of choices holds.
+#: Checked by `atom_styles.style_named`: a hybrid is several words ("hybrid full dipole"), so there is no list of them.
 _ATOM_STYLE_HELP = "atom style of a data file whose Atoms section does not state it: full, charge, ..."
 
 

@@ -1,0 +1,231 @@
+"""What LAMMPS readers share: units styles, elements of types, cells, atom styles."""
+
+import csv
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from molrec_convert.errors import UnsupportedError, UsageError
+from molrec_convert.report import Fate, Report
+from molrec_lammps import elements
+from molrec_lammps.atom_styles import ATOM_STYLES, PLAIN_STYLES, style_named, style_words
+from molrec_lammps.options import UNITS_STYLES
+from molrec_lammps.triclinic import (
+    bounding_box,
+    general_rotation,
+    restricted_cell,
+    restricted_vectors,
+    undo_bounds,
+)
+from molrec_lammps.type_names import names_column
+from molrec_lammps.units import UNITS, check_units
+
+# --- units -----------------------------------------------------------------------------------------------------------
+
+
+def test_every_units_style_has_its_preset_and_timestep():
+    assert tuple(UNITS) == UNITS_STYLES
+    assert {name: style.timestep for name, style in UNITS.items()} == {
+        "lj": 0.005,
+        "real": 1.0,
+        "metal": 0.001,
+        "si": 1e-8,
+        "cgs": 1e-8,
+        "electron": 0.001,
+        "micro": 2.0,
+        "nano": 0.00045,
+    }
+    assert check_units("metal").record == {"preset": "metal"}
+
+
+def test_masses_of_units_styles_are_those_of_the_reference_table(shared):
+    text = (shared / "formats/lammps/script.md").read_text()
+    row = next(line for line in text.splitlines() if line.startswith("| mass (in amu)"))
+    values = [float(re.search(r"([0-9.]+(e[0-9]+)?)$", cell.strip())[1]) for cell in row.split("|")[2:-1]]
+    names = ("real", "metal", "si", "cgs", "electron", "micro", "nano")
+    for name, value in zip(names, [1.0, *values[1:4], 1.0, *values[5:]], strict=True):
+        assert UNITS[name].mass == pytest.approx(value, rel=1e-12)
+    assert UNITS["lj"].mass is None
+
+
+def test_an_unknown_units_word_is_refused_with_the_known_ones():
+    with pytest.raises(UsageError, match=r"--units: 'SI' is no units style.*lj, real, metal"):
+        check_units("SI")
+
+
+# --- elements --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mass", "element"),
+    [
+        *[(1.008, "H"), (1.00794, "H"), (12.0, "C"), (12.011, "C"), (12.0107, "C"), (14.01, "N"), (14.0067, "N")],
+        *[(15.9994, "O"), (16.0, "O"), (22.98977, "Na"), (23.0, "Na"), (35.453, "Cl"), (32.065, "S"), (63.55, "Cu")],
+        *[(1.0, None), (3.024, None), (4.032, None), (14.027, None), (14.02, None), (15.035, None), (16.043, None)],
+        *[(72.0, None), (45.0, None), (54.0, None), (58.80, None), (11.991, None), (13.019, None), (98.0, None)],
+        *[(209.0, None), (0.000544617, None), (1e9, None)],
+    ],
+)
+def test_a_mass_proposes_an_element_only_where_it_is_sure(mass, element):
+    assert elements.element_of_mass(mass) == element
+
+
+def test_symbols_are_those_of_the_periodic_table():
+    periodictable = pytest.importorskip("periodictable")
+    assert tuple(e.symbol for e in periodictable.elements if e.number > 0) == elements.SYMBOLS
+
+
+def test_given_elements_name_each_type():
+    assert elements.given_elements(["C", "X", "H"], 3) == ["C", None, "H"]
+    with pytest.raises(UsageError, match="2 symbols for 3 atom types"):
+        elements.given_elements(["C", "H"], 3)
+    with pytest.raises(UsageError, match="'Xx' is no element symbol"):
+        elements.given_elements(["Xx"], 1)
+
+
+def test_labels_tell_elements_where_they_are_symbols_and_the_mass_agrees():
+    report = Report()
+    found = elements.elements_of_types(
+        5, report, labels=["C", "HC", "H", "W", "O"], masses={1: 12.011, 2: 1.008, 3: 3.024, 4: 72.0}
+    )
+    assert found == ["C", None, None, None, "O"]
+    assert any("label H is not taken" in warning for warning in report.warnings)
+    assert any("label W is not taken" in warning for warning in report.warnings)
+    assert [item.name for item in report.of(Fate.DERIVED)] == ["atoms/element"]
+
+
+def test_masses_tell_nothing_unless_asked():
+    masses = {1: 1.008, 2: 3.024, 3: 15.035}
+    assert elements.elements_of_types(3, Report(), masses=masses) is None
+    report = Report()
+    assert elements.elements_of_types(3, report, masses=masses, guess=True) == ["H", None, None]
+    assert "from its mass 1.008" in str(next(report.of(Fate.DERIVED)))
+    assert "2 (mass 3.024), 3 (mass 15.035)" in report.warnings[0]
+
+
+def test_masses_are_taken_in_the_units_of_the_file():
+    kilogram = {1: 12.011 / UNITS["si"].mass}
+    assert elements.elements_of_types(1, Report(), masses=kilogram, guess=True, units=UNITS["si"]) == ["C"]
+    report = Report()
+    assert elements.elements_of_types(1, report, masses={1: 1.008}, guess=True, units=UNITS["lj"]) is None
+    assert "lj units" in report.warnings[0]
+
+
+# --- cells -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_restricted_cell_has_its_vectors_as_columns():
+    vectors, origin = restricted_cell([-1, -2, -3], [9, 18, 27], [1, 2, 3])
+    assert vectors.tolist() == [[10, 1, 2], [0, 20, 3], [0, 0, 30]]
+    assert origin.tolist() == [-1, -2, -3]
+
+
+def test_many_cells_at_once_are_the_same_as_one_by_one():
+    rng = np.random.default_rng(1)
+    lo, hi, tilt = rng.normal(size=(3, 7, 3))
+    many, origins = restricted_cell(lo, hi, tilt)
+    low, high = undo_bounds(lo, hi, tilt)
+    for k in range(7):
+        one, origin = restricted_cell(lo[k], hi[k], tilt[k])
+        assert np.array_equal(many[k], one)
+        assert np.array_equal(origins[k], origin)
+        assert np.array_equal(np.stack(undo_bounds(lo[k], hi[k], tilt[k])), np.stack([low[k], high[k]]))
+
+
+def test_bounds_of_a_dump_are_undone():
+    # The corners of the cell at z = 0 reach from min(0, xy, xz, xy + xz) to 10 + max(...).
+    low, high = undo_bounds([-4.0, -3.0, 0.0], [12.0, 20.0, 30.0], [2.0, -4.0, -3.0])
+    assert low.tolist() == [0.0, 0.0, 0.0]
+    assert high.tolist() == [10.0, 20.0, 30.0]
+
+
+@given(st.lists(st.integers(-50, 50), min_size=3, max_size=3))
+def test_bounds_and_their_undoing_are_inverse(tilt):
+    lo, hi = np.array([1.0, 2.0, 3.0]), np.array([41.0, 52.0, 63.0])
+    low, high = undo_bounds(*bounding_box(lo, hi, tilt), tilt)
+    assert low.tolist() == lo.tolist()
+    assert high.tolist() == hi.tolist()
+    vectors, origin = restricted_cell(lo, hi, tilt)
+    corners = origin + np.array(np.meshgrid([0, 1], [0, 1], [0, 1])).reshape(3, 8).T @ vectors.T
+    box = bounding_box(lo, hi, tilt)
+    assert np.array_equal(corners.min(axis=0), box[0])
+    assert np.array_equal(corners.max(axis=0), box[1])
+
+
+@given(st.lists(st.floats(-5, 5), min_size=9, max_size=9))
+def test_the_rotation_of_a_general_cell_is_proper_and_brings_it_into_restricted_form(numbers):
+    vectors = np.array(numbers).reshape(3, 3) + 12 * np.eye(3)
+    if np.linalg.det(vectors) < 1:
+        return
+    rotation = general_rotation(vectors)
+    assert np.allclose(rotation @ rotation.T, np.eye(3), atol=1e-12)
+    assert np.linalg.det(rotation) == pytest.approx(1)
+    restricted = restricted_vectors(vectors)
+    assert np.allclose(restricted.T @ restricted, vectors.T @ vectors, atol=1e-9)
+    assert np.array_equal(restricted, np.triu(restricted))
+    assert (np.diag(restricted) > 0).all()
+
+
+# --- atom styles -----------------------------------------------------------------------------------------------------
+
+
+def test_the_table_of_atom_styles_is_the_reference_table(shared):
+    with (shared / "formats/lammps/atom_styles.tsv").open() as file:
+        rows = {row["atom_style"]: row for row in csv.DictReader(file, delimiter="\t")}
+    assert set(ATOM_STYLES) == set(rows)
+    names = {"mol": "mol_id", "q": "charge", "espin": "spin"}
+    for name, style in ATOM_STYLES.items():
+        if name in ("hybrid", "tdpd"):
+            continue
+        columns = rows[name]["atoms_columns (as the code reads; + optional ix iy iz at the end)"].split()
+        assert [column.name for column in style.columns] == [names.get(c, c) for c in columns], name
+        velocities = [c.replace("w", "omega") if c[0] == "w" else c for c in rows[name]["velocities_columns"].split()]
+        velocities = [f"angmom{c[1]}" if c in ("lx", "ly", "lz") else c for c in velocities]
+        assert [column.name for column in style.velocities] == velocities, name
+
+
+def test_the_plain_styles_are_read():
+    assert [style.name for style in PLAIN_STYLES] == ["atomic", "charge", "bond", "angle", "molecular", "full"]
+    assert not any(style.unsupported for style in PLAIN_STYLES)
+
+
+@pytest.mark.parametrize(
+    ("hint", "words"),
+    [
+        *[("full", "full"), ("full/kk", "full"), ("dielectric: id mol type", "dielectric"), ("", None), (None, None)],
+        *[("id mol type q x y z", None), ("hybrid sphere dipole", "hybrid sphere dipole"), ("FULL", None)],
+    ],
+)
+def test_a_comment_names_a_style_or_none(hint, words):
+    assert style_words(hint) == words
+
+
+def test_a_hybrid_has_the_columns_of_its_styles_in_order():
+    style = style_named("hybrid full sphere dipole", "here")
+    expected = "id type x y z mol_id charge diameter density mux muy muz"
+    assert [column.name for column in style.columns] == expected.split()
+    assert [column.name for column in style.velocities] == ["id", "vx", "vy", "vz", "omegax", "omegay", "omegaz"]
+    assert "Bonds" in style.topology
+
+
+def test_styles_that_are_not_read_are_refused_by_name():
+    with pytest.raises(UnsupportedError, match="atom style ellipsoid are not read"):
+        style_named("ellipsoid", "--atom-style")
+    with pytest.raises(UnsupportedError, match="hybrid bond ellipsoid"):
+        style_named("hybrid bond ellipsoid", "--atom-style")
+    with pytest.raises(UsageError, match="'fulll' is no atom style"):
+        style_named("fulll", "--atom-style")
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), min_size=1), st.data())
+def test_columns_of_names_hold_the_names(names, data):
+    numbers = data.draw(st.lists(st.integers(0, len(names) - 1)))
+    column = names_column(names, np.array(numbers, dtype=np.int64))
+    assert isinstance(column.dtype, np.dtypes.StringDType)
+    assert column.tolist() == [names[number] for number in numbers]
