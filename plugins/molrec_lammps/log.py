@@ -107,7 +107,8 @@ def thermo_of(tables: Sequence[Table]) -> Thermo | None:
     """The rows of all tables by step. Of a step that comes again the later row counts.
 
     Rows of earlier tables that lie within the steps of a later one give way to it too: a run that went back (a
-    restart, `reset_timestep`) replaces what it repeats, also where it printed at other steps.
+    restart, `reset_timestep`) replaces what it repeats, also where it printed at other steps. Where one run goes on
+    from the last step of the one before, what only the one before printed of that step is kept.
     """
     tables = [table for table in tables if len(table.steps)]
     if not tables:
@@ -118,13 +119,18 @@ def thermo_of(tables: Sequence[Table]) -> Thermo | None:
     steps = np.zeros(total, dtype=np.int64)
     columns = {name: np.full(total, np.nan) for name in names.values()}
     start = 0
+    before: Table | None = None
     for table, rows in zip(tables, kept, strict=True):
         stop = start + rows.size
         steps[start:stop] = table.steps[rows]
         for index, word in enumerate(table.header):
             if index != table.step_column:
                 columns[names[word]][start:stop] = table.values[rows, index]
-        start = stop
+        if before is not None and rows.size and rows[0] == 0 and before.steps[-1] == table.steps[0]:
+            for index, word in enumerate(before.header):
+                if word not in table.header:
+                    columns[names[word]][start] = before.values[-1, index]
+        start, before = stop, table
     order = np.argsort(steps, kind="stable")
     return Thermo(steps[order], {name: values[order] for name, values in columns.items()})
 

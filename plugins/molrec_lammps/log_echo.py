@@ -6,6 +6,7 @@ A command with `$` is echoed as typed and once more for each substitution; the l
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,9 +32,10 @@ class Echo:
 def echoed_commands(lines: Iterable[tuple[int, int, str]], path: Path) -> list[Echo]:
     """The commands among the `lines` (byte position, line number, text) outside the thermo tables of a log."""
     found: list[Echo] = []
-    printed = ""
+    printed: list[re.Pattern[str]] = []
     for position, number, text in _joined(lines):
-        if printed and text.strip() == printed:
+        if printed and printed[0].fullmatch(text.strip()):
+            printed.pop(0)
             continue
         command = parse_line(text, path, number)
         if command is None or command.name not in COMMANDS or command.args[:2] == ("CPU", "="):
@@ -44,8 +46,22 @@ def echoed_commands(lines: Iterable[tuple[int, int, str]], path: Path) -> list[E
             found[-1] = Echo(command, found[-1].position, text)
         else:
             found.append(Echo(command, position, text))
-        printed = command.args[0].strip() if command.name == "print" and command.args else ""
+        printed = [_output_of(line) for line in command.args[0].split("\n")] if _prints(command) else []
     return [_judged(echo) for echo in found]
+
+
+def _prints(command: Command) -> bool:
+    return command.name == "print" and bool(command.args)
+
+
+def _output_of(text: str) -> re.Pattern[str]:
+    """What a line of a `print` looks like when it is printed: anything where its variables stand."""
+    pattern = ""
+    rest = text.strip()
+    while (parts := split_at_variable(rest)) is not None:
+        pattern += re.escape(parts[0]) + ".*"
+        rest = parts[1]
+    return re.compile(pattern + re.escape(rest))
 
 
 def _joined(lines: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:

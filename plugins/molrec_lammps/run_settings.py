@@ -147,18 +147,13 @@ def settings_of(commands: Sequence[Command], *, complete: bool = True, executed:
         if command.name == "clear":
             parts.append([])
         parts[-1].append(command)
-    walked = [_walk(part, complete) for part in parts if part]
-    return next(
-        (part for part in walked if any(dump.readable for dump in part.dumps)), walked[0] if walked else _none()
-    )
+    walked = [_walk(part, complete, executed) for part in parts if part]
+    first = walked[0] if walked else Settings(complete=False)
+    return next((part for part in walked if any(dump.readable for dump in part.dumps)), first)
 
 
-def _none() -> Settings:
-    return Settings(complete=False)
-
-
-def _walk(commands: Iterable[Command], complete: bool) -> Settings:
-    walker = _Walker(Settings(complete=complete))
+def _walk(commands: Iterable[Command], complete: bool, executed: bool) -> Settings:
+    walker = _Walker(Settings(complete=complete), executed)
     for command in commands:
         walker.take(command)
     return walker.finish()

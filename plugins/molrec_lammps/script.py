@@ -88,7 +88,7 @@ def parse_line(text: str, path: Path, line: int, variables: Variables | None = N
     except NotEvaluable as error:
         fault = fault or str(error)
         words = raw = bare.split()
-    if not words:
+    if not words or not words[0]:
         return None
     command = Command(words[0], tuple(words[1:]), text.strip(), path, line, tuple(raw[1:]), fault)
     branches = tuple(_branches(command))
