@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,10 @@ class WatchedStorage(DirectoryStorage):
     def read_range(self, key: str, start: int, length: int) -> bytes:
         self.reads.append(key)
         return super().read_range(key, start, length)
+
+    def read_into(self, key: str, start: int, buffers: Sequence[Any]) -> int:
+        self.reads.append(key)
+        return super().read_into(key, start, buffers)
 
     @property
     def chunks(self) -> list[str]:

@@ -129,11 +129,14 @@ class DirectoryStorage:
             self._files.move_to_end(key)
             return descriptor
         try:
-            descriptor = os.open(f"{self._root}/{key}", os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(f"{self._root}/{key}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError as error:
             if error.errno in _ABSENT:
                 return None
             raise
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            return None
         self._files[key] = descriptor
         if len(self._files) > _OPEN_FILES:
             os.close(self._files.popitem(last=False)[1])

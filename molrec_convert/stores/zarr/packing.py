@@ -1,0 +1,197 @@
+"""The packed form: one zip of a closed record, every file of it a stored entry.
+
+Equal directories give equal zip files: entries are sorted by name and bear one fixed date. Both directions work
+beside the target and rename when complete. Source: Zarr V3 binding, "Packed form".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import shutil
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from molrec_convert.errors import ContractError, FormatError, UsageError
+from molrec_convert.stores.zarr.storage import DirectoryStorage, read_document, sync_folder
+
+__all__ = ["pack", "unpack"]
+
+_DATE = (1980, 1, 1, 0, 0, 0)
+_UNIX = 3
+_MODE = (stat.S_IFREG | 0o644) << 16
+_ENCRYPTED = 0x1
+_PIECE = 4 * 2**20
+_DRIVE = re.compile(r"[A-Za-z]:")
+
+
+def pack(source: str | os.PathLike[str], target: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Pack the record directory `source` into the zip file `target`; the directory stays.
+
+    Raises `UsageError` when `source` is no record directory, a writer has it open, or `target` exists;
+    `OSError` when the file cannot be written.
+    """
+    where, goal = Path(source), Path(target)
+    if not where.is_dir():
+        raise UsageError(f"{where} is not a record's directory: there is nothing to pack")
+    storage = DirectoryStorage(where)
+    root = read_document(storage, "")
+    if root is None or root["node_type"] != "group":
+        raise UsageError(f"{where} is not a record's directory: it has no zarr.json of a group")
+    _refuse_existing(goal, overwrite)
+    with _closed(where), _beside(goal) as temporary:
+        with zipfile.ZipFile(temporary, "x", zipfile.ZIP_STORED, allowZip64=True) as packed:
+            for key in storage.keys():  # noqa: SIM118
+                _add(packed, where, key)
+        _sync_file(temporary)
+        os.replace(temporary, goal)
+    sync_folder(goal.parent)
+
+
+def unpack(source: str | os.PathLike[str], target: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Unpack the packed record `source` into the directory `target`.
+
+    All names are checked before a file is made: one that is absolute, leads out of the directory or is no plain
+    path, a name that comes twice, a link or a folder entry is a `ContractError`. Raises `FormatError` for what is no
+    readable zip, `UsageError` when `target` exists.
+    """
+    where, goal = Path(source), Path(target)
+    if not where.is_file():
+        raise UsageError(f"{where} is not a file: there is nothing to unpack")
+    _refuse_existing(goal, overwrite)
+    try:
+        packed = zipfile.ZipFile(where)
+    except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError) as error:
+        raise FormatError(where, found=f"no readable zip file ({error})", expected="a packed record") from None
+    with packed:
+        entries = packed.infolist()
+        check_entries(entries, where)
+        with _beside(goal) as temporary:
+            temporary.mkdir()
+            for entry in entries:
+                _extract(packed, entry, temporary)
+            _take_place(temporary, goal)
+    sync_folder(goal.parent)
+
+
+def check_entries(entries: list[zipfile.ZipInfo], where: Path) -> None:
+    """Refuse a zip whose entries are not exactly the files of one record."""
+    names: set[str] = set()
+    for entry in entries:
+        # What zipfile cut off at a NUL, or turned into another separator, is judged as it stands in the file.
+        name = entry.orig_filename
+        fault = _fault(name, entry)
+        if fault is None and name in names:
+            fault = "comes twice"
+        if fault is not None:
+            raise ContractError(ascii(name)[1:-1], f"the zip entry {fault}")
+        names.add(name)
+    folders = {name[:end] for name in names for end in range(len(name)) if name[end] == "/"}
+    for name in sorted(names & folders):
+        raise ContractError(name, "the zip has an entry of this name and others below it")
+    if "zarr.json" not in names:
+        raise FormatError(where, found="a zip without a zarr.json at its root", expected="a packed record")
+
+
+def _fault(name: str, entry: zipfile.ZipInfo) -> str | None:
+    if not name or name.endswith("/"):
+        return "is a folder: a packed record holds files only"
+    if name.startswith("/") or _DRIVE.match(name):
+        return "has an absolute name"
+    if "\\" in name or "\0" in name:
+        return "has a name with a backslash or a NUL"
+    if any(part in ("", ".", "..") for part in name.split("/")):
+        return "has a name that is no plain path below the root"
+    mode = entry.external_attr >> 16
+    if entry.create_system == _UNIX and stat.S_IFMT(mode) not in (0, stat.S_IFREG):
+        return "is a link or a special file"
+    if entry.flag_bits & _ENCRYPTED:
+        return "is encrypted"
+    return None
+
+
+def _add(packed: zipfile.ZipFile, where: Path, key: str) -> None:
+    entry = zipfile.ZipInfo(key, _DATE)
+    entry.compress_type = zipfile.ZIP_STORED
+    entry.create_system = _UNIX
+    entry.external_attr = _MODE
+    with open(where / key, "rb") as file:
+        # The size decides whether the entry needs ZIP64 before its first byte is written.
+        entry.file_size = os.fstat(file.fileno()).st_size
+        with packed.open(entry, "w") as sink:
+            shutil.copyfileobj(file, sink, _PIECE)
+
+
+def _extract(packed: zipfile.ZipFile, entry: zipfile.ZipInfo, root: Path) -> None:
+    path = root / entry.filename
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with packed.open(entry) as file, open(path, "xb") as sink:
+            shutil.copyfileobj(file, sink, _PIECE)
+    except (zipfile.BadZipFile, NotImplementedError, EOFError, zlib.error) as error:
+        raise ContractError(entry.filename, f"the zip entry cannot be read: {error}") from None
+
+
+def _refuse_existing(target: Path, overwrite: bool) -> None:
+    if not target.parent.is_dir():
+        raise UsageError(f"cannot write {target}: there is no directory {target.parent}")
+    if os.path.lexists(target) and not overwrite:
+        raise UsageError(f"{target} exists already: name another target, or allow it to be replaced")
+
+
+@contextlib.contextmanager
+def _beside(target: Path) -> Iterator[Path]:
+    """A free name beside the target; what still bears it afterwards is removed."""
+    temporary = target.parent / f".{target.name}.{os.getpid()}.tmp"
+    _remove(temporary)
+    try:
+        yield temporary
+    finally:
+        _remove(temporary)
+
+
+@contextlib.contextmanager
+def _closed(where: Path) -> Iterator[None]:
+    """Hold the record against writers while it is read; refused when one has it open."""
+    descriptor = os.open(where, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                raise UsageError(f"a writer has {where} open: close it before packing") from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _take_place(temporary: Path, target: Path) -> None:
+    if target.is_dir() and not target.is_symlink():
+        aside = target.parent / f".{target.name}.{os.getpid()}.replaced"
+        os.rename(target, aside)
+        os.rename(temporary, target)
+        shutil.rmtree(aside)
+    else:
+        target.unlink(missing_ok=True)
+        os.rename(temporary, target)
+
+
+def _sync_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
