@@ -35,7 +35,7 @@ UNDERSTOOD = _names("""
 TELLING = _names("""
     angle_coeff angle_style atom_modify atom_style bond_coeff bond_style create_atoms create_box dihedral_coeff
     dihedral_style dump_modify improper_coeff improper_style kspace_style lattice neigh_modify pair_coeff pair_modify
-    pair_style read_data read_restart reset_timestep run_style special_bonds thermo thermo_modify thermo_style timestep
+    pair_style read_data read_restart reset_timestep run_style special_bonds thermo_modify thermo_style timestep
     undump unfix
     """)
 

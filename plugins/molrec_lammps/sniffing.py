@@ -56,7 +56,7 @@ _SECTION = re.compile(
 _OTHER_SECTION = re.compile(rb"\s*[A-Z][A-Za-z]*(?: [A-Za-z]+)*\s*(?:#.*)?$")
 _FIX_HEADER = re.compile(rb"\s*\d+(?:\s+[a-z]+)+\s*(?:#.*)?$")
 _ITEM = re.compile(rb"^ITEM: (?:TIMESTEP|NUMBER OF ATOMS|BOX BOUNDS|ATOMS )", re.MULTILINE)
-_VERSION = re.compile(rb"^LAMMPS \(\d{1,2} [A-Z][a-z]{2} \d{4}[^\n]*\)", re.MULTILINE)
+_VERSION = re.compile(rb"^LAMMPS \(\d{1,2} [A-Z][a-z]{2} \d{4}[^\n]*\)[ \t]*\r?$", re.MULTILINE)
 _TABLE = re.compile(
     rb"^(?:Per MPI rank memory allocation |Memory usage per processor = "
     rb"|Loop time of [0-9.e+-]+ on \d+ procs (?:\(\d+ [^)]*\) )?for \d+ steps)",
