@@ -251,8 +251,17 @@ def test_other_types_are_refused_by_the_writer(values: Any) -> None:
 
 @pytest.mark.parametrize(
     ("values", "dtype"),
-    [([1, 2], "i64"), ([2**63], "u64"), ([1.0], "f64"), ([1, 2.5], "f64"), ([True], "bool"), (["a\0"], "string")]
-    + [([1j], "c128"), (np.array(["a"]), "string"), (np.array(["a", "b"], object), "string")],
+    [
+        ([1, 2], "i64"),
+        ([2**63], "u64"),
+        ([1.0], "f64"),
+        ([1, 2.5], "f64"),
+        ([True], "bool"),
+        (["a\0"], "string"),
+        ([1j], "c128"),
+        (np.array(["a"]), "string"),
+        (np.array(["a", "b"], object), "string"),
+    ],
     ids=str,
 )
 def test_python_values_take_a_dtype(values: Any, dtype: str) -> None:
@@ -262,8 +271,20 @@ def test_python_values_take_a_dtype(values: Any, dtype: str) -> None:
 
 @pytest.mark.parametrize(
     ("values", "dtype"),
-    [([300], "i8"), ([-1], "u64"), ([1.5], "i32"), ([2**53 + 1], "f64"), ([True], "f64"), ([1j], "f64"), ([0.1], "c64")]
-    + [([1], "string"), (["1"], "i64"), ([np.inf], "i64"), (np.ones(2), "i64"), (np.ones(2, np.int32), "i64")],
+    [
+        ([300], "i8"),
+        ([-1], "u64"),
+        ([1.5], "i32"),
+        ([2**53 + 1], "f64"),
+        ([True], "f64"),
+        ([1j], "f64"),
+        ([0.1], "c64"),
+        ([1], "string"),
+        (["1"], "i64"),
+        ([np.inf], "i64"),
+        (np.ones(2), "i64"),
+        (np.ones(2, np.int32), "i64"),
+    ],
     ids=str,
 )
 def test_values_that_do_not_fit_are_refused(values: Any, dtype: str) -> None:
