@@ -1,0 +1,63 @@
+"""The command line: `mrec`, also installed as `molrec-convert`.
+
+Commands are thin: they parse arguments, call one function below, print. Results go to stdout; reports, warnings and
+progress to stderr. Nothing is imported before the command that needs it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from molrec_convert.cli.app import App
+from molrec_convert.cli.outcome import BROKEN_PIPE, DONE, FAULT, INTERRUPTED, USAGE, complain, exit_code, sentence
+
+__all__ = ["main"]
+
+#: Set to see the traceback behind an error.
+TRACEBACK = "MOLREC_TRACEBACK"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code; every error is one sentence on stderr."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = _run(list(sys.argv[1:] if arguments is None else arguments))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; what is left in the buffer must not complain at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    app = App()
+    try:
+        with app.make_context("mrec", arguments) as context:
+            result = app.invoke(context)
+            return result if isinstance(result, int) else DONE
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx is not None else "mrec"
+        complain(f"{error.format_message().rstrip('.')}; see '{command} --help'")
+        return USAGE
+    except click.ClickException as error:
+        complain(error.format_message().rstrip("."))
+        return FAULT
+    except (KeyboardInterrupt, click.Abort):
+        complain("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        complain(sentence(error))
+        return exit_code(error)

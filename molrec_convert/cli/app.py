@@ -1,0 +1,129 @@
+"""The group of all commands. Each one's module is imported when it runs, so that `mrec --help` is quick."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from typing import cast
+
+import click
+
+from molrec_convert._version import __version__
+
+__all__ = ["App"]
+
+#: Name → module and what it does, in the order they are listed.
+COMMANDS = {
+    "convert": ("convert", "Convert a file, a run directory or a record to another format."),
+    "info": ("info", "Show what a record or a file holds, reading its metadata only."),
+    "tree": ("tree", "Show the tree of a stored record: groups, arrays, attributes."),
+    "validate": ("validate", "Check a stored record against every rule of the contract."),
+    "pack": ("packing", "Pack a record's directory into one file."),
+    "unpack": ("packing", "Unpack a packed record into a directory."),
+    "diff": ("diff", "Compare two records by what they hold, not how they are stored."),
+    "formats": ("formats", "List the formats, what each reads and writes, and what it loses."),
+}
+
+_EPILOG = """\b
+Examples:
+  mrec convert rundir run.mrec          a LAMMPS run becomes a record
+  mrec info run.mrec                    what is in it
+  mrec validate run.mrec && mrec pack run.mrec
+
+Exit codes: 0 done, 1 input or contract fault, 2 usage, 3 refused as lossy, 4 some inputs failed.
+"""
+
+
+class App(click.Group):
+    """`mrec`: the commands of the package, and those plugins add."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            name="mrec",
+            help="Convert molecular simulation data to and from MolRec records.",
+            epilog=_EPILOG,
+            context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+            params=[
+                click.Option(
+                    ["--version"],
+                    is_flag=True,
+                    expose_value=False,
+                    is_eager=True,
+                    help="Show the version and exit.",
+                    callback=_show_version,
+                )
+            ],
+            no_args_is_help=True,
+        )
+        self._extended = False
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of all commands, ours first."""
+        self._extend()
+        return [*COMMANDS, *sorted(name for name in self.commands if name not in COMMANDS)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, imported now."""
+        if cmd_name in COMMANDS:
+            module = importlib.import_module(f"molrec_convert.cli.{COMMANDS[cmd_name][0]}")
+            return cast(click.Command, getattr(module, f"{cmd_name}_command"))
+        self._extend()
+        return super().get_command(ctx, cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command `args` begin with; an unknown one is an error that names those that are near."""
+        name = args[0]
+        if self.get_command(ctx, name) is None:
+            known = self.list_commands(ctx)
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+            raise click.UsageError(f"there is no command {name!r}, {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, without importing ours."""
+        rows = []
+        for name in self.list_commands(ctx):
+            command = None if name in COMMANDS else self.commands[name]
+            rows.append((name, COMMANDS[name][1] if command is None else command.get_short_help_str()))
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+    def _extend(self) -> None:
+        """Let plugins add their commands."""
+        if self._extended:
+            return
+        self._extended = True
+        from molrec_convert.plugins import plugin_manager
+
+        manager = plugin_manager()
+        for name, plugin in manager.list_name_plugin():
+            if not hasattr(plugin, "molrec_commands"):
+                continue
+            others = [p for n, p in manager.list_name_plugin() if n != name and p is not None]
+            try:
+                manager.subset_hook_caller("molrec_commands", others)(app=self)
+            except Exception as error:  # foreign code: whatever it raises, our commands go on
+                click.echo(f"warning: the plugin {name!r} adds no commands: {sentence_of(error)}", err=True)
+        show_problems()
+
+
+def show_problems() -> None:
+    """A warning for each plugin that was skipped."""
+    from molrec_convert.plugins import problems
+
+    for text in problems():
+        click.echo(f"warning: {' '.join(text.split())}", err=True)
+
+
+def sentence_of(error: Exception) -> str:
+    """What a plugin raised, in one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        click.echo(f"molrec-convert {__version__}")
+        ctx.exit()

@@ -1,0 +1,235 @@
+"""`mrec convert`."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from molrec_convert.cli.app import show_problems
+from molrec_convert.cli.common import PATH, directory_size, examples, human_size
+from molrec_convert.cli.options import FormatFlag, format_flags, given
+from molrec_convert.cli.outcome import DONE, FAULT, INTERRUPTED, complain, sentence
+from molrec_convert.cli.progress import Counter, watch
+from molrec_convert.cli.showing import show_report, write_report
+from molrec_convert.plugins import formats
+from molrec_convert.report import Report
+
+if TYPE_CHECKING:
+    from click import Context, HelpFormatter
+
+__all__ = ["convert_command"]
+
+_EXAMPLES = examples(
+    "mrec convert rundir run.mrec                         a LAMMPS run, found in its directory",
+    "mrec convert a.data a.lammpstrj run.mrec             several inputs, one source",
+    "mrec convert a.lammpstrj run.mrec --precision 1e-3   x y z rounded to a thousandth",
+    "mrec convert run.mrec part.mrec --frames 100:200:10 --columns x,y,z",
+    "mrec convert a.lammpstrj run.mrec --dry-run --report report.json",
+)
+
+
+def _frames(context: Context, parameter: click.Parameter, value: str | None) -> slice | None:
+    """`a:b:c`, or one frame."""
+    if value is None:
+        return None
+    try:
+        numbers = [int(part) if part.strip() else None for part in value.split(":")]
+    except ValueError:
+        numbers = []
+    if not 1 <= len(numbers) <= 3 or numbers == [None]:
+        raise click.BadParameter(f"{value!r} is not a slice of frames like 100:200:10, :50 or -1", context, parameter)
+    if len(numbers) == 1:
+        first = numbers[0] or 0
+        return slice(first, None if first == -1 else first + 1)
+    return slice(*numbers)
+
+
+def _precision(context: Context, parameter: click.Parameter, values: Sequence[str]) -> float | dict[str, float] | None:
+    """Each `P` (for x, y and z, once at most) or `COLUMN=P`."""
+    plain: list[float] = []
+    named: dict[str, float] = {}
+    for value in values:
+        column, equals, number = value.rpartition("=")
+        try:
+            tolerance = float(number)
+        except ValueError:
+            tolerance = math.nan
+        if not (math.isfinite(tolerance) and tolerance > 0) or (equals and not column.strip()):
+            raise click.BadParameter(f"{value!r} is neither a positive number nor COLUMN=NUMBER", context, parameter)
+        if equals:
+            named[column.strip()] = tolerance
+        else:
+            plain.append(tolerance)
+    if len(plain) > 1:
+        raise click.BadParameter("x, y and z take one; name other columns as COLUMN=P", context, parameter)
+    if plain and named:
+        return {**dict.fromkeys("xyz", plain[0]), **named}
+    return plain[0] if plain else named or None
+
+
+def _columns(context: Context, parameter: click.Parameter, values: Sequence[str]) -> list[str] | None:
+    """Comma-separated lists, joined."""
+    return [column.strip() for value in values for column in value.split(",") if column.strip()] or None
+
+
+_PARAMETERS: list[click.Parameter] = [
+    click.Argument(["paths"], nargs=-1, required=True, type=PATH, metavar="SOURCE... TARGET"),
+    click.Option(["--from", "from_format"], metavar="FORMAT", help="Format of the source, where it is not recognised."),
+    click.Option(["--to", "to_format"], metavar="FORMAT", help="Format of the target, where its name does not tell."),
+    click.Option(
+        ["--frames"],
+        callback=_frames,
+        metavar="A:B:C",
+        help="Only these frames, as a Python slice; one number is one frame.",
+    ),
+    click.Option(
+        ["--columns"], callback=_columns, multiple=True, metavar="X,Y,Z", help="Only these columns of the frames."
+    ),
+    click.Option(
+        ["--precision"],
+        callback=_precision,
+        multiple=True,
+        metavar="[COLUMN=]P",
+        help="Round x, y and z to this tolerance, or with COLUMN=P that column; may be repeated.",
+    ),
+    click.Option(
+        ["--report", "report_path"], type=PATH, metavar="FILE", help="Write what became of every item as JSON."
+    ),
+    click.Option(["--strict"], is_flag=True, help="Refuse, before anything is written, what would lose something."),
+    click.Option(["--dry-run"], is_flag=True, help="Only say what would be lost; write nothing."),
+    click.Option(["--resume"], is_flag=True, help="Go on where an interrupted conversion to TARGET stopped."),
+    click.Option(["--overwrite"], is_flag=True, help="Replace TARGET, once the new one is complete."),
+    click.Option(["--allow-truncated"], is_flag=True, help="Exit with 0 although the last frame is cut off."),
+]
+
+
+class _ConvertCommand(click.Command):
+    """`convert`, with the options of all formats in a section of their own."""
+
+    def __init__(self, flags: list[FormatFlag], **settings: Any) -> None:
+        self.flags = flags
+        self.format_parameters = [flag.parameter for flag in flags]
+        super().__init__(**settings, params=[*_PARAMETERS, *self.format_parameters])
+
+    def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
+        """Two sections of options."""
+        ours = [p for p in self.get_params(ctx) if p not in self.format_parameters and isinstance(p, click.Option)]
+        for title, parameters in (("Options", ours), ("Options of formats", self.format_parameters)):
+            rows = [row for row in (parameter.get_help_record(ctx) for parameter in parameters) if row is not None]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
+def _convert(paths: Sequence[Path], **arguments: Any) -> int:
+    """Convert SOURCE to TARGET.
+
+    SOURCE is a file, a run directory or a record, or several files that belong together (a data file and its dump).
+    Its format is recognised by content, that of TARGET by its name. TARGET appears when it is complete.
+    """
+    if len(paths) < 2:
+        raise click.UsageError("name at least one source and the target")
+    *sources, target = paths
+    context = click.get_current_context()
+    assert isinstance(context.command, _ConvertCommand)
+    options = given(context, [flag.option.name for flag in context.command.flags])
+    report = Report()
+    watcher = watch()
+    began = time.monotonic()
+    show_problems()
+    try:
+        with watcher:
+            _run(sources, target, report, watcher, arguments, options)
+    except KeyboardInterrupt:
+        complain(_interrupted(target))
+        return INTERRUPTED
+    except OSError as error:
+        show_report(report)
+        complain(sentence(error, str(target)))
+        return FAULT
+    except BaseException:
+        # What was found until then may explain the error that follows.
+        show_report(report)
+        raise
+    finally:
+        if arguments["report_path"] is not None:
+            facts = {"sources": [*map(str, sources)], "target": str(target), "dry_run": arguments["dry_run"]}
+            write_report(report, arguments["report_path"], facts)
+    show_report(report)
+    click.echo(_closing(target, watcher, time.monotonic() - began, arguments["dry_run"]), err=True)
+    if report.truncations and not arguments["allow_truncated"]:
+        there = "would be" if arguments["dry_run"] else "are"
+        complain(f"the source is cut off, its whole frames {there} in {target}; accept that with --allow-truncated")
+        return FAULT
+    return DONE
+
+
+def _run(
+    sources: list[Path],
+    target: Path,
+    report: Report,
+    watcher: Counter,
+    arguments: dict[str, Any],
+    options: dict[str, Any],
+) -> None:
+    from molrec_convert.conversion import convert
+
+    convert(
+        sources,
+        target,
+        from_format=arguments["from_format"],
+        to_format=arguments["to_format"],
+        frames=arguments["frames"],
+        columns=arguments["columns"],
+        precision=arguments["precision"],
+        overwrite=arguments["overwrite"],
+        resume=arguments["resume"],
+        strict=arguments["strict"],
+        dry_run=arguments["dry_run"],
+        report=report,
+        progress=watcher,
+        **options,
+    )
+
+
+def _closing(target: Path, watcher: Counter, seconds: float, dry_run: bool) -> str:
+    if dry_run:
+        return f"{target}: nothing written (dry run)"
+    frames = _frames_of(target)
+    frames = watcher.frames if frames is None else frames
+    counted = f"{frames:,} frame{'' if frames == 1 else 's'}, " if frames else ""
+    return f"{target}: {counted}{human_size(directory_size(target))} in {seconds:.1f} s"
+
+
+def _frames_of(target: Path) -> int | None:
+    """Frames of a written record; None for other formats."""
+    from molrec_convert.plugins import detect_target
+
+    if not detect_target(target).name.startswith("mrec"):
+        return None
+    from molrec_convert.conversion import read
+
+    with read(target) as record:
+        return 0 if record.trajectory is None else record.trajectory.n_frames
+
+
+def _interrupted(target: Path) -> str:
+    from molrec_convert.staging import Staging
+
+    state = "as it was" if target.exists() else "not written"
+    if Staging(target, overwrite=True).started:
+        return f"interrupted, {target} is {state}; the same command with --resume goes on from here"
+    return f"interrupted, {target} is {state}"
+
+
+def _command() -> click.Command:
+    taken = {parameter.name or "" for parameter in _PARAMETERS}
+    return _ConvertCommand(format_flags(formats().values(), taken), name="convert", callback=_convert, epilog=_EXAMPLES)
+
+
+convert_command = _command()

@@ -1,0 +1,70 @@
+"""The options of all formats as flags of `convert`. The same option of several formats is one flag."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from molrec_convert.formats import Format, Option, options_of
+
+__all__ = ["FormatFlag", "format_flags", "given"]
+
+
+@dataclass
+class FormatFlag:
+    """One flag: what the option is, and the names of the formats that have it."""
+
+    option: Option
+    formats: list[str] = field(default_factory=list)
+
+    @property
+    def parameter(self) -> click.Option:
+        """The flag as click knows it; its name in the code is that of the option."""
+        option = self.option
+        text = f"{option.help} [{', '.join(self.formats)}]"
+        if option.kind is bool:
+            # A switch that is on by default can only be switched off.
+            flag = f"--no-{option.flag[2:]}" if option.default else option.flag
+            return click.Option([flag, option.name], is_flag=True, flag_value=not option.default, help=text)
+        if option.kind is tuple:
+            metavar = option.metavar or "A,B,C"
+            return click.Option([option.flag, option.name], callback=words, metavar=metavar, help=text)
+        kind: Any = click.Choice(option.choices) if option.choices else option.kind
+        return click.Option([option.flag, option.name], type=kind, metavar=option.metavar, help=text)
+
+
+def words(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+    """A comma-separated list as its words, blanks around them left off."""
+    return None if value is None else tuple(word.strip() for word in value.split(",") if word.strip())
+
+
+def format_flags(formats: Iterable[Format], taken: Collection[str]) -> list[FormatFlag]:
+    """One flag for each option that some format has, ours (`taken`) left out."""
+    flags: dict[str, FormatFlag] = {}
+    for entry in formats:
+        for cls in (entry.read_options, entry.write_options):
+            for option in options_of(cls):
+                if option.name in taken:
+                    continue
+                flag = flags.setdefault(option.name, FormatFlag(option))
+                if entry.name not in flag.formats:
+                    flag.formats.append(entry.name)
+                if flag.option.choices and option.choices:
+                    merged = tuple(dict.fromkeys((*flag.option.choices, *option.choices)))
+                    flag.option = Option(
+                        option.name, flag.option.kind, flag.option.default, flag.option.help, merged, option.metavar
+                    )
+    return list(flags.values())
+
+
+def given(context: click.Context, names: Iterable[str]) -> dict[str, Any]:
+    """The values of those options that stand on the command line."""
+    return {
+        name: context.params[name]
+        for name in names
+        if context.get_parameter_source(name) not in (None, ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP)
+    }

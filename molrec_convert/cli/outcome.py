@@ -1,0 +1,76 @@
+"""Exit codes, and errors as one sentence on stderr."""
+
+from __future__ import annotations
+
+import errno
+
+import click
+
+from molrec_convert.errors import LossError, MolrecError, UsageError
+
+__all__ = [
+    "BROKEN_PIPE",
+    "DONE",
+    "FAULT",
+    "INTERRUPTED",
+    "LOSSY",
+    "SOME_FAILED",
+    "USAGE",
+    "complain",
+    "exit_code",
+    "sentence",
+]
+
+DONE = 0
+#: An input, or a record, does not say what it should; or the system refuses (no permission, a full disk).
+FAULT = 1
+USAGE = 2
+#: Refused: something would be lost.
+LOSSY = 3
+#: Some of several inputs failed, the others are done.
+SOME_FAILED = 4
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+_REMEDIES = {
+    errno.ENOSPC: "free some space, then go on with --resume",
+    errno.EDQUOT: "free some space, then go on with --resume",
+    errno.EACCES: "check its permissions, or name another place",
+    errno.EPERM: "check its permissions, or name another place",
+    errno.EROFS: "name a place that can be written",
+    errno.EMFILE: "raise the limit with 'ulimit -n'",
+}
+
+
+def exit_code(error: BaseException) -> int:
+    """The exit code an error ends the program with."""
+    if isinstance(error, UsageError):
+        return USAGE
+    return LOSSY if isinstance(error, LossError) else FAULT
+
+
+def sentence(error: BaseException, place: str = "") -> str:
+    """An error in one sentence: what is wrong, where, and what to do. `place` is where, should the error not say."""
+    if isinstance(error, MolrecError):
+        text = str(error)
+    elif isinstance(error, OSError) and error.errno is not None:
+        where = error.filename2 or error.filename or place
+        reason = (error.strerror or "the system refuses").lower()
+        text = f"{where}: {reason}" if where else reason
+        remedy = _REMEDIES.get(error.errno)
+        text = f"{text}; {remedy}" if remedy else text
+    elif isinstance(error, MemoryError):
+        text = f"{place or 'this'} needs more memory than there is"
+    elif isinstance(error, OSError):
+        text = str(error)
+    else:
+        text = (
+            f"an error in this program, please report it: {type(error).__name__}: {error} "
+            "(MOLREC_TRACEBACK=1 shows where)"
+        )
+    return " ".join(text.split())
+
+
+def complain(text: str) -> None:
+    """One sentence on stderr."""
+    click.echo(f"mrec: {text}", err=True)

@@ -1,0 +1,44 @@
+"""`mrec pack` and `mrec unpack`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from molrec_convert.cli.common import PATH, directory_size, examples, existing, human_size
+
+__all__ = ["pack_command", "unpack_command"]
+
+_OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace TARGET, once the new one is complete.")
+
+
+@click.command("pack", epilog=examples("mrec pack run.mrec", "mrec pack run.mrec archive/run.mrec.zip"))
+@click.argument("path", type=PATH)
+@click.argument("target", type=PATH, required=False)
+@_OVERWRITE
+def pack_command(path: Path, target: Path | None, overwrite: bool) -> None:
+    """Pack the record directory PATH into the file TARGET (by default PATH.zip). The directory stays.
+
+    The packed record is read in place; it is closed, nothing can be appended to it.
+    """
+    from molrec_convert.stores.zarr.packing import pack
+
+    goal = path.parent / f"{path.resolve().name}.zip" if target is None else target
+    pack(existing(path), goal, overwrite=overwrite)
+    click.echo(f"{goal}: {human_size(directory_size(goal))}", err=True)
+
+
+@click.command("unpack", epilog=examples("mrec unpack run.mrec.zip", "mrec unpack run.mrec.zip elsewhere/run.mrec"))
+@click.argument("path", type=PATH)
+@click.argument("target", type=PATH, required=False)
+@_OVERWRITE
+def unpack_command(path: Path, target: Path | None, overwrite: bool) -> None:
+    """Unpack the packed record PATH into the directory TARGET (by default PATH without .zip). The file stays."""
+    from molrec_convert.stores.zarr.packing import unpack
+
+    if target is None and path.suffix != ".zip":
+        raise click.UsageError(f"{path} does not end with .zip: name the target")
+    goal = path.with_suffix("") if target is None else target
+    unpack(existing(path), goal, overwrite=overwrite)
+    click.echo(f"{goal}: {human_size(directory_size(goal))}", err=True)

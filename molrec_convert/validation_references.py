@@ -1,0 +1,45 @@
+"""Row references of a fixed column: every value that is not null below the target's row count."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from molrec_convert.validation_arrays import CheckedArray
+from molrec_convert.validation_findings import Findings
+
+__all__ = ["check_range", "references_beyond"]
+
+
+def check_range(array: CheckedArray, mask: CheckedArray | None, target: str, limit: int, findings: Findings) -> None:
+    """One error when a reference is out of range, naming the first; decodes the whole column."""
+    rows, values = references_beyond(array, mask, limit, array.rows)
+    if len(rows):
+        findings.error(
+            array.node, f"row {rows[0]} references row {values[0]} of the block {target!r}, which has {limit} rows"
+        )
+
+
+def references_beyond(
+    array: CheckedArray, mask: CheckedArray | None, limit: int, stop: int
+) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], list[int]]:
+    """Rows below `stop` whose reference is at least `limit`, the first million of them, and their largest values."""
+    found: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = []
+    largest: list[int] = []
+    for start, values in array.pieces(stop):
+        rows = values.reshape(len(values), -1)
+        beyond = (rows >= np.uint64(limit)).any(axis=1)
+        if beyond.any() and mask is not None:
+            valid = mask.rows_between(start, start + len(values))
+            if valid is not None and len(valid) == len(beyond):
+                beyond &= valid
+        positions = np.flatnonzero(beyond)
+        if len(positions) and len(largest) < _MOST:
+            found.append(positions + start)
+            largest.extend(rows[positions].max(axis=1).tolist())
+    if not largest and limit == 0 and mask is None and stop and not array.covers(stop):
+        # What no chunk backs are zeros, and there is no row 0.
+        return np.zeros(1, dtype=np.int64), [0]
+    return np.concatenate([np.zeros(0, dtype=np.int64), *found]), largest
+
+
+_MOST = 10**6
