@@ -45,6 +45,8 @@ def pack(source: str | os.PathLike[str], target: str | os.PathLike[str], *, over
     if root is None or root["node_type"] != "group":
         raise UsageError(f"{where} is not a record's directory: it has no zarr.json of a group")
     _refuse_existing(goal, overwrite)
+    if where.resolve() in goal.resolve().parents:
+        raise UsageError(f"{goal} lies inside the record that is to be packed")
     with _closed(where), _beside(goal) as temporary:
         with zipfile.ZipFile(temporary, "x", zipfile.ZIP_STORED, allowZip64=True) as packed:
             for key in storage.keys():  # noqa: SIM118

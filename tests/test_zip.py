@@ -1,0 +1,329 @@
+"""The packed form: entries, reading in place, and archives that are none."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import frame_stores as stores
+import numpy as np
+import pytest
+import seed_examples
+
+from molrec_convert.errors import ContractError, FormatError, MolrecError, UsageError
+from molrec_convert.model import Block, Frame, Record
+from molrec_convert.stores.zarr.frames import read_frame, write_frame
+from molrec_convert.stores.zarr.packing import pack, unpack
+from molrec_convert.stores.zarr.storage import ZipStorage, write_document
+
+
+def store(path: Path, record: Record) -> Path:
+    """A record's directory: root, meta and frame."""
+    write_document(path, {"zarr_format": 3, "node_type": "group", "attributes": {}})
+    write_document(path / "meta", {"zarr_format": 3, "node_type": "group", "attributes": record.meta})
+    write_frame(path, "frame", record.frame or Frame())
+    return path
+
+
+@pytest.fixture
+def water(tmp_path: Path) -> Path:
+    return store(tmp_path / "water.mrec", seed_examples.build_water())
+
+
+def archive(path: Path, *entries: tuple[str | zipfile.ZipInfo, bytes]) -> Path:
+    """A zip made entry by entry, whatever its names."""
+    with zipfile.ZipFile(path, "w") as packed:
+        for name, data in entries:
+            packed.writestr(name, data)
+    return path
+
+
+def root() -> tuple[str, bytes]:
+    return "zarr.json", b'{"zarr_format": 3, "node_type": "group"}'
+
+
+def test_the_thirty_entries_of_water(tmp_path: Path, water: Path, shared: Path) -> None:
+    pack(water, tmp_path / "water.mrec.zip")
+    expected = [line.split("    ")[0].strip() for line in seed_examples.seed_listing(shared)]
+    expected = [name for name in expected if (" " not in name and "/" in name) or name == "zarr.json"]
+    with zipfile.ZipFile(tmp_path / "water.mrec.zip") as packed:
+        assert packed.namelist() == expected
+        assert len(packed.namelist()) == 30
+
+
+def test_every_entry_is_a_stored_file_with_its_bytes(tmp_path: Path, water: Path) -> None:
+    pack(water, tmp_path / "water.mrec.zip")
+    with zipfile.ZipFile(tmp_path / "water.mrec.zip") as packed:
+        for entry in packed.infolist():
+            assert entry.compress_type == zipfile.ZIP_STORED
+            assert not entry.is_dir()
+            assert stat.S_ISREG(entry.external_attr >> 16)
+            assert packed.read(entry) == (water / entry.filename).read_bytes()
+        assert packed.namelist() == sorted(packed.namelist())
+        assert packed.testzip() is None
+    assert water.is_dir()
+
+
+def test_equal_records_give_equal_files(tmp_path: Path, water: Path) -> None:
+    pack(water, tmp_path / "a.mrec.zip")
+    again = store(tmp_path / "again.mrec", seed_examples.build_water())
+    for file in again.rglob("*"):
+        os.utime(file, (0, 0))
+    pack(again, tmp_path / "b.mrec.zip")
+    assert (tmp_path / "a.mrec.zip").read_bytes() == (tmp_path / "b.mrec.zip").read_bytes()
+
+
+def test_read_in_place(tmp_path: Path, water: Path) -> None:
+    pack(water, tmp_path / "water.mrec.zip")
+    storage = ZipStorage(tmp_path / "water.mrec.zip")
+    frame = read_frame(storage, "frame")
+    assert frame == stores.read(water)
+    assert frame["atoms"]["y"].tolist() == [0.0, 0.7568359375, -0.7568359375]
+    assert frame["atoms"]["x"].tolist() == [0.0, 0.0, 0.0]
+    storage.close()
+
+
+def test_zarr_python_reads_it(tmp_path: Path, water: Path) -> None:
+    import zarr
+
+    pack(water, tmp_path / "water.mrec.zip")
+    with zarr.storage.ZipStore(tmp_path / "water.mrec.zip", mode="r") as packed:
+        group = zarr.open_group(packed, mode="r", use_consolidated=False)
+        assert group["frame/bonds"].attrs["count"] == 2
+        assert group["frame/bonds/atomj"][:].tolist() == [1, 2]
+
+
+def test_unpacking_gives_the_directory_back(tmp_path: Path, water: Path) -> None:
+    pack(water, tmp_path / "water.mrec.zip")
+    unpack(tmp_path / "water.mrec.zip", tmp_path / "back.mrec")
+    assert dict(stores.every_file(tmp_path / "back.mrec")) == dict(stores.every_file(water))
+
+
+def test_entries_in_any_order(tmp_path: Path, water: Path) -> None:
+    files = list(stores.every_file(water))
+    archive(tmp_path / "other.mrec.zip", *reversed(files))
+    assert read_frame(ZipStorage(tmp_path / "other.mrec.zip"), "frame") == stores.read(water)
+    unpack(tmp_path / "other.mrec.zip", tmp_path / "back.mrec")
+    assert dict(stores.every_file(tmp_path / "back.mrec")) == dict(files)
+
+
+def test_compressed_entries_and_folder_entries_of_other_tools_are_read_in_place(tmp_path: Path, water: Path) -> None:
+    path = tmp_path / "other.mrec.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("frame/", b"")
+        for name, data in stores.every_file(water):
+            packed.writestr(name, data)
+    assert read_frame(ZipStorage(path), "frame") == stores.read(water)
+
+
+def test_more_entries_than_a_plain_zip_holds(tmp_path: Path, water: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The limit is lowered: what is written is what an archive of more than 65,535 entries gets.
+    monkeypatch.setattr(zipfile, "ZIP_FILECOUNT_LIMIT", 20)
+    pack(water, tmp_path / "water.mrec.zip")
+    monkeypatch.undo()
+    assert b"PK\x06\x06" in (tmp_path / "water.mrec.zip").read_bytes()[-200:]  # the end record of ZIP64
+    storage = ZipStorage(tmp_path / "water.mrec.zip")
+    assert len(list(storage.keys())) == 30
+    assert read_frame(storage, "frame") == stores.read(water)
+    storage.close()
+
+
+def test_entries_larger_than_a_plain_zip_holds(tmp_path: Path, water: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The limit is lowered: what is written is what an entry of more than 4 GiB gets.
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 200)
+    pack(water, tmp_path / "water.mrec.zip")
+    monkeypatch.undo()
+    with zipfile.ZipFile(tmp_path / "water.mrec.zip") as packed:
+        wide = [entry.filename for entry in packed.infolist() if entry.extract_version >= zipfile.ZIP64_VERSION]
+        assert {"frame/zarr.json", "frame/box/vectors/zarr.json"} <= set(wide)
+    assert read_frame(ZipStorage(tmp_path / "water.mrec.zip"), "frame") == stores.read(water)
+    unpack(tmp_path / "water.mrec.zip", tmp_path / "back.mrec")
+    assert dict(stores.every_file(tmp_path / "back.mrec")) == dict(stores.every_file(water))
+
+
+def test_what_starts_with_a_dot_is_not_packed(tmp_path: Path, water: Path) -> None:
+    (water / ".DS_Store").touch()
+    (water / "frame" / ".zarr.json.77.tmp").write_text("{}")
+    (water / ".cache").mkdir()
+    (water / ".cache" / "file").touch()
+    pack(water, tmp_path / "water.mrec.zip")
+    with zipfile.ZipFile(tmp_path / "water.mrec.zip") as packed:
+        assert len(packed.namelist()) == 30
+
+
+def test_nodes_whose_name_starts_with_a_dot_are_packed(tmp_path: Path) -> None:
+    where = store(tmp_path / "a.mrec", Record(frame=Frame({".x": Block({".y": [1.0]})})))
+    pack(where, tmp_path / "a.mrec.zip")
+    assert read_frame(ZipStorage(tmp_path / "a.mrec.zip"), "frame")[".x"][".y"].tolist() == [1.0]
+
+
+def test_names_that_are_not_ascii(tmp_path: Path) -> None:
+    where = store(tmp_path / "a.mrec", Record(frame=Frame({"Å": Block({"水 b": [1.0]})})))
+    pack(where, tmp_path / "a.mrec.zip")
+    assert read_frame(ZipStorage(tmp_path / "a.mrec.zip"), "frame")["Å"]["水 b"].tolist() == [1.0]
+    unpack(tmp_path / "a.mrec.zip", tmp_path / "b.mrec")
+    assert stores.read(tmp_path / "b.mrec")["Å"]["水 b"].tolist() == [1.0]
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "/etc/passwd",
+        "../escape",
+        "a/../../escape",
+        "a\\b",
+        "C:/windows",
+        "c:file",
+        "a//b",
+        "./a",
+        "a/.",
+        "..",
+        "a/../b",
+    ],
+)
+def test_escaping_names_are_refused_on_unpack(tmp_path: Path, name: str) -> None:
+    # ZipInfo would tidy some of these up, so they are patched into the finished archive.
+    place = "x" * len(name)
+    path = archive(tmp_path / "evil.mrec.zip", root(), (place, b"evil"))
+    path.write_bytes(path.read_bytes().replace(place.encode(), name.encode()))
+    with pytest.raises(ContractError, match="zip entry"):
+        unpack(path, tmp_path / "target.mrec")
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["evil.mrec.zip"]
+    assert not (tmp_path.parent / "escape").exists()
+
+
+def test_a_name_with_a_nul_is_refused(tmp_path: Path) -> None:
+    path = archive(tmp_path / "evil.mrec.zip", root(), ("nameXtail", b"evil"))
+    path.write_bytes(path.read_bytes().replace(b"nameXtail", b"name\0tail"))
+    with pytest.raises(MolrecError):
+        unpack(path, tmp_path / "target.mrec")
+    assert not (tmp_path / "target.mrec").exists()
+
+
+def test_duplicate_entries_are_refused(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="Duplicate"):
+        path = archive(tmp_path / "twice.mrec.zip", root(), ("a", b"1"), ("a", b"2"))
+    with pytest.raises(ContractError, match="comes twice"):
+        unpack(path, tmp_path / "target.mrec")
+    with pytest.raises(ContractError, match="two entries"):
+        ZipStorage(path)
+    assert not (tmp_path / "target.mrec").exists()
+
+
+def test_links_are_refused(tmp_path: Path) -> None:
+    link = zipfile.ZipInfo("link")
+    link.create_system = 3
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    path = archive(tmp_path / "link.mrec.zip", root(), (link, b"/etc/passwd"))
+    with pytest.raises(ContractError, match="link"):
+        unpack(path, tmp_path / "target.mrec")
+    assert not (tmp_path / "target.mrec").exists()
+
+
+def test_folder_entries_are_refused_on_unpack(tmp_path: Path) -> None:
+    path = archive(tmp_path / "folder.mrec.zip", root(), ("frame/", b""))
+    with pytest.raises(ContractError, match="folder"):
+        unpack(path, tmp_path / "target.mrec")
+
+
+def test_a_name_that_is_a_file_and_a_folder_is_refused(tmp_path: Path) -> None:
+    path = archive(tmp_path / "both.mrec.zip", root(), ("a", b"1"), ("a/b", b"2"))
+    with pytest.raises(ContractError, match="a: the zip has an entry"):
+        unpack(path, tmp_path / "target.mrec")
+
+
+@pytest.mark.parametrize("content", [b"", b"no zip at all", b"PK\x03\x04 cut off"])
+def test_a_file_that_is_no_zip_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "broken.mrec.zip"
+    path.write_bytes(content)
+    with pytest.raises(FormatError, match="zip"):
+        unpack(path, tmp_path / "target.mrec")
+    with pytest.raises(FormatError, match="zip"):
+        ZipStorage(path)
+
+
+def test_a_zip_of_something_else_is_refused(tmp_path: Path) -> None:
+    path = archive(tmp_path / "else.zip", ("water.mrec/zarr.json", b"{}"))
+    with pytest.raises(FormatError, match=r"without a zarr\.json at its root"):
+        unpack(path, tmp_path / "target.mrec")
+
+
+def test_damaged_entries_are_refused_and_nothing_is_left(tmp_path: Path, water: Path) -> None:
+    path = tmp_path / "water.mrec.zip"
+    pack(water, path)
+    raw = path.read_bytes()
+    place = raw.index(b'"smiles"')
+    path.write_bytes(raw[:place] + b"X" + raw[place + 1 :])
+    with pytest.raises(ContractError, match=r"frame/zarr\.json"):
+        unpack(path, tmp_path / "target.mrec")
+    with pytest.raises(ContractError, match=r"frame/zarr\.json"):
+        read_frame(ZipStorage(path), "frame")
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["water.mrec", "water.mrec.zip"]
+
+
+@pytest.mark.parametrize("act", [pack, unpack])
+def test_a_target_that_exists_is_kept(tmp_path: Path, water: Path, act: Callable[..., None]) -> None:
+    pack(water, tmp_path / "source.mrec.zip")
+    target = tmp_path / "target"
+    target.write_text("mine")
+    source = water if act is pack else tmp_path / "source.mrec.zip"
+    with pytest.raises(UsageError, match="exists already"):
+        act(source, target)
+    assert target.read_text() == "mine"
+    act(source, target, overwrite=True)
+    assert target.is_dir() == (act is unpack)
+
+
+def test_unpacking_over_an_older_record(tmp_path: Path, water: Path) -> None:
+    pack(water, tmp_path / "water.mrec.zip")
+    old = store(tmp_path / "old.mrec", Record(frame=Frame({"other": Block(count=1)})))
+    unpack(tmp_path / "water.mrec.zip", old, overwrite=True)
+    assert dict(stores.every_file(old)) == dict(stores.every_file(water))
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["old.mrec", "water.mrec", "water.mrec.zip"]
+
+
+def test_what_cannot_be_packed_or_unpacked(tmp_path: Path, water: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for source in ("missing", "empty"):
+        with pytest.raises(UsageError):
+            pack(tmp_path / source, tmp_path / "a.mrec.zip")
+        with pytest.raises(UsageError):
+            unpack(tmp_path / source, tmp_path / "b.mrec")
+    with pytest.raises(UsageError, match="no directory"):
+        pack(water, tmp_path / "nowhere" / "a.mrec.zip")
+    with pytest.raises(UsageError, match="inside"):
+        pack(water, water / "self.mrec.zip")
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["empty", "water.mrec"]
+
+
+def test_a_record_that_is_being_written_is_not_packed(tmp_path: Path, water: Path) -> None:
+    descriptor = os.open(water, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with pytest.raises(UsageError, match="a writer has"):
+            pack(water, tmp_path / "water.mrec.zip")
+    finally:
+        os.close(descriptor)
+    pack(water, tmp_path / "water.mrec.zip")
+
+
+def test_a_link_that_leads_back_is_refused(tmp_path: Path, water: Path) -> None:
+    (water / "loop").symlink_to(water)
+    with pytest.raises(ContractError, match="leads back"):
+        pack(water, tmp_path / "water.mrec.zip")
+    assert not (tmp_path / "water.mrec.zip").exists()
+
+
+def test_large_chunks_are_read_by_range(tmp_path: Path) -> None:
+    values = np.random.default_rng(1).standard_normal(400_000)
+    where = store(tmp_path / "a.mrec", Record(frame=Frame({"sites": Block({"c": values})})))
+    pack(where, tmp_path / "a.mrec.zip")
+    column = read_frame(ZipStorage(tmp_path / "a.mrec.zip"), "frame")["sites"].columns["c"]
+    assert stores.bits(column.values) == stores.bits(values)
