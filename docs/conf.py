@@ -4,7 +4,7 @@ from molrec_convert import __version__
 
 project = "molrec-convert"
 author = "The molrec-convert authors"
-copyright = "2026, the molrec-convert authors"  # noqa: A001
+copyright = "2026, the molrec-convert authors"
 release = version = __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 source_suffix = {".md": "markdown"}
