@@ -20,6 +20,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from molrec_lammps.options import UNITS_STYLES
 from molrec_lammps.script_commands import COMMANDS, TELLING
 
 __all__ = [
@@ -112,10 +113,10 @@ def script_score(head: bytes, path: Path) -> float:
     if len(head) >= HEAD_BYTES:
         text = text[: text.rfind("\n") + 1]
     telling = False
-    for word in _first_words(text):
+    for word, argument in _first_words(text):
         if word not in COMMANDS:
             return 0.0
-        telling = telling or word in TELLING
+        telling = telling or word in TELLING or (word == "units" and argument in UNITS_STYLES)
     return 0.9 if telling else 0.0
 
 
@@ -210,8 +211,8 @@ _DECOMPRESSORS = {
 }
 
 
-def _first_words(text: str) -> Iterator[str]:
-    """First word of each command: comments, continuations and the inside of triple quotes left out."""
+def _first_words(text: str) -> Iterator[tuple[str, str]]:
+    """First two words of each command: comments, continuations and the inside of triple quotes left out."""
     quoted = continued = False
     for line in text.splitlines():
         triples = line.count('"""')
@@ -219,11 +220,11 @@ def _first_words(text: str) -> Iterator[str]:
             quoted ^= bool(triples % 2)
             continued = line.rstrip().endswith("&")
             continue
-        words = line.split("#", 1)[0].split(None, 1)
+        words = line.split("#", 1)[0].split(None, 2)
         quoted = bool(triples % 2)
         continued = line.rstrip().endswith("&")
         if words and not words[0].startswith("$"):
-            yield words[0]
+            yield words[0], words[1] if len(words) > 1 else ""
 
 
 def _likely_first(directory: Path) -> Iterable[Path]:
