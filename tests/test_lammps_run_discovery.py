@@ -81,7 +81,7 @@ class TestScript:
             in__a=commands, in__b=commands.replace("lj", "real"), log__lammps=LOG.format(commands=commands, value=1)
         )
         sources, report = classify([folder]), Report()
-        script = find_script(sources, find_logs(sources), report)
+        script = find_script(sources, find_logs(sources, Report()), report)
         assert script is not None
         assert script.path.name == "in.a"
         assert [item.name for item in report.of(Fate.DERIVED)] == ["input script"]
@@ -102,22 +102,23 @@ class TestLogs:
             second=LOG.format(commands="", value=2),
             third=LOG.format(commands="", value=3),
         )
-        logs = find_logs(classify([folder]), ["second"])
+        logs = find_logs(classify([folder]), report := Report(), ["second"])
         assert [log.path.name for log in logs] == ["log.lammps", "second"]
+        assert [text.split()[1] for text in report.losses()] == ["third"]
 
     def test_the_screen_output_beside_the_log(self, write) -> None:  # type: ignore[no-untyped-def]
         folder = write(a=LOG.format(commands="", value=1), b="hello\n" + LOG.format(commands="", value=1))
-        assert [log.path.name for log in find_logs(classify([folder]))] == ["a"]
+        assert [log.path.name for log in find_logs(classify([folder]), Report())] == ["a"]
 
     def test_several(self, write) -> None:  # type: ignore[no-untyped-def]
         folder = write(a=LOG.format(commands="", value=1), b=LOG.format(commands="", value=2))
         with pytest.raises(UsageError, match="several logs: a, b"):
-            find_logs(classify([folder]))
-        assert [log.path.name for log in find_logs(classify([folder / "b"]))] == ["b"]
+            find_logs(classify([folder]), Report())
+        assert [log.path.name for log in find_logs(classify([folder / "b"]), Report())] == ["b"]
 
     def test_logs_nearby_are_not_taken_for_files_that_were_named(self, write) -> None:  # type: ignore[no-untyped-def]
         folder = write(a=DATA, b=dump(0), log__lammps=LOG.format(commands="", value=1))
-        assert find_logs(classify([folder / "a", folder / "b"])) == []
+        assert find_logs(classify([folder / "a", folder / "b"]), Report()) == []
 
 
 class TestData:

@@ -87,9 +87,9 @@ def _gather(sources: Sources, report: Report) -> _Run:
     """Script, logs, settings, data file and dumps, each where there is one."""
     run = _Run(sources)
     several = len(sources.all("script")) > 1
-    run.script = find_script(sources, find_logs(sources) if several else [], report)
+    run.script = find_script(sources, find_logs(sources, Report()) if several else [], report)
     names = [] if run.script is None else settings_of(run.script.commands).logs
-    run.logs = find_logs(sources, names)
+    run.logs = find_logs(sources, report, names)
     run.settings = _settings(run.script, run.logs, report)
     run.data = choose_data(sources, run.settings, report)
     run.dumps = choose_dumps(sources, run.settings, report)

@@ -111,7 +111,7 @@ def find_script(sources: Sources, logs: Sequence[Log], report: Report) -> Script
     return scripts[0]
 
 
-def find_logs(sources: Sources, names: Iterable[str] = ()) -> list[Log]:
+def find_logs(sources: Sources, report: Report, names: Iterable[str] = ()) -> list[Log]:
     """The logs of the run in order: those named, else `log.lammps` and those `names` of the script, else the only one.
 
     Of several that hold the same thermo rows (the log and the screen output) the first counts.
@@ -121,6 +121,7 @@ def find_logs(sources: Sources, names: Iterable[str] = ()) -> list[Log]:
     wanted = [find_file(name, sources.folders) for name in ("log.lammps", *names)]
     files = list(dict.fromkeys(path for path in wanted if path is not None and kind_of(path) == "log"))
     if files:
+        _left_out(report, [path for path in sources.found["log"] if path not in files], "it is not the log of the run")
         return [read_log(path) for path in files]
     logs = [read_log(path) for path in sources.found["log"]]
     different: list[Log] = []

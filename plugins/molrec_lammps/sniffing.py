@@ -36,7 +36,7 @@ __all__ = [
 
 #: How much of a file a sniffer sees.
 HEAD_BYTES = 65536
-#: How much of a compressed file is read for that: bzip2 gives nothing before a whole block of 900 kB text.
+#: How much more of a bzip2 file is read for that: nothing of it comes out before a whole block of 900 kB text.
 _RAW_BYTES = 2**20
 #: How many files of a directory are opened to tell whether it holds a run.
 _FILES_LOOKED_AT = 200
@@ -156,13 +156,15 @@ def read_head(path: Path, size: int = HEAD_BYTES) -> bytes:
     """
     try:
         with path.open("rb") as file:
-            raw = file.read(_RAW_BYTES)
+            raw = file.read(size)
+            if raw.startswith(b"BZh"):
+                raw += file.read(_RAW_BYTES)
     except OSError:
         return b""
     for magic, decompress in _DECOMPRESSORS.items():
         if raw.startswith(magic):
             return decompress(raw, size)
-    return raw[:size]
+    return raw
 
 
 def _gzip_head(raw: bytes, size: int) -> bytes:
