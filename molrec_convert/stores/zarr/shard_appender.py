@@ -1,0 +1,233 @@
+"""An array that grows on its leading axis: rows in, encoded inner chunks out to its shards.
+
+Whole chunks are encoded as they come, compressed ones beside the caller in two threads; the rows of an unfinished
+chunk wait in memory. A flush writes that chunk too, filled up; the next one writes it anew, and the bytes of the
+earlier version stay behind unused. Source: Zarr V3 binding, "Writer's extents", "Shard append", "Commit protocol".
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_convert.errors import UnsupportedError
+from molrec_convert.model.dtypes import DTYPES
+from molrec_convert.model.precision import stored
+from molrec_convert.stores.zarr.array_reader import ArrayReader
+from molrec_convert.stores.zarr.codecs import Pipeline, is_fill
+from molrec_convert.stores.zarr.extents import Extents
+from molrec_convert.stores.zarr.metadata import ArrayMetadata, array_document, parse_array
+from molrec_convert.stores.zarr.shards import ShardFile
+from molrec_convert.stores.zarr.storage import write_document
+from molrec_convert.stores.zarr.unsynced import Unsynced, make_folder
+from molrec_convert.stores.zarr.workers import submit
+
+__all__ = ["ShardAppender"]
+
+#: Chunks are handed to the workers in runs of about this many bytes.
+_RUN = 256 * 2**10
+_Encoded = list[Any] | None
+
+
+class ShardAppender:
+    """One sharded array under `root` with `rows` rows so far.
+
+    `precision`: values are rounded to its quantum as they are encoded.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        key: str,
+        metadata: ArrayMetadata,
+        unsynced: Unsynced,
+        *,
+        precision: float | None = None,
+    ) -> None:
+        inner = metadata.inner_shape
+        ours = metadata.direct and metadata.index_at == "start" and metadata.prefixed and metadata.separator == "/"
+        if not ours or inner is None or metadata.pipeline is None:
+            raise UnsupportedError(
+                f"{key}: this array is stored in a layout that cannot be appended to; convert the record first"
+            )
+        self.key = key
+        self.rows = 0
+        self.precision = precision
+        self._root, self._metadata, self._unsynced = root, metadata, unsynced
+        self._pipeline: Pipeline = metadata.pipeline
+        self._folder = os.path.join(root, key)
+        self._chunk_rows = inner[0]
+        self._chunk_shape = (inner[0], *metadata.shape[1:])
+        self._per_shard = metadata.chunk_shape[0] // inner[0]
+        self._tail: NDArray[Any] | None = None
+        self._tail_rows = 0
+        self._tail_changed = False
+        self._pending: list[tuple[int, int, Future[list[_Encoded]] | list[_Encoded]]] = []
+        self._shard: tuple[int, ShardFile] | None = None
+        self._stated: int | None = None
+
+    @classmethod
+    def create(
+        cls,
+        root: Path,
+        key: str,
+        pipeline: Pipeline,
+        extents: Extents,
+        unsynced: Unsynced,
+        *,
+        trailing: tuple[int, ...] = (),
+        precision: float | None = None,
+        attributes: dict[str, Any] | None = None,
+    ) -> ShardAppender:
+        """A new array; the first flush makes its files."""
+        document = array_document((0, *trailing), pipeline, extents, attributes)
+        return cls(root, key, parse_array(document, key), unsynced, precision=precision)
+
+    @classmethod
+    def reopen(
+        cls, reader: ArrayReader, rows: int, unsynced: Unsynced, *, precision: float | None = None
+    ) -> ShardAppender:
+        """An array on disk of which `rows` rows are committed; what lies behind them is cut off."""
+        array = cls(reader.storage.path, reader.key, reader.metadata, unsynced, precision=precision)
+        array._shrink(rows)
+        rest = rows % array._chunk_rows
+        if rest:
+            array._tail = np.zeros(array._chunk_shape, dtype=DTYPES[reader.dtype].numpy)
+            array._tail[:rest] = reader.read(rows - rest, rows)
+            array._tail_rows = rest
+        array.rows = rows
+        return array
+
+    @property
+    def chunk_rows(self) -> int:
+        """Rows of an inner chunk."""
+        return self._chunk_rows
+
+    def append(self, values: NDArray[Any]) -> None:
+        """Add rows `[m, …]` of the array's dtype; `values` must stay as it is until `drain` or `flush`."""
+        count, at = len(values), 0
+        if self._tail_rows and count:
+            at = min(self._chunk_rows - self._tail_rows, count)
+            self._fill_tail(values[:at])
+        whole = (count - at) // self._chunk_rows
+        if whole:
+            self._encode(self.rows // self._chunk_rows + bool(at), values[at : at + whole * self._chunk_rows])
+            at += whole * self._chunk_rows
+        if at < count:
+            self._fill_tail(values[at:])
+        self.rows += count
+
+    def drain(self) -> None:
+        """Write the chunks that are encoded by now or are being encoded."""
+        pending, self._pending = self._pending, []
+        for first, count, result in pending:
+            encoded = result.result() if isinstance(result, Future) else result
+            done = 0
+            while done < count:
+                shard, position = divmod(first + done, self._per_shard)
+                take = min(count - done, self._per_shard - position)
+                self._shard_at(shard).write(
+                    [(position + n, encoded[done + n]) for n in range(take)],
+                )
+                done += take
+
+    def flush(self) -> None:
+        """Bring every row to the files: chunks, the unfinished one too, the index, then `zarr.json` with the shape."""
+        self.drain()
+        if self._tail is not None and self._tail_changed:
+            shard, position = divmod(self.rows // self._chunk_rows, self._per_shard)
+            encoded = _encode_chunks(self._tail, self._chunk_rows, self._pipeline, self.precision)
+            self._shard_at(shard).write([(position, encoded[0])])
+            self._tail_changed = False
+        if self._shard is not None:
+            self._shard[1].flush()
+        if self._stated != self.rows:
+            self._state(self.rows)
+
+    def _fill_tail(self, rows: NDArray[Any]) -> None:
+        if self._tail is None:
+            self._tail = np.zeros(self._chunk_shape, dtype=DTYPES[self._metadata.dtype].numpy)
+            self._tail_rows = 0
+        self._tail[self._tail_rows : self._tail_rows + len(rows)] = rows
+        self._tail_rows += len(rows)
+        self._tail_changed = True
+        if self._tail_rows == self._chunk_rows:
+            self._encode(self.rows // self._chunk_rows, self._tail)
+            self._tail, self._tail_rows, self._tail_changed = None, 0, False
+
+    def _encode(self, first: int, values: NDArray[Any]) -> None:
+        """Encode whole chunks from chunk `first` on: at once when there is nothing to do but a checksum."""
+        rows, count = self._chunk_rows, len(values) // self._chunk_rows
+        if self._pipeline.plain and self.precision is None:
+            self._pending.append((first, count, _encode_chunks(values, rows, self._pipeline, None)))
+            return
+        run = max(1, _RUN // max(1, values[:rows].nbytes))
+        for start in range(0, count, run):
+            part = values[start * rows : (start + run) * rows]
+            task = partial(_encode_chunks, part, rows, self._pipeline, self.precision)
+            self._pending.append((first + start, len(part) // rows, submit(task)))
+
+    def _shard_at(self, ordinal: int) -> ShardFile:
+        if self._shard is None or self._shard[0] != ordinal:
+            if self._shard is not None:
+                self._shard[1].flush()
+            self._shard = (ordinal, ShardFile(self._shard_path(ordinal), self._per_shard, self._unsynced))
+        return self._shard[1]
+
+    def _shard_path(self, ordinal: int) -> str:
+        trailing = (0,) * (len(self._chunk_shape) - 1)
+        return os.path.join(self._folder, self._metadata.key(ordinal, *trailing))
+
+    def _state(self, rows: int) -> None:
+        make_folder(self._folder, self._unsynced)
+        document = dict(self._metadata.document)
+        document["shape"] = [rows, *document["shape"][1:]]
+        write_document(self._folder, document)
+        self._unsynced.file(os.path.join(self._folder, "zarr.json"))
+        self._stated = rows
+
+    def _shrink(self, rows: int) -> None:
+        """Cut off what an earlier writer did not commit: the shape first, then chunks and shards."""
+        self._stated = self._metadata.shape[0]
+        if self._stated != rows:
+            self._state(rows)
+        chunks = -(-rows // self._chunk_rows)
+        last = (chunks - 1) // self._per_shard if chunks else -1
+        self._remove_shards_after(last)
+        if last >= 0:
+            path = self._shard_path(last)
+            keep = chunks - last * self._per_shard
+            node = f"{self.key}/{self._metadata.key(last, *(0,) * (len(self._chunk_shape) - 1))}"
+            shard = ShardFile.reopen(path, self._per_shard, keep, self._pipeline, node, self._unsynced)
+            self._shard = (last, shard)
+
+    def _remove_shards_after(self, last: int) -> None:
+        folder = os.path.join(self._folder, "c")
+        if not os.path.isdir(folder):
+            return
+        for name in os.listdir(folder):
+            if name.isascii() and name.isdigit() and int(name) > last:
+                path = os.path.join(folder, name)
+                if os.path.isdir(path):
+                    shutil.rmtree(path)
+                else:
+                    os.unlink(path)
+                self._unsynced.folder(folder)
+
+
+def _encode_chunks(values: NDArray[Any], rows: int, pipeline: Pipeline, precision: float | None) -> list[_Encoded]:
+    """The pieces of each chunk of `rows` rows, None for one that is all fill."""
+    encoded: list[_Encoded] = []
+    for start in range(0, len(values), rows):
+        chunk = values[start : start + rows]
+        if precision is not None:
+            chunk = stored(chunk, precision)
+        encoded.append(None if is_fill(chunk) else list(pipeline.encode(chunk)))
+    return encoded

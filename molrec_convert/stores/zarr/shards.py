@@ -1,0 +1,153 @@
+"""A shard file that grows: encoded chunks land at its tail, its index at the start is rewritten in place.
+
+A shard is never read back or rewritten as a whole, so an append costs the same however full the shard is. The index
+goes after the chunk bytes, in one positional write from the first changed entry to the checksum. A kill can tear that
+write; what it leaves are old and new entries, and each chunk's own checksum tells which of them stand.
+Source: Zarr V3 binding, "Shard append".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_convert.errors import ContractError
+from molrec_convert.stores.zarr.codecs import Pipeline, crc32c
+from molrec_convert.stores.zarr.shard_index import MISSING, index_size, is_missing, pack_index, unpack_index
+from molrec_convert.stores.zarr.unsynced import Unsynced, make_folder
+
+__all__ = ["ShardFile"]
+
+_IOVECS = 1024
+
+
+class ShardFile:
+    """One shard of `chunks` inner chunks, its index at the start. Nothing is on disk before the first chunk."""
+
+    def __init__(self, path: str, chunks: int, unsynced: Unsynced) -> None:
+        self.path = path
+        self.chunks = chunks
+        self._unsynced = unsynced
+        self._entries = np.full((chunks, 2), MISSING, dtype=np.uint64)
+        self._end = index_size(chunks)
+        self._changed = 0
+        self._exists = False
+
+    @classmethod
+    def reopen(cls, path: str, chunks: int, keep: int, pipeline: Pipeline, node: str, unsynced: Unsynced) -> ShardFile:
+        """A shard on disk of which the first `keep` chunks are committed.
+
+        What lies behind them is cut off. A torn index is repaired from the entries whose chunks stand; a committed
+        chunk that does not is a `ContractError`.
+        """
+        shard = cls(path, chunks, unsynced)
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return shard
+        try:
+            size = os.fstat(descriptor).st_size
+            length = index_size(chunks)
+            raw = os.pread(descriptor, length, 0)
+            entries, sound = unpack_index(raw.ljust(length, b"\0"))
+            shard._entries[:keep] = entries[:keep]
+            if not sound:
+                _check_entries(descriptor, shard._entries[:keep], size, pipeline, node)
+            kept = shard._entries[~is_missing(shard._entries)]
+            if not len(kept):
+                os.unlink(path)
+                unsynced.folder(os.path.dirname(path))
+                return shard
+            shard._exists = True
+            shard._end = max(length, *(offset + extent for offset, extent in kept.tolist()))
+            if shard._end > size:
+                raise ContractError(node, "the shard ends before a committed chunk does", found=f"{size} bytes")
+            if shard._end < size:
+                os.ftruncate(descriptor, shard._end)
+                unsynced.file(path)
+            shard._changed = chunks
+            if not sound or not np.array_equal(entries, shard._entries):
+                shard._changed = 0
+                shard._write_index(descriptor)
+        finally:
+            os.close(descriptor)
+        return shard
+
+    def write(self, chunks: Sequence[tuple[int, Sequence[Any] | None]]) -> None:
+        """Append encoded chunks, each `(position in the shard, pieces of its bytes)`; None: the chunk is all fill."""
+        pieces: list[memoryview] = []
+        end = self._end
+        for position, encoded in chunks:
+            if encoded is None:
+                self._set(position, MISSING, MISSING)
+                continue
+            views = [memoryview(piece).cast("B") for piece in encoded]
+            length = sum(len(view) for view in views)
+            self._set(position, end, length)
+            end += length
+            pieces.extend(views)
+        if pieces:
+            descriptor = self._open()
+            try:
+                _write_all(descriptor, pieces, self._end)
+            finally:
+                os.close(descriptor)
+            self._end = end
+
+    def flush(self) -> None:
+        """Rewrite the changed part of the index."""
+        if self._changed < self.chunks and self._exists:
+            descriptor = self._open()
+            try:
+                self._write_index(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def _set(self, position: int, offset: int, length: int) -> None:
+        entry = self._entries[position]
+        if int(entry[0]) != offset or int(entry[1]) != length:
+            entry[:] = (offset, length)
+            self._changed = min(self._changed, position)
+
+    def _open(self) -> int:
+        if not self._exists:
+            make_folder(os.path.dirname(self.path), self._unsynced)
+            self._changed = 0
+            self._exists = True
+        self._unsynced.file(self.path)
+        return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+
+    def _write_index(self, descriptor: int) -> None:
+        start = 16 * self._changed
+        _write_all(descriptor, [memoryview(pack_index(self._entries))[start:]], start)
+        self._unsynced.file(self.path)
+        self._changed = self.chunks
+
+
+def _check_entries(descriptor: int, entries: NDArray[np.uint64], size: int, pipeline: Pipeline, node: str) -> None:
+    """Refuse committed chunks of a shard with a torn index that lie outside the file or fail their own checksum."""
+    for position, (offset, length) in enumerate(entries.tolist()):
+        if offset == length == MISSING:
+            continue
+        body = os.pread(descriptor, length, offset) if offset + length <= size else b""
+        if not pipeline.checked or len(body) < 4 or crc32c(body[:-4]) != body[-4:]:
+            raise ContractError(
+                node, f"the index of the shard is torn and its committed chunk {position} does not stand"
+            )
+
+
+def _write_all(descriptor: int, pieces: list[memoryview], offset: int) -> None:
+    """`pwritev` until everything is written: one call takes at most `IOV_MAX` pieces and 2 GiB."""
+    position = 0
+    while position < len(pieces):
+        done = os.pwritev(descriptor, pieces[position : position + _IOVECS], offset)
+        offset += done
+        while position < len(pieces) and done >= len(pieces[position]):
+            done -= len(pieces[position])
+            position += 1
+        if done:
+            pieces[position] = pieces[position][done:]

@@ -1,0 +1,102 @@
+"""One writer at a time, and a clean store to go on from: the lock, and what an interrupted writer left behind.
+
+Source: Zarr V3 binding, "Commit protocol", "Reopen".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import weakref
+from pathlib import Path
+from typing import Any
+
+from molrec_convert.errors import UsageError
+from molrec_convert.stores.zarr.storage import replace_file
+from molrec_convert.stores.zarr.unsynced import Unsynced
+
+__all__ = ["ASIDE", "RecordLock", "clean_record", "remove_group", "restore_settled", "set_aside"]
+
+_TEMPORARY = ".zarr.json."
+#: Where the groups of blocks that settle wait until the declaration no longer names them.
+ASIDE = ".settled"
+
+
+class RecordLock:
+    """The right to write to a record: an advisory lock on its directory, gone when the process is."""
+
+    def __init__(self, root: Path) -> None:
+        descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            raise UsageError(
+                f"{root} is being written to by another writer; wait until it has closed the record"
+            ) from None
+        self._release = weakref.finalize(self, os.close, descriptor)
+
+    def release(self) -> None:
+        """Let others write."""
+        self._release()
+
+
+def clean_record(root: Path, unsynced: Unsynced) -> None:
+    """Remove temporary files and consolidated metadata: both would go stale with the next append."""
+    for folder, _, files in os.walk(root):
+        for name in files:
+            path = os.path.join(folder, name)
+            if name.startswith(_TEMPORARY):
+                os.unlink(path)
+                unsynced.folder(folder)
+            elif name == "zarr.json":
+                _drop_consolidated(path, unsynced)
+
+
+def _drop_consolidated(path: str, unsynced: Unsynced) -> None:
+    with open(path, "rb") as file:
+        raw = file.read()
+    if b"consolidated_metadata" not in raw:
+        return
+    with contextlib.suppress(ValueError):
+        document: Any = json.loads(raw)
+        if isinstance(document, dict) and "consolidated_metadata" in document:
+            del document["consolidated_metadata"]
+            replace_file(path, json.dumps(document, ensure_ascii=False, indent=2).encode())
+            unsynced.file(path)
+
+
+def remove_group(path: Path, unsynced: Unsynced) -> None:
+    """Remove a folder with all that is in it."""
+    if path.is_dir():
+        shutil.rmtree(path)
+        unsynced.forget([os.fspath(path)])
+        unsynced.folder(os.fspath(path.parent))
+
+
+def set_aside(section: Path, name: str, unsynced: Unsynced) -> Path:
+    """Move a block's group to where no reader sees it, from which it can still be brought back."""
+    aside = section / ASIDE
+    aside.mkdir(exist_ok=True)
+    target = aside / name
+    remove_group(target, unsynced)
+    os.rename(section / name, target)
+    unsynced.forget([os.fspath(section / name)])
+    unsynced.folder(os.fspath(section))
+    unsynced.folder(os.fspath(aside))
+    return aside
+
+
+def restore_settled(section: Path, declared: set[str], unsynced: Unsynced) -> None:
+    """After an interruption: bring back the groups of blocks that are still declared, remove the others."""
+    aside = section / ASIDE
+    if not aside.is_dir():
+        return
+    for entry in list(aside.iterdir()):
+        if entry.name in declared and not (section / entry.name).exists():
+            os.rename(entry, section / entry.name)
+            unsynced.folder(os.fspath(section))
+    remove_group(aside, unsynced)

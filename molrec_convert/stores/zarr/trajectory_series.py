@@ -1,0 +1,405 @@
+"""What a trajectory has once per frame: step numbers, times, per-step values; and the cell, once per change.
+
+Steps and times stay attributes of the trajectory's group while they are arithmetic; the first value off the
+progression brings the array, with the whole history. Source: Trajectory, "step", "time", "meta", "box".
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_convert.errors import ContractError
+from molrec_convert.model.batch import BoxUpdates
+from molrec_convert.model.declaration import MetaDeclaration
+from molrec_convert.model.dtypes import same_bits
+from molrec_convert.model.frame import Box
+from molrec_convert.model.tags import TAGS
+from molrec_convert.stores.zarr.codecs import dense_pipeline
+from molrec_convert.stores.zarr.extents import DENSE
+from molrec_convert.stores.zarr.metadata import group_document
+from molrec_convert.stores.zarr.shard_appender import ShardAppender
+from molrec_convert.stores.zarr.storage import write_document
+from molrec_convert.stores.zarr.trajectory_commit import remove_group
+from molrec_convert.stores.zarr.unsynced import Unsynced, make_folder
+
+if TYPE_CHECKING:
+    from molrec_convert.stores.zarr.array_reader import ArrayReader
+    from molrec_convert.stores.zarr.trajectory_stored import StoredBox
+
+__all__ = [
+    "BoxSeries",
+    "StepSeries",
+    "TimeSeries",
+    "dense_array",
+    "meta_series",
+    "progression_steps",
+    "progression_times",
+]
+
+_PIECE = 2**17
+
+
+def dense_array(
+    root: Path,
+    key: str,
+    dtype: str,
+    unsynced: Unsynced,
+    *,
+    trailing: tuple[int, ...] = (),
+    attributes: dict[str, Any] | None = None,
+) -> ShardAppender:
+    """A new array with one row per frame, or per update."""
+    return ShardAppender.create(
+        root, key, dense_pipeline(dtype), DENSE, unsynced, trailing=trailing, attributes=attributes
+    )
+
+
+def meta_series(
+    root: Path, key: str, declared: MetaDeclaration, unsynced: Unsynced, attributes: dict[str, Any]
+) -> ShardAppender:
+    """A new array of one per-step key."""
+    tag = TAGS[declared.dtype]
+    node = f"trajectory/meta/{key}"
+    return dense_array(
+        root, node, tag.storage, unsynced, trailing=tag.trailing, attributes={"meta_dtype": tag.name, **attributes}
+    )
+
+
+class StepSeries:
+    """The step numbers: strictly increasing i64."""
+
+    attribute = "step_progression"
+
+    def __init__(self, root: Path, unsynced: Unsynced, attributes: dict[str, Any] | None = None) -> None:
+        self.count = 0
+        self.last: int | None = None
+        self.start: int | None = None
+        self.stride: int | None = None
+        self.array: ShardAppender | None = None
+        self._root, self._unsynced, self._attributes = root, unsynced, attributes
+
+    def resume(self, start: int | None, stride: int | None, array: ArrayReader | None, count: int) -> None:
+        """Take over `count` committed frames."""
+        self.count = count
+        if not count:
+            return
+        if array is not None:
+            self.array = ShardAppender.reopen(array, count, self._unsynced)
+            self.last = int(array.read(count - 1, count)[0])
+        else:
+            self.start, self.stride = start, stride
+            self.last = int(progression_steps(start or 0, stride, count - 1, count)[0])
+
+    def check(self, steps: NDArray[np.int64]) -> None:
+        """Refuse steps that do not go on upwards from the last one."""
+        before = self.last
+        if len(steps) and before is not None and int(steps[0]) <= before:
+            raise ContractError(
+                "trajectory/step", f"steps strictly increase: {int(steps[0])} follows {before} at frame {self.count}"
+            )
+        wrong = np.flatnonzero(steps[1:] <= steps[:-1])
+        if len(wrong):
+            at = int(wrong[0])
+            raise ContractError(
+                "trajectory/step",
+                f"steps strictly increase: {int(steps[at + 1])} follows {int(steps[at])} at frame "
+                f"{self.count + at + 1}",
+            )
+
+    def append(self, steps: NDArray[np.int64]) -> None:
+        """Add step numbers that passed `check`."""
+        if not len(steps):
+            return
+        if self.array is None and not self._continues(steps):
+            self.array = dense_array(self._root, "trajectory/step", "i64", self._unsynced, attributes=self._attributes)
+            for first in range(0, self.count, _PIECE):
+                last = min(first + _PIECE, self.count)
+                self.array.append(progression_steps(self.start or 0, self.stride, first, last))
+        if self.array is not None:
+            self.array.append(steps)
+        self.count += len(steps)
+        self.last = int(steps[-1])
+
+    def _continues(self, steps: NDArray[np.int64]) -> bool:
+        """Whether the steps continue the progression, whose start and stride they may be the first to tell."""
+        known = [] if self.start is None else [self.start]
+        if self.start is None:
+            self.start = int(steps[0])
+        if self.stride is None:
+            first = [*known, *(int(n) for n in steps[:2])][:2]
+            if len(first) == 2:
+                self.stride = first[1] - first[0]
+        end = self.start + (self.stride or 0) * (self.count + len(steps) - 1)
+        if not -(2**63) <= end < 2**63:
+            return False
+        expected = progression_steps(self.start, self.stride, self.count, self.count + len(steps))
+        return bool((expected == steps).all())
+
+    @property
+    def progression(self) -> dict[str, Any] | None:
+        """The attribute, None without frames or once there is an array."""
+        if self.array is not None or self.start is None:
+            return None
+        return {"start": self.start} if self.stride is None else {"start": self.start, "stride": self.stride}
+
+
+class TimeSeries:
+    """The times of all frames or of none: f64, in the producer's unit."""
+
+    attribute = "time_progression"
+
+    def __init__(self, root: Path, unsynced: Unsynced, attributes: dict[str, Any] | None = None) -> None:
+        self.count = 0
+        self.stated: bool | None = None
+        self.start: float | None = None
+        self.stride: float | None = None
+        self.array: ShardAppender | None = None
+        self._root, self._unsynced, self._attributes = root, unsynced, attributes
+
+    def resume(self, start: float | None, stride: float | None, array: ArrayReader | None, count: int) -> None:
+        """Take over `count` committed frames, which have times when there is a start or an array."""
+        self.count = count
+        if not count:
+            return
+        self.stated = start is not None or array is not None
+        self.start, self.stride = start, stride
+        if array is not None:
+            self.array = ShardAppender.reopen(array, count, self._unsynced)
+
+    def check(self, times: NDArray[np.float64] | None, count: int) -> None:
+        """Refuse times that appear or vanish in the middle of a run."""
+        if times is not None and len(times) != count:
+            raise ContractError("trajectory/time", "there is one time per frame", found=str(len(times)))
+        if count and self.stated is not None and self.stated != (times is not None):
+            change = (
+                "has no time, though earlier frames have" if self.stated else "has a time, earlier frames have none"
+            )
+            raise ContractError(
+                "trajectory/time", f"time is stated for all frames or for none: frame {self.count} {change}"
+            )
+
+    def append(self, times: NDArray[np.float64] | None, count: int) -> None:
+        """Add the times of `count` frames."""
+        if count:
+            self.stated = times is not None
+        if times is None or not count:
+            self.count += count
+            return
+        times = np.ascontiguousarray(times, dtype=np.float64)
+        if self.array is None and not self._continues(times):
+            self.array = dense_array(self._root, "trajectory/time", "f64", self._unsynced, attributes=self._attributes)
+            for first in range(0, self.count, _PIECE):
+                self.array.append(self._expected(first, min(first + _PIECE, self.count)))
+        if self.array is not None:
+            self.array.append(times)
+        self.count += count
+
+    def _continues(self, times: NDArray[np.float64]) -> bool:
+        before = self.start, self.stride
+        if self.start is None:
+            self.start = float(times[0])
+        if self.stride is None and self.count + len(times) > 1:
+            second = float(times[1 - self.count])
+            with np.errstate(over="ignore", invalid="ignore"):
+                self.stride = float(np.float64(second) - np.float64(self.start))
+        finite = math.isfinite(self.start) and (self.stride is None or math.isfinite(self.stride))
+        expected = self._expected(self.count, self.count + len(times))
+        # With the stride comes the formula for the first value too, which -0.0 may not survive.
+        first_holds = self.count == 0 or before[1] is not None or same_bits(self._expected(0, 1), _one(self.start))
+        if finite and first_holds and bool(np.isfinite(times).all()) and same_bits(expected, times):
+            return True
+        if self.count:
+            self.start, self.stride = before
+        return False
+
+    def _expected(self, first: int, last: int) -> NDArray[np.float64]:
+        """`start + i·stride`, one rounded product and one rounded sum."""
+        return progression_times(self.start or 0.0, self.stride, first, last)
+
+    @property
+    def progression(self) -> dict[str, Any] | None:
+        """The attribute, None without times or once there is an array."""
+        if self.array is not None or self.start is None or not self.stated:
+            return None
+        return {"start": self.start} if self.stride is None else {"start": self.start, "stride": self.stride}
+
+
+def progression_steps(start: int, stride: int | None, first: int, last: int) -> NDArray[np.int64]:
+    """Values `first:last` of a step progression; without a stride there is one, the start."""
+    if stride is None or stride >= 2**63:
+        return np.array([start + (stride or 0) * n for n in range(first, last)], dtype=np.int64)
+    return start + np.arange(first, last, dtype=np.int64) * stride
+
+
+def progression_times(start: float, stride: float | None, first: int, last: int) -> NDArray[np.float64]:
+    """Values `first:last` of a time progression; without a stride there is one, the start."""
+    if stride is None:
+        return np.full(last - first, start)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return start + np.arange(first, last, dtype=np.float64) * stride
+
+
+class BoxSeries:
+    """The cell: attributes of its group while it has one value from frame 0 on, arrays from its first change."""
+
+    node = "trajectory/box"
+
+    def __init__(
+        self, root: Path, unsynced: Unsynced, *, cell_defined: bool, attributes: dict[str, dict[str, Any]] | None = None
+    ) -> None:
+        self.cell_defined = cell_defined
+        self.count = 0
+        self.last: Box | None = None
+        self.arrays: dict[str, ShardAppender] = {}
+        self.fixed = False
+        self._root, self._unsynced, self._attributes = root, unsynced, attributes or {}
+        self._written: dict[str, Any] | None = None
+
+    def resume(self, stored: StoredBox) -> None:
+        """Take over the committed changes; uncommitted tails are cut off."""
+        self.count = len(stored.frames)
+        if not self.count:
+            for reader in stored.arrays.values():
+                remove_group(self._root / reader.key, self._unsynced)
+            return
+        self.last = stored.box(self.count - 1)
+        self.fixed = stored.fixed is not None
+        for name, reader in stored.arrays.items():
+            self.arrays[name] = ShardAppender.reopen(reader, self.count, self._unsynced)
+        if self.arrays and "step_index" not in self.arrays:
+            self.arrays["step_index"] = self._array("step_index", "u64")
+            self.arrays["step_index"].append(np.zeros(self.count, dtype=np.uint64))
+        if self.arrays and "vectors" not in self.arrays:
+            self.arrays["vectors"] = self._array("vectors", "f64", (3, 3))
+            self.arrays["vectors"].append(np.broadcast_to(np.eye(3), (self.count, 3, 3)))
+
+    def changes(self, updates: BoxUpdates | None, n_frames: int) -> BoxUpdates | None:
+        """The updates of a batch whose cell differs from the one before."""
+        if updates is None or not len(updates.frames):
+            return None
+        k = len(updates.frames)
+        vectors = np.ascontiguousarray(updates.vectors, dtype=np.float64)
+        origin = np.ascontiguousarray(updates.origin, dtype=np.float64)
+        boundary = np.ascontiguousarray(updates.boundary, dtype=np.bool_)
+        if vectors.shape != (k, 3, 3) or origin.shape != (k, 3) or boundary.shape != (k, 3):
+            raise ContractError(self.node, "vectors are [n, 3, 3], origin and boundary [n, 3]")
+        frames = np.asarray(updates.frames, dtype=np.int64)
+        if bool((np.diff(frames) <= 0).any()) or frames[0] < 0 or frames[-1] >= n_frames:
+            raise ContractError(self.node, "the frames of a batch's cells are not ascending positions in it")
+        if not self.cell_defined:
+            vectors = np.broadcast_to(np.eye(3), (k, 3, 3)).copy()
+            boundary = np.zeros((k, 3), dtype=np.bool_)
+        if self.last is not None:
+            vectors = np.concatenate([self.last.vectors[None], vectors])
+            origin = np.concatenate([self.last.origin[None], origin])
+            boundary = np.concatenate([self.last.boundary[None], boundary])
+        different = np.ones(len(vectors), dtype=np.bool_)
+        different[1:] = _differ(vectors) | _differ(origin) | _differ(boundary)
+        if self.last is not None:
+            vectors, origin, boundary, different = vectors[1:], origin[1:], boundary[1:], different[1:]
+        if not different.any():
+            return None
+        return BoxUpdates(frames[different], vectors[different], origin[different], boundary[different])
+
+    def append(self, updates: BoxUpdates | None, first: int) -> None:
+        """Add updates that `changes` returned, their frames counted from ordinal `first`."""
+        if updates is None or not len(updates.frames):
+            return
+        ordinals = updates.frames + first
+        end = updates.box(len(ordinals) - 1, defined=self.cell_defined)
+        if not self.count and ordinals[0] == 0 and len(ordinals) == 1 and _finite(end):
+            self.fixed = True
+        else:
+            if not self.arrays:
+                self._make_arrays()
+            self._append_arrays(ordinals, updates)
+        self.count += len(ordinals)
+        self.last = end
+
+    def flush(self) -> None:
+        """Bring the cell to the files: arrays first, then the group, whose attributes they replace."""
+        if not self.count:
+            return
+        # Without `vectors` a reader goes by the attributes, so that array comes last.
+        for name in ("step_index", "origin", "boundary", "vectors"):
+            if name in self.arrays:
+                self.arrays[name].flush()
+        document = group_document(self._group_attributes())
+        if document != self._written:
+            folder = self._root / self.node
+            make_folder(str(folder), self._unsynced)
+            write_document(folder, document)
+            self._unsynced.file(str(folder / "zarr.json"))
+            self._written = document
+
+    def _group_attributes(self) -> dict[str, Any]:
+        attributes: dict[str, Any] = {}
+        if self.fixed and self.last is not None:
+            attributes["vectors"] = self.last.vectors.tolist()
+            if not _default_origin(self.last.origin[None]):
+                attributes["origin"] = self.last.origin.tolist()
+            if not self.last.boundary.all():
+                attributes["boundary"] = self.last.boundary.tolist()
+        if not self.cell_defined:
+            attributes["cell_defined"] = False
+        return {**attributes, **self._attributes.get("box", {})}
+
+    def _make_arrays(self) -> None:
+        """Go over from attributes to arrays, with the cell so far as their first row."""
+        self.arrays["step_index"] = self._array("step_index", "u64")
+        self.arrays["vectors"] = self._array("vectors", "f64", (3, 3))
+        if self.fixed and self.last is not None:
+            first = BoxUpdates.single(self.last)
+            self.fixed = False
+            self.count = 0
+            self._append_arrays(first.frames, first)
+            self.count = 1
+
+    def _append_arrays(self, ordinals: NDArray[np.int64], updates: BoxUpdates) -> None:
+        self.arrays["step_index"].append(ordinals.astype(np.uint64))
+        self.arrays["vectors"].append(updates.vectors)
+        if "origin" not in self.arrays and not _default_origin(updates.origin):
+            self.arrays["origin"] = self._array("origin", "f64", (3,))
+            self.arrays["origin"].append(np.zeros((self.count, 3)))
+        if "origin" in self.arrays:
+            self.arrays["origin"].append(updates.origin)
+        if "boundary" not in self.arrays and not updates.boundary.all():
+            self.arrays["boundary"] = self._array("boundary", "bool", (3,))
+            self.arrays["boundary"].append(np.ones((self.count, 3), dtype=np.bool_))
+        if "boundary" in self.arrays:
+            self.arrays["boundary"].append(updates.boundary)
+
+    def _array(self, name: str, dtype: str, trailing: tuple[int, ...] = ()) -> ShardAppender:
+        return dense_array(
+            self._root,
+            f"{self.node}/{name}",
+            dtype,
+            self._unsynced,
+            trailing=trailing,
+            attributes=self._attributes.get(f"box/{name}"),
+        )
+
+
+def _one(value: float) -> NDArray[np.float64]:
+    return np.array([value], dtype=np.float64)
+
+
+def _differ(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether each row differs from the one before in any bit."""
+    flat = values.reshape(len(values), -1)
+    bits = flat.view(np.uint64 if flat.dtype.itemsize == 8 else np.uint8)
+    return np.asarray((bits[1:] != bits[:-1]).any(axis=1))
+
+
+def _default_origin(origin: NDArray[np.float64]) -> bool:
+    return not np.ascontiguousarray(origin).view(np.uint64).any()
+
+
+def _finite(box: Box) -> bool:
+    """Whether the cell can be an attribute: JSON has finite numbers only."""
+    return bool(np.isfinite(box.vectors).all() and np.isfinite(box.origin).all())
