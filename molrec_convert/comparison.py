@@ -27,6 +27,7 @@ _PROVENANCE = ("creator", "created_at")
 
 def differences(a: Record, b: Record) -> Iterator[str]:
     """What differs, line by line, found as it is asked for; nothing when the records are equal."""
+    yield from json_differences("the root group", a.attributes, b.attributes)
     yield from json_differences("meta", _meta(a), _meta(b))
     yield from _frame_differences("system", a.system, b.system)
     yield from _frame_differences("frame", a.frame, b.frame)
@@ -66,6 +67,8 @@ def _frame_differences(node: str, a: Frame | None, b: Frame | None) -> Iterator[
         else:
             yield from _block_differences(f"{node}/{name}", first, second)
     yield from _box_differences(f"{node}/box", a.box, b.box)
+    for path in sorted({*a.attributes, *b.attributes}):
+        yield from json_differences(f"{node}/{path}", a.attributes.get(path), b.attributes.get(path))
 
 
 def _typed_differences(node: str, a: Meta, b: Meta) -> Iterator[str]:

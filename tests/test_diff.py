@@ -148,6 +148,14 @@ def test_values_are_told_apart_by_their_bits() -> None:
     assert lines(a, b) == ["frame/g/v, row 1: nan (0x7ff8000000000000) against nan (0x7ff8000000000001)"]
 
 
+def test_attributes_of_groups_this_version_does_not_know() -> None:
+    a, b = Record(frame=Frame()), Record(frame=Frame(attributes={"box": {"note": 1}}), attributes={"root": True})
+    assert lines(a, b) == [
+        "the root group: 'root' is in the second only: true",
+        "frame/box: 'note' is in the second only: 1",
+    ]
+
+
 def test_blocks() -> None:
     def frame(**options: Any) -> Record:
         return Record(frame=Frame({"g": Block({"v": np.arange(4, dtype=np.uint64)}, **options)}))

@@ -9,25 +9,31 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 import click
 
 from molrec_convert.cli.app import App
 from molrec_convert.cli.outcome import BROKEN_PIPE, DONE, FAULT, INTERRUPTED, USAGE, complain, exit_code, sentence
 
-__all__ = ["main"]
+__all__ = ["main", "run"]
 
 #: Set to see the traceback behind an error.
 TRACEBACK = "MOLREC_TRACEBACK"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code; every error is one sentence on stderr."""
+def main() -> NoReturn:
+    """The program: run the command line it was started with and exit."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command line and return its exit code; every error is one sentence on stderr."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = _run(list(sys.argv[1:] if arguments is None else arguments))
+        code = _run(list(arguments))
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read our output has seen enough; what is left in the buffer must not complain at exit either.
@@ -39,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     app = App()
     try:
-        with app.make_context("mrec", arguments) as context:
+        with app.make_context("mrec", arguments or ["--help"]) as context:
             result = app.invoke(context)
             return result if isinstance(result, int) else DONE
     except click.exceptions.Exit as done:

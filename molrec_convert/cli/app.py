@@ -53,7 +53,7 @@ class App(click.Group):
                     callback=_show_version,
                 )
             ],
-            no_args_is_help=True,
+            no_args_is_help=False,
         )
         self._extended = False
 

@@ -1,0 +1,54 @@
+"""`mrec info`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from molrec_convert.cli.app import show_problems
+from molrec_convert.cli.common import PATH, examples, print_json, print_lines
+
+__all__ = ["info_command"]
+
+
+@click.command("info", epilog=examples("mrec info run.mrec", "mrec info run.mrec --json", "mrec info a.lammpstrj"))
+@click.argument("path", type=PATH, nargs=-1, required=True)
+@click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
+@click.option("--from", "from_format", metavar="FORMAT", help="Format of PATH, where it is not recognised.")
+def info_command(path: tuple[Path, ...], as_json: bool, from_format: str | None) -> None:
+    """Show what PATH holds: version, units, system, box, frames, columns, method, size.
+
+    PATH is a record or any file that can be read; several belong together as for `convert`. Only metadata is read.
+    """
+    from molrec_convert.conversion import read
+    from molrec_convert.model.summary import summarize, summary_rows, text_lines
+
+    with read(*path, format=from_format) as record:
+        show_problems()
+        summary = summarize(record)
+    if as_json:
+        print_json(summary)
+        return
+    rows = summary_rows(summary)
+    if sys.stdout.isatty():
+        _print_table(rows)
+        return
+    print_lines(text_lines(rows))
+
+
+def _print_table(rows: list[Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold cyan", no_wrap=True)
+    table.add_column(overflow="fold")
+    for row in rows:
+        table.add_row(row.label, Text(row.text, style="bold"))
+        for line in row.more:
+            table.add_row("", Text(line))
+    Console().print(table)

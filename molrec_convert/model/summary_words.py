@@ -1,0 +1,184 @@
+"""The words of a summary: one row for each thing a person wants to know, from the document of `summarize`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Row", "formula", "summary_rows", "text_lines"]
+
+_RELATIONS = ("bonds", "angles", "dihedrals", "impropers", "pairs", "exclusions", "constraints")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a summary with its label, and lines that say more."""
+
+    label: str
+    text: str
+    more: tuple[str, ...] = ()
+
+
+def summary_rows(summary: Mapping[str, Any]) -> list[Row]:
+    """The lines of a summary, from the document `summarize` makes."""
+    rows = [Row("record", _title(summary))]
+    rows.append(Row("units", _units(summary["units"])))
+    for section in ("system", "frame"):
+        if summary[section] is not None:
+            rows.append(_frame_row(section, summary[section]))
+    if summary["trajectory"] is not None:
+        rows.extend(_trajectory_rows(summary["trajectory"]))
+    if summary["method"] is not None:
+        rows.append(Row("method", _method(summary["method"])))
+    if summary["status"] is not None:
+        rows.append(Row("status", str(summary["status"].get("state"))))
+    if summary["meta"]:
+        facts = [f"{key}: {_brief(value)}" for key, value in summary["meta"].items()]
+        rows.append(Row("meta", facts[0], tuple(facts[1:])))
+    if summary["unknown"]:
+        rows.append(Row("also", f"{', '.join(summary['unknown'])} (kept as it is)"))
+    return rows
+
+
+def text_lines(rows: Sequence[Row]) -> Iterator[str]:
+    """The rows as plain text, labels in a column of their own."""
+    width = max(len(row.label) for row in rows)
+    for row in rows:
+        yield f"{row.label:<{width}}  {row.text}".rstrip()
+        yield from (f"{'':<{width}}  {line}" for line in row.more)
+
+
+def _title(summary: Mapping[str, Any]) -> str:
+    version = summary["molrec_version"]
+    creator = summary["creator"]
+    parts = [] if summary["path"] is None else [os.path.basename(os.path.normpath(summary["path"]))]
+    parts.append("MolRec" if version is None else f"MolRec {version}")
+    if isinstance(creator, dict):
+        parts.append(f"written by {creator.get('name')} {creator.get('version') or ''}".rstrip())
+    if summary["bytes"] is not None:
+        parts.append(_bytes(summary["bytes"]))
+    return ", ".join(parts)
+
+
+def _bytes(size: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            return f"{size:,.0f} {unit}" if unit == "bytes" or size >= 100 else f"{size:.1f} {unit}"
+        size /= 1000
+    return ""
+
+
+def _units(units: Any) -> str:
+    if units is None:
+        return "not stated"
+    if isinstance(units, dict) and set(units) == {"preset"}:
+        return str(units["preset"])
+    return units if isinstance(units, str) else _brief(units)
+
+
+def _frame_row(section: str, document: Mapping[str, Any]) -> Row:
+    blocks = document["blocks"]
+    counts = [_count(blocks["atoms"]["rows"], "atom")] if "atoms" in blocks else []
+    counts += [f"{blocks[name]['rows']:,} {name}" for name in _RELATIONS if name in blocks]
+    more = []
+    if document["elements"]:
+        more.append(f"elements  {formula(document['elements'])}")
+    if document["types"]:
+        shown = list(document["types"].items())
+        listed = ", ".join(f"{name} ({count:,})" for name, count in shown[:8])
+        more.append(f"types     {listed}{', …' if len(shown) > 8 else ''}")
+    if document["box"] is not None:
+        more.append(f"box       {_box_words(document['box'])}")
+    for name, block in blocks.items():
+        shape = block.get("structural_shape")
+        rows = _count(block["rows"], "row") if shape is None else " × ".join(map(str, shape))
+        more.append(f"{name}: {rows}; {_columns(block['columns'])}")
+    more += [f"{key}: {_brief(value)}" for key, value in document["meta"].items() if key != "units"]
+    return Row(section, ", ".join(counts) or "no atoms", tuple(more))
+
+
+def formula(elements: Mapping[str, int]) -> str:
+    """The composition in Hill order: with carbon, C and H first; all else by the alphabet."""
+    first = ("C", "H") if "C" in elements else ()
+    symbols = [*(s for s in first if s in elements), *sorted(s for s in elements if s not in first)]
+    return "".join(f"{symbol or '?'}{elements[symbol] if elements[symbol] > 1 else ''}" for symbol in symbols)
+
+
+def _trajectory_rows(document: Mapping[str, Any]) -> list[Row]:
+    frames = document["frames"]
+    text = "frames not counted before they are read" if frames is None else _count(frames, "frame")
+    for name in ("step", "time"):
+        if document[name] is not None:
+            text += f", {name} {_range_words(document[name])}"
+    more = []
+    if document["box"] is not None:
+        more.append(f"box       {_box_words(document['box'])}, in the first frame")
+    for name, block in document["blocks"].items():
+        rows = "" if block["rows"] is None else f"{_count(block['rows'], 'row')}; "
+        aligned = f"; rows of {block['aligned_with']}" if "aligned_with" in block else ""
+        more.append(f"{name}: {rows}{_columns(block['columns'])}{aligned}")
+    summaries = [Row("trajectory", text, tuple(more))]
+    if document["values"]:
+        values = [_value_words(key, value, frames) for key, value in document["values"].items()]
+        summaries.append(Row("per step", values[0], tuple(values[1:])))
+    return summaries
+
+
+def _value_words(key: str, value: Mapping[str, Any], frames: int | None) -> str:
+    if frames == 0:
+        return f"{key} ({value['dtype']})"
+    first = f"{key}: {_brief(value['first'])}"
+    return first if frames in (None, 1) else f"{first} → {_brief(value['last'])}"
+
+
+def _range_words(values: Mapping[str, Any]) -> str:
+    if values["last"] is None:
+        return f"from {values['first']}"
+    if values["first"] == values["last"]:
+        return str(values["first"])
+    stride = "" if values["stride"] is None else f" every {values['stride']:.10g}"
+    return f"{values['first']} to {values['last']}{stride}"
+
+
+def _columns(columns: Mapping[str, Any]) -> str:
+    """Columns of one kind together: `x y z f64 (precision 0.001), id u64`."""
+    kinds: dict[str, list[str]] = {}
+    for name, column in columns.items():
+        kind = column["dtype"] + "".join(f"[{n}]" for n in column["trailing"])
+        if column.get("precision") is not None:
+            kind += f" (precision {column['precision']!r})"
+        kinds.setdefault(kind, []).append(name)
+    return ", ".join(f"{' '.join(names)} {kind}" for kind, names in kinds.items()) or "no columns"
+
+
+def _box_words(box: Mapping[str, Any]) -> str:
+    if not box["defined"]:
+        return "no cell"
+    text = " × ".join(_number(length) for length in box["lengths"])
+    if any(angle != 90 for angle in box["angles"]):
+        text += f", angles {' '.join(_number(angle) for angle in box['angles'])}"
+    periodic = "".join(axis for axis, flag in zip("xyz", box["boundary"], strict=True) if flag)
+    return f"{text}, {f'periodic in {periodic}' if periodic else 'not periodic'}"
+
+
+def _number(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, (int, float)) else str(value)
+
+
+def _method(method: Mapping[str, Any]) -> str:
+    engine = method.get("engine")
+    name = f"{engine.get('name', '')} {engine.get('version') or ''}".strip() if isinstance(engine, dict) else ""
+    facts = [str(method[key]) for key in ("type", "description") if method.get(key)]
+    return ", ".join(part for part in (name, *facts) if part)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _brief(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 72 else text[:71] + "…"
