@@ -282,9 +282,7 @@ class TestRuns:
         """ + dump("r.dump")
         script = textwrap.dedent(again) + "dump_modify d append yes\nrun 20\nrun 10\n"
         second = play(tmp_path, script, log="log.second")
-        record, _ = read(
-            tmp_path / "in.lmp", tmp_path / "log.lammps", tmp_path / "log.second", tmp_path / "r.dump"
-        )
+        record, _ = read(tmp_path / "in.lmp", tmp_path / "log.lammps", tmp_path / "log.second", tmp_path / "r.dump")
         assert record.trajectory is not None
         assert record.trajectory.steps.tolist() == [0, 10, 20, 30, 40, 50]
         compare(record, [first[0], *second], names=("pe", "temp"))

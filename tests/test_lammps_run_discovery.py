@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from pathlib import Path
 
@@ -190,6 +191,15 @@ class TestDumps:
         folder = write(**{f"d__{step}__x": dump(step) for step in (0, 5, 10, 100)}, d__y__x=dump(0))
         dumps, _ = self.choose(folder, "dump 1 all custom 5 d.*.x id x\nrun 1\n")
         assert dumps == [["d.0.x", "d.5.x", "d.10.x", "d.100.x"]]
+
+    def test_files_compressed_since(self, write) -> None:  # type: ignore[no-untyped-def]
+        folder = write(a=dump(0), d__0=dump(0), d__5=dump(5))
+        for path in folder.iterdir():
+            path.with_name(path.name + ".gz").write_bytes(gzip.compress(path.read_bytes()))
+            path.unlink()
+        assert self.choose(folder, "dump 1 all atom 1 a\nrun 1\n")[0] == [["a.gz"]]
+        assert self.choose(folder, "dump 1 all atom 1 d.*\nrun 1\n")[0] == [["d.0.gz", "d.5.gz"]]
+        assert self.choose(folder, "dump 1 all atom 1 a\nrun 1\n", "a.gz")[0] == [["a.gz"]]
 
     def test_a_file_of_two_commands_is_one_dump(self, write) -> None:  # type: ignore[no-untyped-def]
         folder = write(a=dump(0, 1))

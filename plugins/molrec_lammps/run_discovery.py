@@ -19,7 +19,7 @@ from molrec_lammps.dump_header import CutHeader, read_header
 from molrec_lammps.dump_source import LineReader, open_source
 from molrec_lammps.log import Log, read_log
 from molrec_lammps.run_settings import DumpCommand, Settings
-from molrec_lammps.script import Script, find_file, read_script
+from molrec_lammps.script import COMPRESSED, Script, find_file, read_script
 from molrec_lammps.sniffing import kind_of
 
 __all__ = ["DumpFiles", "Sources", "choose_data", "choose_dumps", "classify", "find_logs", "find_script"]
@@ -242,7 +242,9 @@ def _files_of(command: DumpCommand, sources: Sources, named: Sequence[Path]) -> 
 
 
 def _as_pattern(name: str) -> re.Pattern[str]:
-    return re.compile("-?[0-9]+".join(re.escape(part) for part in name.split("*")))
+    """Names a dump command writes: a number for `*`; the file may have been compressed since."""
+    suffixes = "|".join(re.escape(suffix) for suffix in COMPRESSED)
+    return re.compile("-?[0-9]+".join(re.escape(part) for part in name.split("*")) + f"({suffixes})?")
 
 
 def _series(paths: Sequence[Path], sources: Sources) -> list[DumpFiles]:

@@ -18,8 +18,10 @@ from molrec_lammps.script_formula import NotEvaluable
 from molrec_lammps.script_lines import LogicalLine, decode, logical_lines, split_words, strip_comment
 from molrec_lammps.script_variables import Variables
 
-__all__ = ["Command", "Script", "find_file", "parse_line", "parse_script", "read_script"]
+__all__ = ["COMPRESSED", "Command", "Script", "find_file", "parse_line", "parse_script", "read_script"]
 
+#: What compression programs add to a name.
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 #: LAMMPS itself stops at 16 nested files.
 _DEEPEST = 16
 
@@ -96,14 +98,17 @@ def parse_line(text: str, path: Path, line: int, variables: Variables | None = N
 
 
 def find_file(name: str, directories: Iterable[Path]) -> Path | None:
-    """The file a script means by `name`: as it stands, else its last part in one of the `directories`."""
+    """The file a script means by `name`: as it stands, else its last part in one of the `directories`.
+
+    A file that was compressed since (`name.gz`) counts where the plain one is not there.
+    """
     directories = list(directories)
-    for candidate in (
-        *(folder / name for folder in directories),
-        *(folder / Path(name).name for folder in directories),
-    ):
-        if candidate.is_file():
-            return candidate
+    places = [*(folder / name for folder in directories), *(folder / Path(name).name for folder in directories)]
+    for suffix in ("", *COMPRESSED):
+        for place in places:
+            candidate = place.with_name(place.name + suffix) if place.name else place
+            if candidate.is_file():
+                return candidate
     return None
 
 
