@@ -137,6 +137,7 @@ class WriteContext:
 
     The path is a staging path beside the target; the caller renames it when the writer returns. `target` is the name
     it will get. With `resume` (formats that declare `resumable` only) the path holds an earlier, interrupted attempt.
+    `creator`: a record's `meta` is to name this package as its creator, as a conversion does.
     """
 
     options: Any = field(default_factory=NoOptions)
@@ -144,6 +145,7 @@ class WriteContext:
     progress: Progress = field(default_factory=NoProgress)
     target: Path | None = None
     resume: bool = False
+    creator: bool = True
 
 
 Reader = Callable[[Sequence[Path], ReadContext], "Record"]

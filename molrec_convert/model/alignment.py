@@ -7,6 +7,7 @@ Source: Record, "Root and sections"; Trajectory, "Aligned".
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -40,15 +41,25 @@ class Alignment:
                 raise ContractError(here, "an aligned block has the name of a block of system")
             self._check_columns(set(declared.columns), block, here)
 
-    def check_batch(self, batch: FrameBatch, first: int = 0) -> None:
-        """Refuse updates of another row count or other ids than the system's. `first` is the batch's first ordinal."""
+    def check_batch(self, batch: FrameBatch, first: int = 0, step: int = 1) -> None:
+        """Refuse updates of another row count or other ids than the system's.
+
+        `first` is the ordinal of the batch's first frame, `step` how far apart its frames are.
+        """
         for name, updates in batch.blocks.items():
             block = self._blocks.get(name)
             if block is not None:
-                self._check_updates(updates, block, f"trajectory/{name}", first)
+                self._check_updates(updates, block, f"trajectory/{name}", first + updates.frames * step)
 
-    def check_frame(self, frame: Frame, node: str = "frame") -> None:
-        """Refuse a snapshot whose blocks do not fit the system's."""
+    def load(self) -> None:
+        """Read the system's ids now, while its files are open."""
+        for block in self._blocks.values():
+            if "id" in block.columns:
+                block.validity("id")
+                _ = block["id"]
+
+    def check_frame(self, frame: Frame, node: str = "frame", where: str = "") -> None:
+        """Refuse a snapshot whose blocks do not fit the system's; `where` says which it is."""
         for name, other in frame.blocks.items():
             block = self._blocks.get(name)
             if block is None:
@@ -56,9 +67,9 @@ class Alignment:
             here = f"{node}/{name}"
             self._check_columns(set(other.columns), block, here)
             if other.count != block.count:
-                raise _row_count(here, other.count, block.count)
+                raise _row_count(here, other.count, block.count, where)
             if "id" in other.columns and "id" in block.columns:
-                _check_ids(other["id"][None], other.validity("id")[None], block, here)
+                _check_ids(other["id"][None], other.validity("id")[None], block, here, lambda _: where)
 
     @staticmethod
     def _check_columns(columns: set[str], block: Block, here: str) -> None:
@@ -67,17 +78,18 @@ class Alignment:
             raise ContractError(f"{here}/{shared[0]}", "the column is in system too: it lives on one side only")
 
     @staticmethod
-    def _check_updates(updates: BlockUpdates, block: Block, here: str, first: int) -> None:
+    def _check_updates(updates: BlockUpdates, block: Block, here: str, ordinals: NDArray[np.int64]) -> None:
         sizes = np.diff(updates.offset)
         wrong = np.flatnonzero(sizes != block.count)
         if len(wrong):
             position = int(wrong[0])
-            raise _row_count(here, int(sizes[position]), block.count, f" at frame {first + updates.frames[position]}")
+            raise _row_count(here, int(sizes[position]), block.count, f" at frame {ordinals[position]}")
         if "id" in updates.columns and "id" in block.columns and block.count:
             shape = (len(sizes), block.count)
             mask = updates.validity.get("id")
             valid = np.ones(shape, dtype=np.bool_) if mask is None else mask.reshape(shape)
-            _check_ids(updates.columns["id"].reshape(shape), valid, block, here, updates.frames + first)
+            ids = updates.columns["id"].reshape(shape)
+            _check_ids(ids, valid, block, here, lambda update: f" at frame {ordinals[update]}")
 
 
 def _row_count(node: str, found: int, expected: int, where: str = "") -> ContractError:
@@ -87,22 +99,17 @@ def _row_count(node: str, found: int, expected: int, where: str = "") -> Contrac
 
 
 def _check_ids(
-    ids: NDArray[Any],
-    valid: NDArray[np.bool_],
-    block: Block,
-    node: str,
-    frames: NDArray[np.int64] | None = None,
+    ids: NDArray[Any], valid: NDArray[np.bool_], block: Block, node: str, where: Callable[[int], str]
 ) -> None:
-    """Refuse ids [updates, rows] that are not the system's in every update."""
+    """Refuse ids [updates, rows] that are not the system's in every update; `where` names the frame of one."""
     own = block.validity("id")
     differ = (valid != own) | ((ids != block["id"]) & valid & own)
     if not differ.any():
         return
     update, row = (int(n) for n in np.argwhere(differ)[0])
-    where = "" if frames is None else f" at frame {frames[update]}"
     raise ContractError(
         f"{node}/id",
-        f"id differs from system's in row {row}{where}",
+        f"id differs from system's in row {row}{where(update)}",
         found=str(ids[update, row]) if valid[update, row] else "null",
         expected=str(block["id"][row]) if own[row] else "null",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 from molrec_convert.errors import UsageError
 from molrec_convert.formats import option
@@ -28,7 +29,7 @@ class MrecOptions:
     def __post_init__(self) -> None:
         self.parse_compression()
 
-    def parse_compression(self) -> tuple[str, int] | None:
+    def parse_compression(self) -> tuple[Literal["gzip", "zstd"], int] | None:
         """Codec and level, None for `none`; `UsageError` for anything else."""
         if self.compression == "none":
             return None
@@ -37,5 +38,5 @@ class MrecOptions:
             default, lowest, highest = _LEVELS[match[1]]
             level = default if match[2] is None else int(match[2])
             if lowest <= level <= highest:
-                return match[1], level
+                return ("gzip" if match[1] == "gzip" else "zstd"), level
         raise UsageError(f"compression {self.compression!r} is none of none, gzip:0 to gzip:9, zstd:1 to zstd:22")

@@ -32,6 +32,7 @@ __all__ = [
     "read_document",
     "replace_file",
     "sync_folder",
+    "sync_tree",
     "write_document",
 ]
 
@@ -363,12 +364,21 @@ def replace_file(path: str | os.PathLike[str], data: bytes, *, durable: bool = F
 
 
 def sync_folder(path: str | os.PathLike[str]) -> None:
-    """Have the names in a folder reach the disk."""
+    """Have the names in a folder, or the bytes of a file, reach the disk."""
     descriptor = os.open(path or ".", os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def sync_tree(path: str | os.PathLike[str]) -> None:
+    """Have everything below a folder reach the disk, and the folder's own name."""
+    for folder, _, files in os.walk(path):
+        for name in files:
+            sync_folder(os.path.join(folder, name))
+        sync_folder(folder)
+    sync_folder(os.path.dirname(os.path.abspath(path)))
 
 
 def read_document(storage: Storage, folder: str) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,7 +104,7 @@ class TrajectoryWriter:
         system: Mapping[str, int] | None = None,
         frame: Mapping[str, int] | None = None,
         flush_bytes: int = FLUSH_BYTES,
-    ) -> TrajectoryWriter:
+    ) -> Self:
         """Start the trajectory of the record at `root`, which must not have one.
 
         `attributes`: unknown ones to keep, node path below the section → attributes. `compression` acts on columns of
@@ -149,7 +149,7 @@ class TrajectoryWriter:
         frame: Mapping[str, int] | None = None,
         compression: Stage | None = None,
         flush_bytes: int = FLUSH_BYTES,
-    ) -> TrajectoryWriter:
+    ) -> Self:
         """Reopen the record at `root` to append after its last committed frame.
 
         Leftovers of an interrupted writer go: temporary files, uncommitted tails, torn shard indexes. Consolidated
@@ -172,7 +172,7 @@ class TrajectoryWriter:
         frame: Mapping[str, int] | None,
         compression: Stage | None,
         flush_bytes: int,
-    ) -> TrajectoryWriter:
+    ) -> Self:
         cleaned = Unsynced()
         clean_record(root, cleaned)
         storage = DirectoryStorage(root)
@@ -341,7 +341,7 @@ class TrajectoryWriter:
             self._lock.release()
             self._lock = None
 
-    def __enter__(self) -> TrajectoryWriter:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -1,0 +1,163 @@
+"""A record as a whole: opened section by section, written, appended to.
+
+Source: Record; Zarr V3 binding.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from molrec_convert.errors import ContractError, FormatError, UnsupportedError, UsageError
+from molrec_convert.formats import ReadContext
+from molrec_convert.model.alignment import Alignment
+from molrec_convert.model.batch import FrameBatch
+from molrec_convert.model.frame import Frame
+from molrec_convert.model.record import Record, check_document
+from molrec_convert.model.trajectory import BATCH_BYTES
+from molrec_convert.stores.zarr.frames import read_frame
+from molrec_convert.stores.zarr.record_writer import RecordWriter, write_packed, write_record
+from molrec_convert.stores.zarr.storage import Storage, open_storage, read_document
+from molrec_convert.stores.zarr.stored_frame import StoredColumn, StoredFrame
+from molrec_convert.stores.zarr.trajectory_reader import StoredTrajectory
+from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
+from molrec_convert.stores.zarr.unknown import StoredUnknown
+
+__all__ = ["append_record", "open_record", "read_store", "write_packed", "write_record"]
+
+_FRAMES = ("system", "frame")
+_DOCUMENTS = ("meta", "method", "status")
+_TRAJECTORY = "trajectory"
+
+
+def open_record(path: str | os.PathLike[str]) -> Record:
+    """The record at a path, a directory or a packed file, read lazily: metadata now, values when they are asked for.
+
+    Raises `FormatError` for what is no record, `ContractError` with the node's path for one that breaks a rule that
+    shows in metadata; what shows in values only is refused when they are handed out.
+    """
+    storage = open_storage(path)
+    try:
+        return _open(storage)
+    except BaseException:
+        storage.close()
+        raise
+
+
+def read_store(paths: Sequence[Path], context: ReadContext) -> Record:
+    """The reader of both stores as formats: `open_record`, everything carried."""
+    record = open_record(paths[0])
+    for section in record.sections:
+        context.report.carried(section)
+    return record
+
+
+def append_record(path: str | os.PathLike[str]) -> TrajectoryWriter:
+    """Reopen the trajectory of the record at `path` to append frames after its last committed one.
+
+    What an interrupted writer left is cleared, consolidated metadata anywhere in the store removed. Use it as a
+    context manager. Raises `UsageError` for a record without a trajectory or while another writer is at work,
+    `UnsupportedError` for a packed record.
+    """
+    root = Path(path)
+    if root.is_file():
+        raise UnsupportedError(f"{root} is packed: unpack it to append frames")
+    with open_record(root) as record:
+        if record.trajectory is None:
+            raise UsageError(f"{root} has no trajectory to append frames to")
+        alignment = Alignment(record.system)
+        alignment.check_declaration(record.trajectory.declaration)
+        alignment.load()
+        rows = {name: getattr(record, name).rows for name in _FRAMES if getattr(record, name) is not None}
+    writer = RecordWriter.open(root, **rows)
+    writer.alignment = alignment
+    return writer
+
+
+def _open(storage: Storage) -> Record:
+    root = read_document(storage, "")
+    if root is None:
+        raise FormatError(storage.path, found="no zarr.json at its root", expected="a record")
+    if root["node_type"] != "group":
+        raise FormatError(storage.path, found="an array", expected="a record, whose root is a group")
+    documents = {name: _read_document(storage, name) for name in _DOCUMENTS}
+    frames = {name: read_frame(storage, name) for name in _FRAMES if read_document(storage, name) is not None}
+    groups, arrays = {"", *(name for name, document in documents.items() if document is not None)}, set[str]()
+    for name, frame in frames.items():
+        _add_nodes(frame, name, groups, arrays)
+    trajectory = None
+    if read_document(storage, _TRAJECTORY) is not None:
+        rows = {name: frame.rows for name, frame in frames.items()}
+        trajectory = _RecordTrajectory(storage, rows, Alignment(frames.get("system")))
+        for path in trajectory.groups:
+            groups.add(f"{_TRAJECTORY}/{path}" if path else _TRAJECTORY)
+        arrays.update(f"{_TRAJECTORY}/{path}" for path in trajectory.arrays)
+    return Record(
+        documents["meta"] or {},
+        frames.get("system"),
+        frames.get("frame"),
+        trajectory,
+        documents["method"],
+        documents["status"],
+        root["attributes"],
+        StoredUnknown(storage, groups, arrays),
+        os.fspath(storage.path),
+        storage.close,
+    )
+
+
+def _read_document(storage: Storage, section: str) -> dict[str, Any] | None:
+    document = read_document(storage, section)
+    if document is None:
+        return None
+    if document["node_type"] != "group":
+        raise ContractError(section, "the section is not a Zarr group")
+    attributes: dict[str, Any] = document["attributes"]
+    check_document(attributes, section)
+    return attributes
+
+
+def _add_nodes(frame: StoredFrame, section: str, groups: set[str], arrays: set[str]) -> None:
+    """The nodes of a frame-shaped section; everything else below it is unknown content."""
+    groups.add(section)
+    for name, block in frame.blocks.items():
+        groups |= {f"{section}/{name}", f"{section}/{name}/_validity"}
+        for key, column in block.columns.items():
+            arrays.add(f"{section}/{name}/{key}")
+            if isinstance(column, StoredColumn) and column.nullable:
+                arrays.add(f"{section}/{name}/_validity/{key}")
+    if frame.cell is not None:
+        groups.add(f"{section}/box")
+        arrays |= {f"{section}/box/{part}" for part in ("vectors", "origin", "boundary")}
+
+
+class _RecordTrajectory(StoredTrajectory):
+    """A stored trajectory whose frames are held against the record's `system` as they are handed out."""
+
+    def __init__(self, storage: Storage, sections: dict[str, dict[str, int]], alignment: Alignment) -> None:
+        super().__init__(storage, sections=sections)
+        self._alignment = alignment
+
+    def frame(self, index: int) -> Frame:
+        """See `Trajectory.frame`."""
+        frame = super().frame(index)
+        self._alignment.check_frame(frame, _TRAJECTORY, f" at frame {index}")
+        return frame
+
+    def batches(
+        self,
+        start: int = 0,
+        stop: int | None = None,
+        step: int = 1,
+        columns: Iterable[str] | None = None,
+        batch_bytes: int = BATCH_BYTES,
+    ) -> Iterator[FrameBatch]:
+        """See `Trajectory.batches`."""
+        self._alignment.check_declaration(self.declaration)
+        first = start
+        for batch in super().batches(start, stop, step, columns, batch_bytes):
+            self._alignment.check_batch(batch, first, step)
+            first += batch.n_frames * step
+            yield batch

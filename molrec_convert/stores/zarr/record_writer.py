@@ -1,0 +1,208 @@
+"""Writing a record: sections in an order that leaves nothing half done, columns that never change into `system`.
+
+Source: Record; Zarr V3 binding.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from molrec_convert._version import __version__
+from molrec_convert.errors import ContractError, UsageError
+from molrec_convert.formats import WriteContext
+from molrec_convert.model.alignment import Alignment
+from molrec_convert.model.batch import FrameBatch
+from molrec_convert.model.declaration import Declaration
+from molrec_convert.model.frame import Block, Column, Frame
+from molrec_convert.model.record import Record, check_record
+from molrec_convert.model.tags import canonical_json
+from molrec_convert.model.trajectory import Trajectory
+from molrec_convert.stores.options import MrecOptions
+from molrec_convert.stores.zarr.codecs import Stage
+from molrec_convert.stores.zarr.frames import write_frame
+from molrec_convert.stores.zarr.metadata import group_document
+from molrec_convert.stores.zarr.packing import pack
+from molrec_convert.stores.zarr.storage import sync_tree, write_document
+from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
+from molrec_convert.stores.zarr.unknown import write_unknown
+
+__all__ = ["RecordWriter", "write_packed", "write_record"]
+
+_FRAMES = ("system", "frame")
+_TRAJECTORY = "trajectory"
+
+
+class RecordWriter(TrajectoryWriter):
+    """A trajectory writer that holds every batch against the record's `system` as well."""
+
+    alignment = Alignment(None)
+
+    def append(self, batch: FrameBatch) -> None:
+        """See `TrajectoryWriter.append`."""
+        self.alignment.check_batch(batch, self.n_frames)
+        super().append(batch)
+
+
+def write_record(record: Record, path: Path, context: WriteContext) -> None:
+    """Write a record into the directory `path`, a staging place that becomes the record when this returns.
+
+    With `context.resume` the directory holds an interrupted attempt of the same conversion, which goes on at its last
+    committed frame. Sections come in the order root, meta, frame, method, status, trajectory, system, unknown content:
+    a column that turns out never to change moves from the trajectory into `system`.
+    Raises `ContractError` for a record that breaks a rule, `UsageError` when the directory holds something else,
+    `OSError` when it cannot be written.
+    """
+    check_record(record)
+    if not context.resume and path.is_dir() and any(path.iterdir()):
+        raise UsageError(f"{path} holds something already")
+    compression = _compression(context)
+    write_document(path, group_document(record.attributes))
+    _write_document(path, "meta", _stamped(record.meta, context))
+    if record.frame is not None:
+        _write_frame(path, "frame", record.frame, compression)
+        _report_step(record.frame, context)
+    for name in ("method", "status"):
+        document = getattr(record, name)
+        if document is not None:
+            _write_document(path, name, document)
+    system_written = False
+    if record.trajectory is not None:
+        system_written = _write_trajectory(record, record.trajectory, path, context, compression)
+    if record.system is not None and not system_written:
+        _write_frame(path, "system", record.system, compression)
+    if record.unknown is not None:
+        write_unknown(record.unknown, path, replace=context.resume)
+
+
+def write_packed(record: Record, path: Path, context: WriteContext) -> None:
+    """Write a record as the packed file `path`, by way of a directory beside it."""
+    directory = path.parent / f".{path.name}.directory"
+    _remove(directory)
+    try:
+        write_record(record, directory, context)
+        pack(directory, path, overwrite=True)
+    finally:
+        _remove(directory)
+
+
+def _compression(context: WriteContext) -> Stage | None:
+    options = context.options if isinstance(context.options, MrecOptions) else MrecOptions()
+    chosen = options.parse_compression()
+    return None if chosen is None else Stage(*chosen)
+
+
+def _stamped(meta: dict[str, Any], context: WriteContext) -> dict[str, Any]:
+    """The meta document with the version every writer states and, of a conversion, who made it."""
+    stamped: dict[str, Any] = {"molrec_version": meta.get("molrec_version", 1)}
+    if context.creator:
+        stamped["creator"] = {"name": "molrec-convert", "version": __version__}
+        earlier = meta.get("creator", stamped["creator"])
+        if earlier != stamped["creator"]:
+            context.report.converted("meta/creator", f"names this package; it was {earlier!r}")
+    return stamped | {key: value for key, value in meta.items() if key not in stamped}
+
+
+def _report_step(frame: Frame, context: WriteContext) -> None:
+    for name in ("step", "time"):
+        value = getattr(frame, name)
+        if value is not None:
+            context.report.dropped(f"frame/{name}", f"a single frame has none; it was {value!r}")
+
+
+def _write_document(root: Path, section: str, document: dict[str, Any]) -> None:
+    _remove(root / section)
+    write_document(root / section, group_document(document))
+
+
+def _write_frame(root: Path, section: str, frame: Frame, compression: Stage | None) -> None:
+    _remove(root / section)
+    write_frame(root, section, frame, compression=compression)
+
+
+def _write_trajectory(
+    record: Record, trajectory: Trajectory, root: Path, context: WriteContext, compression: Stage | None
+) -> bool:
+    """Write the frames, and `system` when columns settle into it; returns whether it is written."""
+    declaration = trajectory.declaration
+    rows = {name: getattr(record, name).rows for name in _FRAMES if getattr(record, name) is not None}
+    resumed = context.resume and (root / _TRAJECTORY / "zarr.json").is_file()
+    if resumed:
+        writer = RecordWriter.open(root, **rows, compression=compression)
+    else:
+        _remove(root / _TRAJECTORY)
+        writer = RecordWriter.create(
+            root,
+            declaration,
+            cell_defined=trajectory.cell_defined,
+            attributes=trajectory.attributes,
+            compression=compression,
+            **rows,
+        )
+    with writer:
+        writer.alignment = Alignment(record.system)
+        settled = resumed and _continues(writer, declaration, root)
+        context.progress.start("frames", trajectory.n_frames)
+        context.progress.advance(writer.n_frames)
+        for batch in trajectory.batches(start=writer.n_frames):
+            writer.append(batch)
+            context.progress.advance(batch.n_frames, batch.nbytes)
+        if settled:
+            return True
+
+        def store(columns: dict[str, dict[str, Column]]) -> None:
+            _write_frame(root, "system", _with_columns(record.system, columns, declaration), compression)
+            sync_tree(root / "system")
+
+        return bool(writer.settle(store))
+
+
+def _continues(writer: TrajectoryWriter, declaration: Declaration, root: Path) -> bool:
+    """Make a reopened writer go on with `declaration`; returns whether its columns have settled already."""
+    pinned = writer.declaration.to_json()
+    wanted = declaration.to_json()
+    gone = {name for name in declaration.blocks if name not in writer.declaration.blocks}
+    settled = bool(gone) and all(declaration.blocks[name].settles for name in gone)
+    if settled and (root / "system" / "zarr.json").is_file():
+        wanted["blocks"] = {name: block for name, block in wanted["blocks"].items() if name not in gone}
+    if canonical_json(pinned) != canonical_json(wanted):
+        raise UsageError("the interrupted attempt has another declaration: start over instead of resuming it")
+    if not gone:
+        # Equal but for what is never stored: where blocks settle.
+        writer.declaration = declaration
+    return bool(gone)
+
+
+def _with_columns(system: Frame | None, settled: dict[str, dict[str, Column]], declaration: Declaration) -> Frame:
+    """`system` with the columns that settled into its blocks."""
+    base = Frame() if system is None else system
+    blocks = dict(base.blocks)
+    for name, columns in settled.items():
+        block = blocks.get(name, Block(count=len(next(iter(columns.values())))))
+        for key in columns:
+            if key in block.columns:
+                raise ContractError(f"system/{name}/{key}", "the column settles into a block that has one of that name")
+        targets = {
+            key: target
+            for declared in declaration.blocks.values()
+            if declared.settles == name
+            for key, target in declared.targets.items()
+            if key in columns
+        }
+        blocks[name] = Block(
+            {**block.columns, **columns},
+            count=block.count,
+            structural_shape=block.structural_shape,
+            targets={**block.targets, **targets},
+            attributes=block.attributes,
+        )
+    return replace(base, blocks=blocks)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

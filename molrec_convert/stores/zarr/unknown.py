@@ -1,0 +1,70 @@
+"""What a store holds that this version has no model for: whole files, told apart by the nodes it does know.
+
+Known are the metadata and chunk files of the groups and arrays that a record's sections consist of. Everything else
+is carried: sections of later versions, groups and arrays nobody declared, plain files.
+Source: Record, "Root and sections".
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Set
+from pathlib import Path
+
+from molrec_convert.errors import ContractError
+from molrec_convert.model.record import UnknownContent
+from molrec_convert.stores.zarr.storage import Storage
+
+__all__ = ["StoredUnknown", "write_unknown"]
+
+#: Files of an array: its metadata, and chunks under either key encoding.
+_ARRAY_FILE = re.compile(r"zarr\.json|c(?:[./]\d+)*|\d+(?:[./]\d+)*")
+
+
+class StoredUnknown:
+    """The unknown content of a store. Files are listed when they are first asked for."""
+
+    def __init__(self, storage: Storage, groups: Set[str], arrays: Set[str]) -> None:
+        self._storage = storage
+        self._groups, self._arrays = groups, arrays
+        self._keys: list[str] | None = None
+
+    def keys(self) -> Iterator[str]:
+        """See `UnknownContent.keys`."""
+        if self._keys is None:
+            self._keys = [key for key in self._storage.keys() if not self._known(key)]  # noqa: SIM118
+        return iter(self._keys)
+
+    def read(self, key: str) -> bytes:
+        """See `UnknownContent.read`."""
+        data = self._storage.read(key)
+        if data is None:
+            raise KeyError(key)
+        return data
+
+    def _known(self, key: str) -> bool:
+        parts = key.split("/")
+        if parts[-1] == "zarr.json" and "/".join(parts[:-1]) in self._groups:
+            return True
+        for depth in range(1, len(parts)):
+            if "/".join(parts[:depth]) in self._arrays:
+                return _ARRAY_FILE.fullmatch("/".join(parts[depth:])) is not None
+        return False
+
+
+def write_unknown(content: UnknownContent, root: Path, *, replace: bool = False) -> None:
+    """Write the files of `content` below `root`, as they are.
+
+    A file that is there already belongs to the record's sections: `ContractError`. With `replace` it is taken for what
+    an earlier, interrupted attempt left.
+    """
+    for key in content.keys():  # noqa: SIM118
+        parts = key.split("/")
+        if any(part in ("", ".", "..") or "\0" in part for part in parts):
+            raise ContractError(key, "the name of the unknown content is no plain path below the root")
+        path = root.joinpath(*parts)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if os.path.lexists(path) and not replace:
+            raise ContractError(key, "the record has something of its own where unknown content lies")
+        path.write_bytes(content.read(key))
