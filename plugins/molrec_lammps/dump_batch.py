@@ -1,0 +1,395 @@
+"""From frames to arrays: text is read, parsed and put into order by a small pool of threads.
+
+A *job* is some megabytes of frames that become one batch, cut into units of about a megabyte of text. Each unit is one
+call of the parser, after which its rows go to their places in the arrays of the job. The next jobs are parsed while a
+batch is being used, two at most: memory follows the size of a job.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_convert.errors import FormatError, LayoutChanged
+from molrec_lammps.dump_exact import exact_index
+from molrec_lammps.dump_frames import FrameTable
+from molrec_lammps.dump_names import COORDINATES
+from molrec_lammps.dump_order import IdSet, RepeatedId, ascending_order, repeated_row, take_rows
+from molrec_lammps.dump_rows import Columns, RowFault, Texts, kind_of, parse_rows
+from molrec_lammps.dump_source import Source
+from molrec_lammps.dump_units import DumpPart, Unit, load, units_of, wrong_count
+
+__all__ = ["JOB_BYTES", "RAGGED", "RowReader", "Rows", "Vocabulary"]
+
+#: The hint of a reading whose set of ids changes.
+RAGGED = "ragged"
+#: Bytes of the arrays of a job.
+JOB_BYTES = 2**23
+#: Jobs that are parsed ahead.
+_AHEAD = 2
+#: One job of fewer rows is parsed without threads.
+_INLINE_ROWS = 4096
+_WORKERS = max(2, min(4, os.cpu_count() or 1))
+
+_DTYPES: dict[str, type] = {"integer": np.int64, "real": np.float64, "text": np.int32}
+#: What integers can be, where a record cannot hold all of int64. Source: Record, "Standard names".
+BOUNDS = {
+    "id": (0, 2**63 - 1),
+    "type": (0, 2**31 - 1),
+    "ix": (-(2**31), 2**31 - 1),
+    "iy": (-(2**31), 2**31 - 1),
+    "iz": (-(2**31), 2**31 - 1),
+}
+
+Integers = NDArray[np.int64]
+
+
+class Vocabulary:
+    """The words of a text column, numbered as they are met. Threads may share it."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+        self._numbers: dict[bytes, int] = {}
+        self._lock = threading.Lock()
+
+    def codes(self, texts: Texts) -> NDArray[np.int32]:
+        """The numbers of a column's words."""
+        with self._lock:
+            for word in texts.words:
+                if word not in self._numbers:
+                    self._numbers[word] = len(self.words)
+                    self.words.append(_decoded(word))
+            numbers = np.array([self._numbers[word] for word in texts.words], dtype=np.int32)
+        return numbers[texts.codes] if len(numbers) else texts.codes
+
+
+@dataclass
+class Rows:
+    """Parsed rows of frames of the trajectory, one frame after the other, ids ascending in each.
+
+    `frames` int64[n] are ordinals of the trajectory, `offset` int64[n+1] bounds their rows. `values` holds each column
+    of the dump as int64, float64, or int32 codes of its vocabulary; `present` says of a column which frames have it (a
+    column that is not in `present` is in all). `ids` are int64, None where the dump has none or all frames the same.
+    """
+
+    frames: Integers
+    offset: Integers
+    values: dict[str, NDArray[Any]]
+    present: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
+    ids: Integers | None = None
+
+    @property
+    def counts(self) -> Integers:
+        """Rows of each frame."""
+        return np.diff(self.offset)
+
+    def take(self, positions: Integers) -> Rows:
+        """Some of the frames, by position; all of them have the same number of rows."""
+        if len(positions) == len(self.frames):
+            return self
+        rows = int(self.offset[1]) if len(self.frames) else 0
+        grid = {n: v.reshape(len(self.frames), rows)[positions].reshape(-1) for n, v in self.values.items()}
+        present = {name: mask[positions] for name, mask in self.present.items()}
+        return Rows(self.frames[positions], np.arange(len(positions) + 1, dtype=np.int64) * rows, grid, present)
+
+    def mask(self, names: Iterable[str]) -> NDArray[np.bool_] | None:
+        """Which rows have all the columns `names`; None: every one."""
+        masks = [self.present[name] for name in names if name in self.present]
+        return np.repeat(np.logical_and.reduce(masks), self.counts) if masks else None
+
+
+@dataclass
+class _Job:
+    """The arrays that frames are parsed into. `ids` holds those of each part where they are not known beforehand."""
+
+    rows: Rows
+    wanted: frozenset[str]
+    ids: list[Integers | None]
+    pieces: dict[tuple[int, int], list[Unit]] = field(default_factory=dict)
+    futures: list[Future[None]] = field(default_factory=list)
+
+
+class RowReader:
+    """Reads frames of a trajectory made of one dump, or of several whose columns are joined by step and id.
+
+    With `idset` every frame has these ids, else each those it has; a dump without ids keeps the order of its rows.
+    """
+
+    def __init__(self, parts: Sequence[DumpPart], *, idset: IdSet | None = None) -> None:
+        self.parts = list(parts)
+        self.idset = idset
+        self.vocabularies = {name: Vocabulary() for part in parts for name in part.columns if kind_of(name) == "text"}
+        #: Least and greatest value of integer columns.
+        self.bounds = dict(BOUNDS)
+        self.has_ids = all("id" in names for names in self.table.layouts)
+
+    @property
+    def table(self) -> FrameTable:
+        """The frames of the first dump, whose steps are those of the trajectory."""
+        return self.parts[0].table
+
+    def read(
+        self,
+        frames: Integers,
+        wanted: Collection[str],
+        job_bytes: int = JOB_BYTES,
+        ready: Rows | None = None,
+    ) -> Iterator[Rows]:
+        """The columns `wanted` of `frames` (ascending ordinals), some frames at a time, in order; `ready` before them.
+
+        FormatError: a row is not as it should be. LayoutChanged: a frame has other ids than `idset`.
+        """
+        jobs = deque(self.jobs(frames, wanted, job_bytes))
+        sources = [[source.again() for source in part.table.sources] for part in self.parts]
+        sequential = any(source.sequential for part in sources for source in part)
+        small = len(jobs) == 1 and self.table.count[self.parts[0].frames[frames]].sum() < _INLINE_ROWS
+        pool = _Inline() if small else ThreadPoolExecutor(_WORKERS, "dump")
+        starter = ThreadPoolExecutor(1, "dump") if sequential else None
+        waiting: deque[_Job | Future[_Job]] = deque()
+
+        def start_more() -> None:
+            while jobs and len(waiting) < _AHEAD:
+                args = (jobs.popleft(), frozenset(wanted), pool, sources)
+                waiting.append(self._start(*args) if starter is None else starter.submit(self._start, *args))
+
+        try:
+            start_more()
+            if ready is not None:
+                yield ready
+            while waiting:
+                rows = self._finish(waiting.popleft())
+                start_more()
+                yield rows
+        finally:
+            for executor in (starter, pool):
+                if executor is not None:
+                    executor.shutdown(wait=True, cancel_futures=True)
+            if sequential:
+                for source in (source for part in sources for source in part if source.sequential):
+                    source.close()
+
+    def jobs(self, frames: Integers, wanted: Collection[str], job_bytes: int = JOB_BYTES) -> list[Integers]:
+        """How `read` divides frames."""
+        if not len(frames):
+            return []
+        width = sum(np.dtype(_DTYPES[kind_of(name)]).itemsize for name in wanted)
+        nbytes = self.table.count[self.parts[0].frames[frames]] * max(8, width)
+        group = (np.cumsum(nbytes) - nbytes) // max(1, job_bytes)
+        return np.split(frames, np.flatnonzero(np.diff(group)) + 1)
+
+    def _start(self, frames: Integers, wanted: frozenset[str], pool: Executor, sources: list[list[Source]]) -> _Job:
+        counts = self.table.count[self.parts[0].frames[frames]]
+        offset = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        size = int(offset[-1])
+        keep_ids = self.has_ids and self.idset is None
+        job = _Job(
+            Rows(frames, offset, {name: np.empty(size, dtype=_DTYPES[kind_of(name)]) for name in sorted(wanted)}),
+            wanted,
+            [np.empty(size, dtype=np.int64) if keep_ids else None for _ in self.parts],
+        )
+        for number, part in enumerate(self.parts):
+            self._note_absent(job, part)
+            if number and not wanted & part.columns:
+                continue
+            for unit in units_of(part, frames, sources[number]):
+                source = sources[number][unit.source]
+                text = load(unit, source) if source.sequential else None
+                if unit.piece is not None:
+                    job.pieces.setdefault((number, unit.positions[0]), []).append(unit)
+                    if self.has_ids and job.ids[number] is None:
+                        job.ids[number] = np.empty(size, dtype=np.int64)
+                job.futures.append(pool.submit(self._run, job, number, unit, source, text))
+        return job
+
+    def _note_absent(self, job: _Job, part: DumpPart) -> None:
+        """Mark frames that lack a column of the part, and clear their rows."""
+        own = part.frames[job.rows.frames]
+        for name in sorted(part.columns & job.wanted):
+            having = np.array([name in layout for layout in part.table.layouts], dtype=np.bool_)
+            present = (own >= 0) & having[part.table.layout[np.maximum(own, 0)]]
+            if not present.all():
+                job.rows.present[name] = present
+                job.rows.values[name][np.repeat(~present, job.rows.counts)] = 0
+
+    def _run(self, job: _Job, number: int, unit: Unit, source: Source, text: bytes | None) -> None:
+        """Parse a unit and put its rows in place."""
+        part, names = unit.part, unit.layout
+        wanted = [name for name in names if name in job.wanted & part.columns]
+        if self.has_ids:
+            if "id" not in names:
+                raise FormatError(source.path, _line(unit, 0), found="no column id", expected="id, to join by it")
+            wanted.append("id")
+        if text is None:
+            text = load(unit, source)
+        if len(unit.frames) > 1 and wrong_count(unit, text):
+            _raise_count(source)
+        try:
+            columns = parse_rows(text, unit.rows, names, wanted, COORDINATES)
+            _check_bounds(columns, text, names, self.bounds)
+        except RowFault as fault:
+            if fault.row is None:
+                _raise_count(source)
+            raise FormatError(source.path, _line(unit, fault.row), found=fault.found, expected=fault.expected) from None
+        self._place(job, number, unit, source, columns)
+
+    def _place(self, job: _Job, number: int, unit: Unit, source: Source, columns: Columns) -> None:
+        """Copy the columns of a unit to the job, in order of ids (a piece: as they come)."""
+        ids = columns.pop("id") if self.has_ids else None
+        order = self._order(number, unit, source, ids) if ids is not None and unit.piece is None else None
+        offset = job.rows.offset
+        begin = int(offset[unit.positions[0]]) + (unit.piece or 0)
+        place: Any = slice(begin, begin + unit.rows)
+        if unit.piece is None and offset[unit.positions[-1] + 1] - begin != unit.rows:
+            place = np.concatenate([np.arange(offset[p], offset[p + 1]) for p in unit.positions])
+        kept = job.ids[number]
+        if kept is not None and ids is not None:
+            kept[place] = ids if order is None else ids[order]
+        for name, column in columns.items():
+            values = self.vocabularies[name].codes(column) if isinstance(column, Texts) else column
+            if isinstance(place, slice):
+                take_rows(values, order, job.rows.values[name][place])
+            else:
+                job.rows.values[name][place] = values if order is None else values[order]
+
+    def _order(self, number: int, unit: Unit, source: Source, ids: Integers) -> Integers | None:
+        """The order that brings ids of whole frames into place; None: they are."""
+        if self.idset is not None:
+            if self.idset.in_order(ids):
+                return None
+            order = self.idset.order(ids)
+            if order is not None:
+                return order
+        else:
+            try:
+                return ascending_order(ids, unit.part.table.count[unit.frames])
+            except RepeatedId:
+                pass
+        raise self._id_fault(number, unit, source, ids)
+
+    def _finish(self, started: _Job | Future[_Job]) -> Rows:
+        """The rows of a job when all its units are done."""
+        job = started.result() if isinstance(started, Future) else started
+        for future in job.futures:
+            future.result()
+        for (number, position), units in job.pieces.items():
+            self._sort_pieces(job, number, position, units)
+        first = job.ids[0]
+        if first is not None and self.idset is None:
+            self._compare_ids(job, first)
+            job.rows.ids = first
+        return job.rows
+
+    def _sort_pieces(self, job: _Job, number: int, position: int, units: list[Unit]) -> None:
+        """Bring the rows of a frame that was read in pieces into order."""
+        part, frame = units[0].part, units[0].frames[0]
+        source = part.table.sources[units[0].source]
+        if sum(unit.rows for unit in units) != part.table.count[frame]:
+            _raise_count(source)
+        place = slice(int(job.rows.offset[position]), int(job.rows.offset[position + 1]))
+        kept = job.ids[number]
+        if kept is None:
+            return
+        whole = Unit(part, [position], [frame], [], place.stop - place.start)
+        order = self._order(number, whole, source, kept[place])
+        if order is not None:
+            for name in sorted(job.wanted & part.columns):
+                job.rows.values[name][place] = job.rows.values[name][place][order]
+            kept[place] = kept[place][order]
+
+    def _compare_ids(self, job: _Job, first: Integers) -> None:
+        """Refuse joined dumps whose frames have other ids."""
+        for number, part in enumerate(self.parts):
+            ids, own = job.ids[number], part.frames[job.rows.frames]
+            if not number or ids is None or not job.wanted & part.columns:
+                continue
+            there = np.repeat(own >= 0, job.rows.counts)
+            other = np.flatnonzero((ids != first) & there)
+            if len(other):
+                position = int(np.searchsorted(job.rows.offset, other[0], side="right")) - 1
+                raise self._other_ids(part, int(own[position]))
+
+    def _id_fault(self, number: int, unit: Unit, source: Source, ids: Integers) -> Exception:
+        """What is wrong with the ids of a unit of whole frames."""
+        table = unit.part.table
+        ends = np.cumsum(table.count[unit.frames])
+        for frame, end in zip(unit.frames, ends.tolist(), strict=True):
+            own = ids[end - int(table.count[frame]) : end]
+            row = repeated_row(own)
+            if row is not None:
+                return FormatError(
+                    source.path,
+                    f"line {int(table.line[frame]) + row}",
+                    found=f"the id {own[row]} a second time",
+                    expected=f"each id once in the frame of step {table.step[frame]}",
+                )
+            if self.idset is not None and not np.array_equal(np.sort(own), self.idset.ids):
+                if number:
+                    return self._other_ids(unit.part, frame)
+                return LayoutChanged(
+                    RAGGED, f"{table.where(frame)}: the frame of step {table.step[frame]} has other ids than the first"
+                )
+        return AssertionError("ids are as they should be")
+
+    def _other_ids(self, part: DumpPart, frame: int) -> FormatError:
+        path = self.table.sources[0].path
+        return FormatError(
+            part.table.sources[part.table.source[frame]].path,
+            f"line {part.table.line[frame]}",
+            found=f"other ids in the frame of step {part.table.step[frame]}",
+            expected=f"those of {path}, whose columns are joined to it",
+        )
+
+
+def _line(unit: Unit, row: int) -> str:
+    """The line of a row of a unit."""
+    table = unit.part.table
+    if unit.piece is not None:
+        return f"line {int(table.line[unit.frames[0]]) + unit.piece + row}"
+    starts = np.concatenate([[0], np.cumsum(table.count[unit.frames])])
+    place = int(np.searchsorted(starts, row, side="right")) - 1
+    return f"line {int(table.line[unit.frames[place]]) + row - int(starts[place])}"
+
+
+def _raise_count(source: Source) -> NoReturn:
+    """A frame has another number of rows than its header says: name the first such, in the whole file."""
+    exact_index(source.again())
+    raise FormatError(
+        source.path, None, found="other text than when it was opened", expected="a file that nobody changes meanwhile"
+    )
+
+
+def _check_bounds(columns: Columns, text: bytes, names: Sequence[str], bounds: Mapping[str, tuple[int, int]]) -> None:
+    """Refuse integers that a record cannot hold."""
+    for name, (low, high) in bounds.items():
+        values = columns.get(name)
+        if values is None or not len(values) or (values.min() >= low and values.max() <= high):
+            continue
+        row = int(np.flatnonzero((values < low) | (values > high))[0])
+        raise RowFault(row, f"{values[row]} ({name})", f"an integer from {low} to {high}")
+
+
+def _decoded(word: bytes) -> str:
+    try:
+        return word.decode()
+    except UnicodeDecodeError:
+        return word.decode("latin-1")
+
+
+class _Inline(Executor):
+    """Runs what is submitted at once: for work that is not worth a thread."""
+
+    def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(call(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future

@@ -1,0 +1,363 @@
+"""LAMMPS text dumps as a record: the reader of the format `lammps-dump`, and of the dumps of a run.
+
+    read_dump([Path("melt.lammpstrj")], context)
+    dump_record(paths, context, RunFacts(system=..., thermo=...), joined=[other_paths])
+
+`system` has what the particles are (from a data file, or what never changes in the dump), `trajectory` the frames.
+Rows ascend by id in both. What becomes of every column is in `dump_names` and `dump_layout`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_convert.errors import FormatError, UnsupportedError, UsageError
+from molrec_convert.formats import ReadContext
+from molrec_convert.model import Block, Column, Frame, MetaDeclaration, Record
+from molrec_convert.report import Report
+from molrec_lammps.dump_batch import RAGGED, RowReader, Rows
+from molrec_lammps.dump_facts import RunFacts
+from molrec_lammps.dump_frames import FileIndex, FrameTable
+from molrec_lammps.dump_index import index_source
+from molrec_lammps.dump_layout import Placement, place_aligned, place_ragged, place_single
+from molrec_lammps.dump_order import IdSet
+from molrec_lammps.dump_plan import Plan, plan_columns, system_columns
+from molrec_lammps.dump_relations import Relations
+from molrec_lammps.dump_source import open_source
+from molrec_lammps.dump_steps import frames_at, number_by_order, numeric_order, overlaps, resolve_steps
+from molrec_lammps.dump_system import atoms_of, relations_of, report_differences, restricted
+from molrec_lammps.dump_trajectory import DumpTrajectory, PerFrame
+from molrec_lammps.dump_units import DumpPart
+from molrec_lammps.thermo import Thermo
+from molrec_lammps.units import UnitsStyle, check_units
+
+__all__ = ["RunFacts", "Thermo", "dump_record", "read_dump"]
+
+#: More files than this are opened one at a time.
+_HELD_OPEN = 64
+#: More bytes than any job has.
+_ONE_JOB = 2**62
+
+Integers = NDArray[np.int64]
+
+
+@dataclass
+class _Dump:
+    """One dump, in one or several files: what the index pass found, and its frames in the order that counts."""
+
+    paths: list[Path]
+    indexes: list[FileIndex]
+    table: FrameTable
+
+
+def read_dump(paths: Sequence[Path], context: ReadContext) -> Record:
+    """Read one dump, in one or several files, into a record."""
+    return dump_record(paths, context)
+
+
+def dump_record(
+    paths: Sequence[Path],
+    context: ReadContext,
+    facts: RunFacts | None = None,
+    *,
+    joined: Sequence[Sequence[Path]] = (),
+) -> Record:
+    """A record of a dump: its frames in step order, and what `facts` says beside it.
+
+    The columns of the dumps in `joined` are joined by step and id; a column the first has too is taken from there.
+    With the hint `ragged` in the context the atoms of a frame may be any. FormatError names the line of what is wrong.
+    """
+    facts = RunFacts() if facts is None else facts
+    report, options = context.report, context.options
+    by_order = options.steps == "index"
+    first = _open(paths, by_order, report)
+    dumps = [first, *(_open(others, by_order, report) for others in joined)]
+    units = _units(dumps, facts, options.units, report)
+    parts = _join(dumps, report)
+    reader = RowReader(parts)
+    _check_ids_named(reader)
+    everything = frozenset(name for part in parts for name in part.columns)
+    rows = _first_rows(reader, everything)
+    ragged = _is_ragged(reader, rows, RAGGED in context.hints, report)
+    plan = plan_columns(reader, rows, facts, options, units, report)
+    placement = _place(reader, rows, plan, facts, ragged)
+    idset = _fix_ids(reader, rows, ragged)
+    system, relations = _system(reader, rows, placement, plan, facts, idset, report)
+    _put_meta(system, plan, units)
+    per_frame = PerFrame(_times(first, facts, by_order, report), _per_step(first, facts, by_order, report))
+    trajectory = DumpTrajectory(reader, placement, per_frame, report, relations, rows)
+    return Record(system=system, trajectory=trajectory, _close=lambda: _close(dumps))
+
+
+def _open(paths: Sequence[Path], by_order: bool, report: Report) -> _Dump:
+    """Index the files of one dump and put their frames into order."""
+    files = numeric_order([Path(path) for path in paths])
+    indexes = [index_source(open_source(path, hold=len(files) <= _HELD_OPEN)) for path in files]
+    for index in indexes:
+        for text in index.warnings:
+            report.warn(text)
+        if index.truncated is not None:
+            report.truncated(index.truncated)
+    if by_order:
+        table = number_by_order(indexes)
+        report.converted("TIMESTEP", "frames are numbered by their order; the file's own numbers are source_step")
+    else:
+        _refuse_parts(indexes)
+        table = resolve_steps(indexes, report)
+        report.carried("TIMESTEP", f"{len(table)} frames")
+    return _Dump(files, indexes, table)
+
+
+def _refuse_parts(indexes: Sequence[FileIndex]) -> None:
+    """Refuse files with different atoms of the same steps (a dump name with `%`): none of them is the later one."""
+    for mine, frame, theirs, other in overlaps(indexes) if len(indexes) > 1 else ():
+        ids = [_ids_of(indexes[number].table, place) for number, place in ((mine, frame), (theirs, other))]
+        if len(ids[0]) and len(ids[1]) and not np.isin(ids[0], ids[1]).any():
+            names = [str(indexes[number].table.sources[0].path) for number in (mine, theirs)]
+            raise UnsupportedError(
+                f"{names[0]} and {names[1]} hold different atoms of step {indexes[mine].table.step[frame]}: files of "
+                "single processors (a dump name with %) are not put together; join them with LAMMPS' read_dump first"
+            )
+
+
+def _ids_of(table: FrameTable, frame: int) -> Integers:
+    part = DumpPart(table, np.array([frame], dtype=np.int64), frozenset())
+    reader = RowReader([part])
+    rows = next(reader.read(np.zeros(1, dtype=np.int64), ()), None) if reader.has_ids else None
+    return np.zeros(0, dtype=np.int64) if rows is None or rows.ids is None else rows.ids
+
+
+def _units(dumps: Sequence[_Dump], facts: RunFacts, asked: str | None, report: Report) -> UnitsStyle | None:
+    """The units style: `--units`, else what the dump states, else what the run knows."""
+    stated: tuple[str, str] | None = None
+    for dump in dumps:
+        for index in dump.indexes:
+            path = index.table.sources[0].path
+            for word, line in index.units:
+                if stated is not None and stated[0] != word:
+                    raise FormatError(
+                        path, f"line {line + 1}", found=f"units {word}", expected=f"{stated[0]}, as in {stated[1]}"
+                    )
+                stated = (word, f"{path}, line {line + 1}")
+    if stated is not None:
+        check_units(stated[0], stated[1])
+    known = asked or (stated[0] if stated is not None else None) or facts.units
+    if known is None:
+        report.warn(
+            "neither the dump nor an option states the units, and the record leaves them open; --units names them"
+        )
+        return None
+    if stated is not None and known != stated[0]:
+        report.warn(f"{stated[1]}: the dump says units {stated[0]}; --units {known} is taken")
+    elif stated is not None and facts.units not in (None, known):
+        report.warn(f"{stated[1]}: the dump says units {known}, the run units {facts.units}; the dump's are taken")
+    if stated is not None:
+        report.carried("UNITS", stated[0])
+    return check_units(known)
+
+
+def _join(dumps: Sequence[_Dump], report: Report) -> list[DumpPart]:
+    """The parts of the trajectory: the first dump, and of the others the columns and steps it shares with it."""
+    table = dumps[0].table
+    taken = {name for layout in table.layouts for name in layout}
+    parts = [DumpPart(table, np.arange(len(table), dtype=np.int64), frozenset(taken - {"id"}))]
+    for dump in dumps[1:]:
+        path = dump.paths[0]
+        columns = {name for layout in dump.table.layouts for name in layout} - taken
+        frames = frames_at(dump.table, table.step)
+        there = frames >= 0
+        alone = len(dump.table) - int(there.sum())
+        if alone:
+            report.dropped(f"{alone} frames of {path}", f"{dumps[0].paths[0]} has no frame of their steps")
+        if not columns or not there.any():
+            report.dropped(str(path), "it has no column that the first dump lacks" if there.any() else "no common step")
+            continue
+        if not there.all():
+            report.warn(f"{path} lacks {int((~there).sum())} of the steps: its columns are null there")
+        differ = np.flatnonzero(there & (dump.table.count[np.maximum(frames, 0)] != table.count))
+        if len(differ):
+            frame = int(frames[differ[0]])
+            raise FormatError(
+                path,
+                dump.table.place(frame),
+                found=f"{dump.table.count[frame]} atoms in the frame of step {dump.table.step[frame]}",
+                expected=f"{table.count[differ[0]]}, as in {dumps[0].paths[0]}",
+            )
+        report.converted(f"columns of {path}", f"{' '.join(sorted(columns))}: joined by step and id")
+        taken |= columns
+        parts.append(DumpPart(dump.table, frames, frozenset(columns)))
+    return parts
+
+
+def _check_ids_named(reader: RowReader) -> None:
+    """Refuse frames without ids among frames with ids."""
+    table = reader.table
+    having = np.array(["id" in names for names in table.layouts])
+    if having.any() and not having.all():
+        frame = int(np.flatnonzero(~having[table.layout])[0])
+        raise FormatError(
+            table.sources[table.source[frame]].path,
+            f"line {table.line[frame] - 1}",
+            found=f"no column id in the frame of step {table.step[frame]}",
+            expected="id, as other frames have it",
+        )
+    if len(reader.parts) > 1 and not having.all():
+        raise UsageError("dumps without a column id cannot be joined")
+
+
+def _first_rows(reader: RowReader, columns: frozenset[str]) -> Rows:
+    """All columns of the first frames: at least two where there are two."""
+    frames = np.arange(len(reader.table), dtype=np.int64)
+    count = max(2, len(reader.jobs(frames, columns)[0]))
+    return next(reader.read(frames[:count], columns, _ONE_JOB))
+
+
+def _is_ragged(reader: RowReader, first: Rows, hinted: bool, report: Report) -> bool:
+    """Whether the atoms change: their number, or at an equal number their ids in the first frames or the last."""
+    counts = reader.table.count
+    if (counts != counts[0]).any():
+        report.converted(
+            "atoms", f"their number changes ({counts.min()} to {counts.max()}): all columns are in trajectory/atoms"
+        )
+        return True
+    ids = first.ids
+    if ids is None:
+        report.warn("the dump has no column id: rows keep the order of the file, which may differ between frames")
+        return False
+    frames = ids.reshape(len(first.frames), -1)
+    changing = hinted or bool((frames != frames[0]).any())
+    if not changing and len(counts) > len(first.frames):
+        last = next(reader.read(np.array([len(counts) - 1], dtype=np.int64), ()))
+        changing = last.ids is None or not np.array_equal(last.ids, frames[0])
+    if changing:
+        report.converted("atoms", "their ids change though their number does not: all columns are in trajectory/atoms")
+    else:
+        report.converted("rows", "in order of ids")
+    return changing
+
+
+def _place(reader: RowReader, first: Rows, plan: Plan, facts: RunFacts, ragged: bool) -> Placement:
+    rows = int(reader.table.count.max())
+    if ragged:
+        return place_ragged([*plan.columns, *system_columns(plan, facts)], rows, with_ids=reader.has_ids)
+    if len(reader.table) == 1:
+        return place_single(plan.columns, rows)
+    return place_aligned(plan.columns, rows, first)
+
+
+def _fix_ids(reader: RowReader, first: Rows, ragged: bool) -> IdSet | None:
+    """From here on every frame has the ids of the first, unless they change."""
+    if ragged or first.ids is None:
+        return None
+    reader.idset = IdSet(first.ids[: int(first.offset[1])].copy())
+    first.ids = None
+    return reader.idset
+
+
+def _system(
+    reader: RowReader,
+    first: Rows,
+    placement: Placement,
+    plan: Plan,
+    facts: RunFacts,
+    idset: IdSet | None,
+    report: Report,
+) -> tuple[Frame, Relations | None]:
+    """The section `system`, and the relations that are in the trajectory instead, because atoms come and go."""
+    relations, others = relations_of(facts)
+    system = Frame(others)
+    if placement.ragged and facts.atoms is not None and reader.has_ids:
+        if not relations:
+            return system, None
+        report.converted(" ".join(relations), "restated in the trajectory wherever the ids change")
+        return system, Relations(relations, facts.atoms["id"])
+    if idset is None:
+        if facts.system is not None:
+            names = ["atoms", *relations]
+            report.dropped(
+                f"{' '.join(names)} of the data file", "the dump has no column id, so its rows cannot be told apart"
+            )
+        if placement.system:
+            system.blocks["atoms"] = Block(_columns(placement, first))
+        return system, None
+    settled = _columns(placement, first)
+    stated = {column.name: _column(column, first.take(np.zeros(1, dtype=np.int64))) for column in plan.columns}
+    report_differences(facts, idset.ids, stated, report)
+    atoms = atoms_of(facts, idset.ids, plan.names(), report)
+    columns = {"id": atoms.columns["id"], **settled, **{n: c for n, c in atoms.columns.items() if n != "id"}}
+    system.blocks = {"atoms": Block(columns), **restricted(relations, facts, idset.ids, report), **others}
+    return system, None
+
+
+def _columns(placement: Placement, first: Rows) -> dict[str, Column]:
+    return {column.name: _column(column, first) for column in placement.system}
+
+
+def _column(column: Any, rows: Rows) -> Column:
+    values, mask = column.make(rows)
+    return Column(values, mask)
+
+
+def _put_meta(system: Frame, plan: Plan, units: UnitsStyle | None) -> None:
+    if units is not None:
+        system.meta.put("units", units.record, "json")
+    if plan.unwrapped:
+        system.meta.put("coordinates", "unwrapped", "string")
+
+
+def _times(dump: _Dump, facts: RunFacts, by_order: bool, report: Report) -> NDArray[np.float64] | None:
+    """Times: TIME items, else step times timestep; all frames or none."""
+    times, steps = dump.table.time.copy(), dump.table.step
+    missing = np.isnan(times)
+    if not missing.any():
+        report.carried("TIME")
+        return times
+    if facts.timestep is not None and not by_order:
+        times[missing] = steps[missing] * facts.timestep
+        report.derived("trajectory/time", f"step times the timestep {facts.timestep!r}")
+        return times
+    if not missing.all():
+        stated = int((~missing).sum())
+        report.dropped("TIME", f"{stated} of {len(times)} frames state a time; a run has one in every frame or in none")
+    return None
+
+
+def _per_step(
+    dump: _Dump, facts: RunFacts, by_order: bool, report: Report
+) -> dict[str, tuple[MetaDeclaration, NDArray[Any]]]:
+    """Thermo output for the steps it has, and the file's own step numbers where frames are numbered by their order."""
+    if by_order:
+        own = np.concatenate([index.table.step for index in dump.indexes])
+        if facts.thermo is not None:
+            report.dropped(
+                "thermo output", "frames are numbered by their order, so their steps in the log are not known"
+            )
+        return {"source_step": (MetaDeclaration("i64"), own)}
+    if facts.thermo is None:
+        return {}
+    rows = facts.thermo.rows_of(dump.table.step)
+    there = rows >= 0
+    if not there.any():
+        report.dropped("thermo output", "the log has none of the steps of the dump")
+        return {}
+    report.carried("thermo output", f"{' '.join(facts.thermo.columns)} for {int(there.sum())} of {len(rows)} frames")
+    unused = len(facts.thermo.steps) - int(there.sum())
+    if unused:
+        report.dropped("thermo output", f"{unused} rows at steps that are not in the dump")
+    return {
+        key: (MetaDeclaration("f64", math.nan), np.where(there, values[np.maximum(rows, 0)], math.nan))
+        for key, values in facts.thermo.columns.items()
+    }
+
+
+def _close(dumps: Sequence[_Dump]) -> None:
+    for dump in dumps:
+        for source in dump.table.sources:
+            source.close()
