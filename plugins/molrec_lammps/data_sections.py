@@ -14,7 +14,7 @@ import numpy as np
 
 from molrec_convert.errors import FormatError, UnsupportedError
 from molrec_lammps.data_header import TYPE_KINDS, Header
-from molrec_lammps.data_text import Buffer, Cursor, brief, decode
+from molrec_lammps.data_text import Buffer, Cursor, brief, decode, lines_of
 
 __all__ = ["COEFFICIENTS", "RELATIONS", "Piece", "Relation", "Section", "locate_sections", "pieces"]
 
@@ -180,9 +180,23 @@ def _next_heading(
             return words, decode(comment).strip() if mark else None, cursor.line
         elif sections:
             last = sections[-1]
+            _refuse_blank_row(path, header, cursor.data, last)
             expected = f"{expected} after the {last.rows} rows of {last.name}" + _counted_at(header, last.counted)
         raise FormatError(path, f"line {cursor.line}", found=brief(raw), expected=expected)
     return None
+
+
+def _refuse_blank_row(path: str, header: Header, data: Buffer, section: Section) -> None:
+    """Rows beyond a section may be there because a line within it is none: that is the fault to name."""
+    for row, line in enumerate(lines_of(section.text(data))):
+        if not line.partition(b"#")[0].strip():
+            raise FormatError(
+                path,
+                f"line {section.line + row}",
+                found="a comment line" if line.strip() else "a blank line",
+                expected=f"row {row + 1} of the {section.rows} rows of {section.name}"
+                f"{_counted_at(header, section.counted)}: LAMMPS counts every line",
+            )
 
 
 def _counted_at(header: Header, keyword: str | None) -> str:
