@@ -158,7 +158,8 @@ def parse_array(document: dict[str, Any], node: str) -> ArrayMetadata:
     shape = _extent(document.get("shape"), node, "shape")
     dtype = _dtype(document.get("data_type"), node)
     grid = document.get("chunk_grid")
-    chunks = grid.get("configuration", {}).get("chunk_shape") if isinstance(grid, dict) else None
+    configuration = grid.get("configuration") if isinstance(grid, dict) else None
+    chunks = configuration.get("chunk_shape") if isinstance(configuration, dict) else None
     chunk_shape = _extent(chunks, node, "chunk shape") if chunks is not None else ()
     separator, prefixed = _key_encoding(document.get("chunk_key_encoding"), node)
     codecs = document.get("codecs")
@@ -172,7 +173,12 @@ def parse_array(document: dict[str, Any], node: str) -> ArrayMetadata:
             index_at = "start" if configuration.get("index_location") == "start" else "end"
             if _plain_index(configuration.get("index_codecs")):
                 pipeline = Pipeline.from_json(configuration.get("codecs"), dtype)
-    if len(chunk_shape) != len(shape) or (grid or {}).get("name") != "regular" or document.get("storage_transformers"):
+    if (
+        len(chunk_shape) != len(shape)
+        or not isinstance(grid, dict)
+        or grid.get("name") != "regular"
+        or document.get("storage_transformers")
+    ):
         pipeline = None
     if any(n < 1 for n in (*chunk_shape, *(inner or ()))):
         raise ContractError(node, "a chunk extent is below 1", found=str(list(chunk_shape)))

@@ -7,6 +7,7 @@ Source: Trajectory, "Aligned"; Containers, "Row references"; Record, "Root and s
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,7 +59,7 @@ def highest(offset: _Ordinals, values: NDArray[Any], mask: NDArray[np.bool_] | N
         filled = np.flatnonzero(found)
         if len(filled):
             found[filled] = np.logical_or.reduceat(mask, offset[:-1][filled])
-    flat = values.reshape(len(values), -1)
+    flat = values.reshape(len(values), math.prod(values.shape[1:]))
     if flat.shape[1] == 0:
         return Highest(row, np.zeros(len(counts), dtype=np.bool_))
     largest = flat[:, 0] if flat.shape[1] == 1 else flat.max(axis=1)
