@@ -95,12 +95,12 @@ class BlockChecks:
     def _read_history(self, node: Node, declared: BlockDeclaration, columns: dict[str, CheckedArray]) -> Any:
         index = [name for name in _INDEX if name in node.folders]
         markers = [name for name in ("uniform_rows", "dense_updates") if name in node.attributes]
+        if len(index) == 1 and (markers or index == ["offset"]):
+            self._findings.warning(node.key, f"{index[0]} without the other array of the index, left by a writer")
+            index = []
         if index:
             if markers:
                 self._findings.warning(node.key, "markers of a regular block beside an index, which counts")
-            if len(index) == 1:
-                self._findings.error(node.key, f"{index[0]} without the other array of the index")
-                return None
             return self._read_index(node)
         if not markers:
             return RowHistory.regular(0, 0)
@@ -119,20 +119,24 @@ class BlockChecks:
                 node.key, "a block without columns keeps its index: found the markers of a regular block"
             )
             return None
-        if len(columns) < len(declared.columns):
-            return RowHistory.regular(rows, 0) if not columns else self._regular(rows, columns)
-        return self._regular(rows, columns)
-
-    def _regular(self, rows: int, columns: dict[str, CheckedArray]) -> RowHistory:
-        return RowHistory.regular(rows, min(min(array.rows for array in columns.values()) // rows, self._n))
+        for key in declared.columns:
+            if key not in node.folders:
+                self._findings.error(node.child(key), "the declared column is missing")
+        shortest = min((array.rows for array in columns.values()), default=0)
+        return RowHistory.regular(rows, min(shortest // rows, self._n))
 
     def _read_index(self, node: Node) -> RowHistory | None:
-        arrays = [load_array(self._storage, read_node(self._storage, node.child(n)), self._findings) for n in _INDEX]
-        index, offset = arrays
-        if index is None or offset is None:
-            return None
-        frames = ascending_frames(index, self._n, self._findings)
+        index = load_array(self._storage, read_node(self._storage, node.child("step_index")), self._findings)
+        frames = None if index is None else ascending_frames(index, self._n, self._findings)
         if frames is None:
+            return None
+        if "offset" not in node.folders:
+            if len(frames):
+                self._findings.error(node.key, "step_index without the other array of the index")
+                return None
+            return RowHistory.regular(0, 0)
+        offset = load_array(self._storage, read_node(self._storage, node.child("offset")), self._findings)
+        if offset is None:
             return None
         if offset.dtype != "u64" or len(offset.shape) != 1:
             self._findings.error(offset.node, f"found {offset.layout}, expected u64[n]")
@@ -162,11 +166,16 @@ class BlockChecks:
                 self._findings.error(array.node, f"has {array.rows} rows, the index asks for {history.total}")
         stated = node.attributes.get("structural_shape")
         shape = declared.structural_shape
-        if stated is not None and (shape is None or stated != list(shape)):
-            declares = "none" if shape is None else str(list(shape))
+        if stated is not None and (not isinstance(stated, list) or any(type(n) is not int or n < 0 for n in stated)):
             self._findings.error(
-                node.key, f"the structural shape {stated!r:.60} differs from the declared one, {declares}"
+                node.key, f"a structural shape is a list of integers of at least 0: found {stated!r:.60}"
             )
+        elif stated is not None and shape is not None and stated != list(shape):
+            self._findings.error(
+                node.key, f"the structural shape {stated} differs from the declared one, {list(shape)}"
+            )
+        elif stated is not None:
+            shape = tuple(stated)
         if shape is not None and len(history.counts):
             wrong = np.flatnonzero(history.counts != math.prod(shape))
             if len(wrong):
@@ -214,7 +223,7 @@ class BlockChecks:
             if limit is not None and limit < 0 and begins is not None:
                 self._findings.error(array.node, f"references rows of the block {target!r}, which is not there")
             elif limit is not None and limit >= 0:
-                check_range(array, mask, target, limit, self._findings)
+                check_range(array, mask, target, limit, self._findings, history.total)
                 return
             scan_column(array, mask, None, self._findings, history.total)
             return

@@ -124,7 +124,7 @@ class FrameChecks:
             mask = block.masks.get(name)
             limit = self._limit(targets[name], block, siblings, array) if name in targets else None
             if limit is not None and array.dtype == "u64":
-                check_range(array, mask, targets[name], limit, self._findings)
+                check_range(array, mask, targets[name], limit, self._findings, array.rows)
             else:
                 scan_column(array, mask, _precision(array, self._findings), self._findings)
         for mask in block.masks.values():
@@ -155,7 +155,7 @@ class FrameChecks:
         defined = cell_defined(node, self._findings)
         parts: dict[str, CheckedArray] = {}
         for child in children_of(self._storage, node):
-            if child.name in _CELL:
+            if child.name in _CELL and (defined or child.name != "vectors"):
                 array = load_array(self._storage, child, self._findings)
                 dtype, shape = _CELL[child.name]
                 if array is None:
@@ -167,7 +167,7 @@ class FrameChecks:
                     continue
                 parts[child.name] = array
         note_unknown(self._storage, node, set(_CELL), self._findings)
-        if "vectors" not in node.folders:
+        if "vectors" not in node.folders and defined:
             self._findings.error(f"{node.key}/vectors", "the cell has no vectors")
         for name in ("origin", "boundary", "vectors"):
             if name in node.attributes:
@@ -178,13 +178,11 @@ class FrameChecks:
         values = {name: array.whole(3) for name, array in parts.items()}
         if defined:
             return
-        boundary, vectors = values.get("boundary"), values.get("vectors")
+        boundary = values.get("boundary")
         if boundary is not None and boundary.any():
             self._findings.error(f"{node.key}/boundary", "an undefined cell is periodic on no axis: found a true flag")
         if "boundary" not in parts:
             self._findings.warning(f"{node.key}/boundary", "an undefined cell states that it is periodic on no axis")
-        if vectors is not None and not np.array_equal(vectors, np.eye(3)):
-            self._findings.warning(f"{node.key}/vectors", "the vectors of an undefined cell are the identity")
 
     def _check_alignment(self) -> None:
         """Blocks that `system` and `frame` share have the same rows, and no column but `id` in common."""
@@ -231,7 +229,7 @@ def read_masks(storage: Storage, block: Node, columns: set[str], findings: Findi
     masks = {}
     known = set()
     for child in children_of(storage, node):
-        if child.kind != "array":
+        if child.kind is None or (child.kind == "group" and child.name not in columns):
             continue
         known.add(child.name)
         array = load_array(storage, child, findings)

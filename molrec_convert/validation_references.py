@@ -10,9 +10,11 @@ from molrec_convert.validation_findings import Findings
 __all__ = ["check_range", "references_beyond"]
 
 
-def check_range(array: CheckedArray, mask: CheckedArray | None, target: str, limit: int, findings: Findings) -> None:
-    """One error when a reference is out of range, naming the first; decodes the whole column."""
-    rows, values = references_beyond(array, mask, limit, array.rows)
+def check_range(
+    array: CheckedArray, mask: CheckedArray | None, target: str, limit: int, findings: Findings, stop: int
+) -> None:
+    """One error when a reference in the first `stop` rows is out of range, naming the first of them."""
+    rows, values = references_beyond(array, mask, limit, stop)
     if len(rows):
         findings.error(
             array.node, f"row {rows[0]} references row {values[0]} of the block {target!r}, which has {limit} rows"

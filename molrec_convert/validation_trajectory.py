@@ -79,9 +79,7 @@ class TrajectoryChecks:
         progression = self._node.attributes.get("step_progression")
         if progression is not None:
             self._check_progression("step_progression", progression, lambda value: type(value) is int)
-            stride = progression.get("stride", 1) if isinstance(progression, dict) else 1
-            if type(stride) is int and stride <= 0 and self._n > 1:
-                self._findings.error(_SECTION, f"the stride of step_progression is not positive: found {stride}")
+            self._check_step_range(progression)
         array = self._array("step")
         if array is None:
             if progression is None and self._n and "step" not in self._node.folders:
@@ -92,6 +90,16 @@ class TrajectoryChecks:
             return
         if self._fits(array, "i64", ()):
             self._check_ascending(array)
+
+    def _check_step_range(self, progression: Any) -> None:
+        start = progression.get("start") if isinstance(progression, dict) else None
+        stride = progression.get("stride", 1) if isinstance(progression, dict) else 1
+        if type(start) is not int or type(stride) is not int:
+            return
+        if stride <= 0 and self._n > 1:
+            self._findings.error(_SECTION, f"the stride of step_progression is not positive: found {stride}")
+        elif not -(2**63) <= start < 2**63 or start + stride * max(0, self._n - 1) >= 2**63:
+            self._findings.error(_SECTION, f"step_progression leaves the range of i64: found {progression}")
 
     def _check_ascending(self, array: CheckedArray) -> None:
         last: int | None = None
@@ -198,7 +206,12 @@ class TrajectoryChecks:
         note_unknown(self._storage, node, {*_CELL, "step_index"}, self._findings)
         fixed = [name for name in _CELL if name in node.attributes]
         arrays = [name for name in (*_CELL, "step_index") if name in node.folders]
-        if fixed and arrays:
+        if arrays and "vectors" not in arrays and (defined or "step_index" not in arrays):
+            self._findings.warning(
+                node.key, f"{', '.join(arrays)} without vectors, left by a writer; they do not count"
+            )
+            arrays = []
+        elif fixed and arrays:
             self._findings.warning(node.key, "arrays beside the attributes of a fixed cell, the arrays count")
         if arrays:
             self._check_cell_arrays(node, defined)
@@ -206,9 +219,11 @@ class TrajectoryChecks:
             self._check_fixed_cell(node, defined)
 
     def _check_fixed_cell(self, node: Node, defined: bool) -> None:
-        if "vectors" not in node.attributes and ("origin" in node.attributes or "boundary" in node.attributes):
+        if defined and "vectors" not in node.attributes and {"origin", "boundary"} & node.attributes.keys():
             self._findings.error(node.key, "the cell has no vectors")
         for name, (dtype, shape) in _CELL.items():
+            if not defined and name == "vectors":
+                continue
             if name in node.attributes and not _is_nested(node.attributes[name], dtype, shape):
                 self._findings.error(
                     node.key, f"{name} is no {dtype}{list(shape)} as nested lists: found {node.attributes[name]!r:.60}"
@@ -224,8 +239,6 @@ class TrajectoryChecks:
             for name in ("step_index", *_CELL)
             if name in children and (array := load_array(self._storage, children[name], self._findings)) is not None
         }
-        if "vectors" not in children:
-            self._findings.error(f"{node.key}/vectors", "the cell has no vectors")
         updates = 1
         if "step_index" in children:
             index = arrays.get("step_index")
@@ -255,9 +268,5 @@ def _is_finite(value: Any) -> bool:
 
 def _is_nested(value: Any, dtype: str, shape: tuple[int, ...]) -> bool:
     if not shape:
-        return isinstance(value, bool) if dtype == "bool" else _is_number(value)
+        return isinstance(value, bool) if dtype == "bool" else _is_finite(value)
     return isinstance(value, list) and len(value) == shape[0] and all(_is_nested(v, dtype, shape[1:]) for v in value)
-
-
-def _is_number(value: Any) -> bool:
-    return _is_finite(value) or value in ("NaN", "Infinity", "-Infinity")

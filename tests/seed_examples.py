@@ -160,8 +160,4 @@ def seed_listing(shared: Path) -> list[str]:
     """The listing of the packed water record."""
     lines = page(shared)
     start = next(i for i, line in enumerate(lines) if line.startswith("water.mrec.zip"))
-    return [
-        line
-        for line in lines[start + 3 : start + 40]
-        if (line.startswith("  ") and "metadata" in line) or "chunk" in line
-    ]
+    return [line for line in lines[start + 3 : start + 40] if line.startswith("  ")]

@@ -9,9 +9,13 @@ from typing import Any
 import hand_built as hand
 import numpy as np
 import pytest
-from seed_examples import seed_tree
+from seed_examples import build_reaction, build_vibration, build_water, seed_listing, seed_tree
 
 from molrec_convert.errors import FormatError, UsageError
+from molrec_convert.formats import WriteContext
+from molrec_convert.model import Record
+from molrec_convert.stores.zarr.packing import pack
+from molrec_convert.stores.zarr.record_writer import write_record
 from molrec_convert.tree import file_lines, tree_lines
 from molrec_convert.tree_text import json_lines
 
@@ -163,6 +167,29 @@ def build_fit(path: Path) -> None:
     hand.array(metrics / "steps" / "train%2Floss", [1, 2])
     hand.array(metrics / "wall_time" / "eval%2FMAE", [stamp.format(2)])
     hand.array(metrics / "wall_time" / "train%2Floss", [stamp.format(1), stamp.format(2)])
+
+
+def store(record: Record, path: Path) -> Path:
+    write_record(record, path, WriteContext(creator=False))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "build"), [("water", build_water), ("vibration", build_vibration), ("reaction", build_reaction)]
+)
+def test_trees_of_the_page_out_of_our_writer(tmp_path: Path, shared: Path, name: str, build: Any) -> None:
+    path = store(build(), tmp_path / f"{name}.mrec")
+    assert list(tree_lines(path)) == seed_tree(shared, f"{name}.mrec")
+
+
+def test_listing_of_the_page_out_of_our_packer(tmp_path: Path, shared: Path) -> None:
+    path, packed = store(build_water(), tmp_path / "water.mrec"), tmp_path / "water.mrec.zip"
+    pack(path, packed)
+    listing = seed_listing(shared)
+    assert len(listing) == 30
+    assert list(file_lines(packed)) == listing
+    assert list(file_lines(path)) == listing
+    assert list(tree_lines(packed, name="water.mrec")) == seed_tree(shared, "water.mrec")
 
 
 def test_force_field_tree_of_the_page(tmp_path: Path, shared: Path) -> None:

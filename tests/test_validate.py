@@ -15,7 +15,13 @@ import pytest
 from hand_stores import ragged, regular, snapshots, u64
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from seed_examples import build_reaction, build_vibration, build_water
 
+from molrec_convert.errors import MolrecError
+from molrec_convert.formats import WriteContext
+from molrec_convert.model import Record
+from molrec_convert.stores.zarr.record import open_record
+from molrec_convert.stores.zarr.record_writer import write_record
 from molrec_convert.validation import Finding, Severity, validate
 
 Change = Callable[[Path], None]
@@ -166,6 +172,8 @@ BROKEN_REGULAR: list[tuple[str, Change, str, str]] = [
     ("stride", attribute("trajectory", step_progression={"start": 0}), "trajectory", "has no stride for 3 frames"),
     ("stride 0", attribute("trajectory", step_progression={"start": 0, "stride": 0}), "trajectory", "not positive"),
     ("time", attribute("trajectory", time_progression={"start": "0", "stride": 1}), "trajectory", "time_progression"),
+    ("step range", attribute("trajectory", step_progression={"start": 2**63 - 5, "stride": 3}), "trajectory",
+     "leaves the range of i64"),
     ("no steps", attribute("trajectory", step_progression=None), "trajectory/step", "neither an array nor"),
     ("meta length", array("trajectory/meta/pe", [1.0], meta_dtype="f64"), "trajectory/meta/pe", "has 1 values for 3"),
     ("meta dtype", array("trajectory/meta/pe", [1, 2, 3], meta_dtype="f64"), "trajectory/meta/pe", "found i64[3]"),
@@ -282,6 +290,11 @@ LEGAL: list[tuple[str, Callable[[Path], Path], Change]] = [
     ("version absent", snapshots, attribute("meta", molrec_version=None)),
     ("stated structural shape", regular, both(schema_entry("blocks", "atoms", "structural_shape", value=[1, 2]),
                                               attribute("trajectory/atoms", structural_shape=[1, 2]))),
+    ("undeclared structural shape", regular, attribute("trajectory/atoms", structural_shape=[1, 2])),
+    ("undefined cell", regular, attribute("trajectory/box", cell_defined=False, vectors="none", boundary=None)),
+    ("undefined cell of a frame", snapshots, both(attribute("frame/box", cell_defined=False),
+                                                  remove("frame/box/vectors"),
+                                                  array("frame/box/boundary", np.zeros(3, bool)))),
     ("one cell without index", ragged, both(remove("trajectory/box/step_index"),
                                             array("trajectory/box/vectors", np.eye(3)[None]))),
 ]  # fmt: skip
@@ -320,7 +333,9 @@ WARNINGS: list[tuple[str, Callable[[Path], Path], Change, str, str]] = [
     ("no nstep", ragged, attribute("trajectory", nstep=None), "trajectory", "has no nstep"),
     ("fill value", snapshots, metadata("frame/atoms/y", fill_value=1.5), "frame/atoms/y", "the fill value is 1.5"),
     ("undefined cell", snapshots, both(attribute("frame/box", cell_defined=False), remove("frame/box/boundary")),
-     "frame/box/vectors", "the identity"),
+     "frame/box/boundary", "states that it is periodic on no axis"),
+    ("half an index", regular, array("trajectory/atoms/step_index", u64(0, 1)), "trajectory/atoms", "left by a writer"),
+    ("half a cell", regular, array("trajectory/box/step_index", u64(0)), "trajectory/box", "without vectors"),
     ("other sections", snapshots, lambda path: hand.group(path / "forcefield") and None, "forcefield",
      "not checked by this version"),
 ]  # fmt: skip
@@ -334,6 +349,53 @@ def test_warnings(tmp_path: Path, build: Callable[[Path], Path], change: Change,
     warnings = found(path, Severity.WARNING)
     assert any(where == node and message in text for where, text in warnings), warnings
     assert found(path) == []
+
+
+@pytest.mark.parametrize("build", [build_water, build_vibration, build_reaction])
+def test_what_our_writer_stores_is_in_order(tmp_path: Path, build: Callable[[], Record]) -> None:
+    path = tmp_path / "ours.mrec"
+    write_record(build(), path, WriteContext())
+    assert validate(path) == []
+
+
+def refusal(path: Path) -> Exception | None:
+    """What our reader refuses when it reads everything a record holds; None when it refuses nothing."""
+    try:
+        with open_record(path) as record:
+            for frame in (record.system, record.frame):
+                if frame is not None:
+                    frame.check()
+                    for block in frame.blocks.values():
+                        for column in block.columns.values():
+                            _ = column.values, column.validity
+            if record.trajectory is not None:
+                record.trajectory.check()
+                for _ in record.trajectory.batches():
+                    pass
+    except (MolrecError, OSError) as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize(
+    ("build", "change"),
+    [(build, case[1]) for build, cases in
+     ((snapshots, BROKEN_SNAPSHOTS), (regular, BROKEN_REGULAR), (ragged, BROKEN_RAGGED)) for case in cases],
+    ids=[f"{name}-{case[0]}" for name, cases in
+         (("snapshots", BROKEN_SNAPSHOTS), ("regular", BROKEN_REGULAR), ("ragged", BROKEN_RAGGED)) for case in cases],
+)  # fmt: skip
+def test_what_a_reader_refuses_is_an_error(tmp_path: Path, build: Callable[[Path], Path], change: Change) -> None:
+    path = build(tmp_path / "bad.mrec")
+    change(path)
+    error = refusal(path)
+    assert error is None or found(path)
+
+
+@pytest.mark.parametrize(("build", "change"), [case[1:] for case in LEGAL] + [case[1:3] for case in WARNINGS])
+def test_what_is_no_error_is_read(tmp_path: Path, build: Callable[[Path], Path], change: Change) -> None:
+    path = build(tmp_path / "odd.mrec")
+    change(path)
+    assert refusal(path) is None
 
 
 def test_null_rows_may_lie_off_the_grid(tmp_path: Path) -> None:
@@ -483,9 +545,12 @@ def test_random_damage_never_crashes(tmp_path_factory: pytest.TempPathFactory, d
             victim.unlink()
         elif kind == "swap":
             victim.write_bytes(data.draw(st.sampled_from(store_files(path))).read_bytes())
-    for finding in validate(path):
+    findings = validate(path)
+    for finding in findings:
         assert isinstance(finding, Finding)
         assert "\n" not in str(finding)
+    error = refusal(path)
+    assert error is None or any(finding.severity is Severity.ERROR for finding in findings), error
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -515,5 +580,8 @@ def test_random_json_never_crashes(tmp_path_factory: pytest.TempPathFactory, dat
             place = place[key]
 
     hand.edit_json(victim, edit)
-    for finding in validate(path):
+    findings = validate(path)
+    for finding in findings:
         assert "\n" not in str(finding)
+    error = refusal(path)
+    assert error is None or any(finding.severity is Severity.ERROR for finding in findings), error

@@ -161,7 +161,7 @@ def _convert(paths: Sequence[Path], **arguments: Any) -> int:
             facts = {"sources": [*map(str, sources)], "target": str(target), "dry_run": arguments["dry_run"]}
             write_report(report, arguments["report_path"], facts)
     show_report(report)
-    click.echo(_closing(target, watcher, time.monotonic() - began, arguments["dry_run"]), err=True)
+    click.echo(_closing(target, watcher, time.monotonic() - began, arguments), err=True)
     if report.truncations and not arguments["allow_truncated"]:
         there = "would be" if arguments["dry_run"] else "are"
         complain(f"the source is cut off, its whole frames {there} in {target}; accept that with --allow-truncated")
@@ -197,24 +197,25 @@ def _run(
     )
 
 
-def _closing(target: Path, watcher: Counter, seconds: float, dry_run: bool) -> str:
-    if dry_run:
+def _closing(target: Path, watcher: Counter, seconds: float, arguments: dict[str, Any]) -> str:
+    if arguments["dry_run"]:
         return f"{target}: nothing written (dry run)"
-    frames = _frames_of(target)
+    frames = _frames_of(target, arguments["to_format"])
     frames = watcher.frames if frames is None else frames
     counted = f"{frames:,} frame{'' if frames == 1 else 's'}, " if frames else ""
     return f"{target}: {counted}{human_size(directory_size(target))} in {seconds:.1f} s"
 
 
-def _frames_of(target: Path) -> int | None:
+def _frames_of(target: Path, to_format: str | None) -> int | None:
     """Frames of a written record; None for other formats."""
     from molrec_convert.plugins import detect_target
 
-    if not detect_target(target).name.startswith("mrec"):
+    name = detect_target(target).name if to_format is None else to_format
+    if name not in ("mrec", "mrec-zip"):
         return None
     from molrec_convert.conversion import read
 
-    with read(target) as record:
+    with read(target, format=name) as record:
         return 0 if record.trajectory is None else record.trajectory.n_frames
 
 

@@ -135,7 +135,10 @@ def _trajectory(trajectory: Trajectory) -> dict[str, Any]:
         box = _box(first.box.box(0, defined=trajectory.cell_defined))
     return {
         "frames": n,
-        "blocks": {name: block.to_json() | {"rows": block.rows} for name, block in declaration.blocks.items()},
+        "blocks": {
+            name: {**block.to_json(), "rows": block.rows or _rows(trajectory, name, n)}
+            for name, block in declaration.blocks.items()
+        },
         "step": _range(trajectory, first, last, "step"),
         "time": _range(trajectory, first, last, "time"),
         "values": {
@@ -148,6 +151,15 @@ def _trajectory(trajectory: Trajectory) -> dict[str, Any]:
         },
         "box": box,
     }
+
+
+def _rows(trajectory: Trajectory, name: str, n: int | None) -> int | None:
+    """Rows of a block in the last frame, where a store tells it from its index."""
+    resolve = getattr(trajectory, "resolve", None)
+    if resolve is None or not n:
+        return None
+    found = resolve(name, n - 1)
+    return None if found is None else int(found[2] - found[1])
 
 
 def _ends(trajectory: Trajectory, n: int | None) -> tuple[FrameBatch | None, FrameBatch | None]:
