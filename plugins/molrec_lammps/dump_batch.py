@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -203,7 +203,7 @@ class RowReader:
                 source = sources[number][unit.source]
                 text = load(unit, source) if source.sequential else None
                 if unit.piece is not None:
-                    job.pieces.setdefault((number, unit.positions[0]), []).append(unit)
+                    job.pieces.setdefault((number, int(unit.positions[0])), []).append(unit)
                     if self.has_ids and job.ids[number] is None:
                         job.ids[number] = np.empty(size, dtype=np.int64)
                 job.futures.append(pool.submit(self._run, job, number, unit, source, text))
@@ -289,7 +289,7 @@ class RowReader:
 
     def _sort_pieces(self, job: _Job, number: int, position: int, units: list[Unit]) -> None:
         """Bring the rows of a frame that was read in pieces into order."""
-        part, frame = units[0].part, units[0].frames[0]
+        part, frame = units[0].part, int(units[0].frames[0])
         source = part.table.sources[units[0].source]
         if sum(unit.rows for unit in units) != part.table.count[frame]:
             _raise_count(source)
@@ -297,7 +297,7 @@ class RowReader:
         kept = job.ids[number]
         if kept is None:
             return
-        whole = Unit(part, [position], [frame], [], place.stop - place.start)
+        whole = replace(units[0], rows=place.stop - place.start, piece=None)
         order = self._order(number, whole, source, kept[place])
         if order is not None:
             for name in sorted(job.wanted & part.columns):
@@ -320,7 +320,7 @@ class RowReader:
         """What is wrong with the ids of a unit of whole frames."""
         table = unit.part.table
         ends = np.cumsum(table.count[unit.frames])
-        for frame, end in zip(unit.frames, ends.tolist(), strict=True):
+        for frame, end in zip(unit.frames.tolist(), ends.tolist(), strict=True):
             own = ids[end - int(table.count[frame]) : end]
             row = repeated_row(own)
             if row is not None:

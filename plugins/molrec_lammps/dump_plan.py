@@ -91,19 +91,21 @@ def system_columns(plan: Plan, facts: RunFacts) -> list[OutColumn]:
 
 def _combinations(reader: RowReader) -> tuple[NDArray[np.int64], list[dict[str, None]]]:
     """The sets of columns frames have, and which of them each frame has."""
+    code = np.zeros(len(reader.parts[0].frames), dtype=np.int64)
     layouts = []
     for part in reader.parts:
-        own = part.table.layout[np.maximum(part.frames, 0)]
-        layouts.append(np.where(part.frames >= 0, own, -1))
-    unique, kinds = np.unique(np.stack(layouts, axis=1), axis=0, return_inverse=True)
+        layout = np.where(part.frames >= 0, part.table.layout[np.maximum(part.frames, 0)], -1)
+        code = code * (len(part.table.layouts) + 1) + layout + 1
+        layouts.append(layout)
+    _, frames, kinds = np.unique(code, return_index=True, return_inverse=True)
     combinations = []
-    for row in unique.tolist():
+    for frame in frames.tolist():
         names: dict[str, None] = {}
-        for part, layout in zip(reader.parts, row, strict=True):
-            if layout >= 0:
-                names |= dict.fromkeys(name for name in part.table.layouts[layout] if name in part.columns)
+        for part, layout in zip(reader.parts, layouts, strict=True):
+            if layout[frame] >= 0:
+                names |= dict.fromkeys(name for name in part.table.layouts[layout[frame]] if name in part.columns)
         combinations.append(names)
-    return kinds.reshape(-1).astype(np.int64), combinations
+    return kinds, combinations
 
 
 def _names(combinations: list[dict[str, None]], flavours: list[str | None]) -> dict[str, bool]:

@@ -6,7 +6,7 @@ A unit is about a megabyte: the rows of many small frames joined, those of one f
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,13 +42,14 @@ class DumpPart:
 class Unit:
     """Frames of one part with the same columns, by their positions in the job and in the part's table.
 
-    `ranges` are the places of their rows. A `piece` is some rows of one frame: those from that row on.
+    `start` and `stop` are the places of their rows. A `piece` is some rows of one frame: those from that row on.
     """
 
     part: DumpPart
-    positions: list[int]
-    frames: list[int]
-    ranges: list[tuple[int, int]]
+    positions: Integers
+    frames: Integers
+    start: Integers
+    stop: Integers
     rows: int
     piece: int | None = None
 
@@ -81,51 +82,57 @@ def units_of(part: DumpPart, frames: Integers, sources: list[Source]) -> Iterato
     group = np.cumsum(length) // _UNIT_BYTES
     cut |= group[1:] != group[:-1]
     for run in np.split(np.arange(len(own)), np.flatnonzero(cut) + 1):
-        ranges = list(zip(start[run].tolist(), stop[run].tolist(), strict=True))
+        unit = Unit(part, positions[run], own[run], start[run], stop[run], int(count[run].sum()))
         if large[run[0]]:
-            frame = int(own[run[0]])
-            yield from _pieces(part, int(positions[run[0]]), frame, ranges[0], sources[int(table.source[frame])])
+            yield from _pieces(unit, sources[unit.source])
         else:
-            yield Unit(part, positions[run].tolist(), own[run].tolist(), ranges, int(count[run].sum()))
+            yield unit
 
 
 def load(unit: Unit, source: Source) -> bytes:
     """The text of a unit: rows only, every line with its end."""
-    first, last = unit.ranges[0][0], unit.ranges[-1][1]
-    if len(unit.ranges) == 1:
+    first, last = int(unit.start[0]), int(unit.stop[-1])
+    if len(unit.start) == 1:
         text = source.read(first, last)
+    elif last - first <= int((unit.stop - unit.start).sum()) + _GAP_BYTES * len(unit.start):
+        view = memoryview(source.read(first, last))
+        places = zip((unit.start - first).tolist(), (unit.stop - first).tolist(), strict=True)
+        text = b"".join([view[start:stop] for start, stop in places])
     else:
-        wanted = sum(stop - start for start, stop in unit.ranges)
-        if last - first <= wanted + _GAP_BYTES * len(unit.ranges):
-            view = memoryview(source.read(first, last))
-            text = b"".join([view[start - first : stop - first] for start, stop in unit.ranges])
-        else:
-            text = b"".join([source.read(start, stop) for start, stop in unit.ranges])
+        text = b"".join(list(map(source.read, unit.start.tolist(), unit.stop.tolist())))
     return text if text.endswith(b"\n") else text + b"\n"
 
 
 def wrong_count(unit: Unit, text: bytes) -> bool:
-    """Whether the lines of some frame of a unit are not as many as its header says."""
-    newline = np.frombuffer(text, dtype=np.uint8) == _NEWLINE
-    ends = np.cumsum([stop - start for start, stop in unit.ranges])
-    ends[-1] = len(newline)
-    starts = [0, *ends[:-1].tolist()]
-    lines = [np.count_nonzero(newline[a:b]) for a, b in zip(starts, ends.tolist(), strict=True)]
-    return unit.piece is None and bool((np.array(lines) != unit.part.table.count[unit.frames]).any())
+    """Whether the lines of some frame of a unit of whole frames are not as many as its header says."""
+    newline = np.zeros((len(text) + 15) // 8 * 8, dtype=np.bool_)
+    np.equal(np.frombuffer(text, dtype=np.uint8), _NEWLINE, out=newline[: len(text)])
+    words = newline.view(np.uint64)
+    bits = np.bitwise_count(words)
+    ends = np.cumsum(unit.stop - unit.start)
+    word, byte = ends >> 3, (ends & 7).astype(np.uint64)
+    if np.diff(word).min(initial=1) > 0 and word[0] > 0:
+        # lines before the word of each end, without a running sum over all words
+        before = np.cumsum(np.add.reduceat(bits, np.concatenate([[0], word[:-1]]), dtype=np.uint32), dtype=np.int64)
+    else:
+        before = np.cumsum(bits, dtype=np.int64)[word - 1] * (word > 0)
+    rest = words[word[:-1]] & ((np.uint64(1) << (byte[:-1] * np.uint64(8))) - np.uint64(1))
+    lines = np.append(before[:-1] + np.bitwise_count(rest), np.count_nonzero(newline))
+    return bool((lines != np.cumsum(unit.part.table.count[unit.frames])).any())
 
 
-def _pieces(part: DumpPart, position: int, frame: int, place: tuple[int, int], source: Source) -> Iterator[Unit]:
+def _pieces(unit: Unit, source: Source) -> Iterator[Unit]:
     """A large frame in pieces of whole lines."""
-    start, stop = place
+    start, stop = int(unit.start[0]), int(unit.stop[0])
     row = 0
     while start < stop:
         text = source.read(start, min(stop, start + _UNIT_BYTES))
         end = stop if start + len(text) >= stop else start + text.rfind(b"\n") + 1
         if end <= start:
             end = stop
-        lines = np.count_nonzero(np.frombuffer(text, dtype=np.uint8)[: end - start] == _NEWLINE)
+        lines = int(np.count_nonzero(np.frombuffer(text, dtype=np.uint8)[: end - start] == _NEWLINE))
         if end == stop and not text.endswith(b"\n"):
             lines += 1
-        yield Unit(part, [position], [frame], [(start, end)], int(lines), row)
-        row += int(lines)
+        yield replace(unit, start=np.array([start]), stop=np.array([end]), rows=lines, piece=row)
+        row += lines
         start = end
