@@ -181,14 +181,22 @@ def batch_from_frames(frames: Sequence[Frame], declaration: Declaration) -> Fram
             np.stack([b.origin for b in cells]),
             np.stack([b.boundary for b in cells]),
         )
-    steps = [index if frame.step is None else frame.step for index, frame in enumerate(frames)]
     return FrameBatch(
-        np.array(steps, dtype=np.int64),
+        _steps(frames),
         None if not frames or times[0] is None else np.array(times, dtype=np.float64),
         blocks,
         {key: _meta_values(key, frames, declaration) for key in declaration.meta},
         box,
     )
+
+
+def _steps(frames: Sequence[Frame]) -> NDArray[np.int64]:
+    steps = [index if frame.step is None else frame.step for index, frame in enumerate(frames)]
+    for index, step in enumerate(steps):
+        whole = isinstance(step, (int, np.integer)) and not isinstance(step, (bool, np.bool_))
+        if not whole or not -(2**63) <= step < 2**63:
+            raise ContractError("trajectory/step", f"the step of frame {index} is no i64", found=repr(step))
+    return np.array(steps, dtype=np.int64)
 
 
 def _check_columns(name: str, block: Block, declaration: Declaration, index: int) -> None:

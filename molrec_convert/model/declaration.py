@@ -268,10 +268,7 @@ class Declaration:
                 blocks[name] = replace(
                     block, columns=kept, targets={k: t for k, t in block.targets.items() if k in kept}
                 )
-        missing = [pattern for pattern in wanted if pattern not in hit]
-        if missing:
-            known = ", ".join(f"{n}/{c}" for n, b in self.blocks.items() for c in b.columns)
-            raise UsageError(f"the trajectory has no column {missing[0]!r}; it has {known or 'none'}")
+        self._refuse_missing([pattern for pattern in wanted if pattern not in hit])
         blocks = {
             name: block if block.aligned_with in blocks else replace(block, aligned_with=None)
             for name, block in blocks.items()
@@ -291,7 +288,13 @@ class Declaration:
                         columns[key] = replace(column, precision=value)
                         hit.add(pattern)
             blocks[name] = replace(block, columns=columns)
+        self._refuse_missing([pattern for pattern in precision if pattern not in hit])
         return replace(self, blocks=blocks)
+
+    def _refuse_missing(self, missing: list[str]) -> None:
+        if missing:
+            known = ", ".join(f"{n}/{c}" for n, b in self.blocks.items() for c in b.columns)
+            raise UsageError(f"the trajectory has no column {missing[0]!r}; it has {known or 'none'}")
 
     @property
     def frame_bytes(self) -> int:

@@ -13,7 +13,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.errors import UnsupportedError
+from molrec_convert.errors import ContractError, UnsupportedError
 from molrec_convert.model.batch import BlockUpdates, BoxUpdates, FrameBatch, batch_from_frames
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.frame import Frame
@@ -113,15 +113,18 @@ class Trajectory(ABC):
 
 
 class MemoryTrajectory(Trajectory):
-    """Frames held in memory. Each frame presents the blocks it has; the rest carries forward."""
+    """Frames held in memory. Each frame presents the blocks it has; the rest carries forward.
+
+    Without a `declaration` it is derived from the frames; `cell_defined` follows from their boxes.
+    """
 
     def __init__(
-        self, frames: Sequence[Frame], declaration: Declaration | None = None, *, cell_defined: bool = True
+        self, frames: Sequence[Frame], declaration: Declaration | None = None, *, cell_defined: bool | None = None
     ) -> None:
         super().__init__()
         self.declaration = Declaration.derive(frames) if declaration is None else declaration
         self.declaration.check()
-        self.cell_defined = cell_defined
+        self.cell_defined = _cell_defined(frames, cell_defined)
         self._batch = batch_from_frames(frames, self.declaration)
 
     @property
@@ -143,6 +146,21 @@ class MemoryTrajectory(Trajectory):
         ordinals = np.arange(start, max(start, stop), step, dtype=np.int64)
         if len(ordinals):
             yield take_frames(batch, ordinals)
+
+
+def _cell_defined(frames: Sequence[Frame], stated: bool | None) -> bool:
+    """Whether the boxes are cells: all of them or none, as a trajectory says it once for every frame."""
+    for index, frame in enumerate(frames):
+        if frame.box is not None:
+            if stated is not None and frame.box.defined != stated:
+                raise ContractError(
+                    "trajectory/box",
+                    f"frame {index} differs from the run: cell_defined holds for every frame",
+                    found=str(frame.box.defined).lower(),
+                    expected=str(stated).lower(),
+                )
+            stated = frame.box.defined
+    return True if stated is None else stated
 
 
 class TrajectoryView(Trajectory):

@@ -1,0 +1,97 @@
+"""The record as a value: its sections, units, closing, and the rules checked before it is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from molrec_convert.errors import ContractError
+from molrec_convert.model import Block, Declaration, Frame, MemoryTrajectory, Meta, Record
+from molrec_convert.model.declaration import BlockDeclaration, ColumnDeclaration
+from molrec_convert.model.record import absolute_rows, check_record
+
+ATOMS = Frame({"atoms": Block({"x": [0.0, 1.0]})})
+
+
+def link(target: str, row: int = 0) -> Frame:
+    return Frame({"links": Block({"site": np.array([row], np.uint64)}, targets={"site": target})})
+
+
+def test_sections_in_order() -> None:
+    record = Record(frame=ATOMS, status={"state": "running"}, trajectory=MemoryTrajectory([]))
+    assert record.sections == ["meta", "frame", "trajectory", "status"]
+    assert Record().sections == ["meta"]
+
+
+@pytest.mark.parametrize(
+    ("system", "frame", "units"),
+    [
+        (Frame(meta=Meta({"units": {"preset": "real"}})), Frame(meta=Meta({"units": "lj"})), {"preset": "real"}),
+        (Frame(), Frame(meta=Meta({"units": "lj"})), None),
+        (None, Frame(meta=Meta({"units": "lj"})), "lj"),
+        (None, None, None),
+    ],
+)
+def test_units_are_those_of_the_system_or_without_one_of_the_frame(system: Any, frame: Any, units: Any) -> None:
+    assert Record(system=system, frame=frame).units == units
+
+
+def test_closing_twice_is_safe() -> None:
+    closed: list[int] = []
+    record = Record(_close=lambda: closed.append(1))
+    with record:
+        pass
+    record.close()
+    assert closed == [1]
+
+
+@pytest.mark.parametrize("section", ["frame", "system", "status"])
+def test_one_section_is_enough(section: str) -> None:
+    check_record(Record(**{section: {"state": "failed"} if section == "status" else ATOMS}))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "record", [Record(), Record(method={"type": "ml", "description": "", "engine": {"name": "x"}})]
+)
+def test_no_section_of_state_is_not(record: Record) -> None:
+    with pytest.raises(ContractError, match="at least one of forcefield, frame, status, system, trajectory"):
+        check_record(record)
+
+
+def test_absolute_references_are_held_against_the_other_sections() -> None:
+    assert absolute_rows(ATOMS, None) == {"/system": 0, "/system/atoms": 2}
+    check_record(Record(system=ATOMS, frame=link("/system/atoms", 1)))
+    check_record(Record(frame=link("/system/atoms", 99)))
+    with pytest.raises(ContractError, match="frame/links/site.*out of range"):
+        check_record(Record(system=ATOMS, frame=link("/system/atoms", 2)))
+    with pytest.raises(ContractError, match="'/system/sites', which is not there"):
+        check_record(Record(system=ATOMS, frame=link("/system/sites")))
+    with pytest.raises(ContractError, match="system/links/site"):
+        check_record(Record(system=link("/frame/atoms", 2), frame=ATOMS))
+
+
+def test_the_declaration_is_checked_with_the_record() -> None:
+    trajectory = MemoryTrajectory([], Declaration())
+    trajectory.declaration = Declaration({"box": BlockDeclaration({"c": ColumnDeclaration("f64")})})
+    with pytest.raises(ContractError, match="trajectory/box"):
+        check_record(Record(trajectory=trajectory))
+
+
+@pytest.mark.parametrize("section", ["meta", "method", "status", "attributes"])
+@pytest.mark.parametrize("document", [[], "text", {"a": float("nan")}, {"a": {1}}], ids=str)
+def test_documents_are_plain_json_objects(section: str, document: Any) -> None:
+    if section == "attributes" and not isinstance(document, dict):
+        pytest.skip("the root's attributes are a mapping by construction")
+    with pytest.raises(ContractError):
+        check_record(Record(frame=ATOMS, **{section: document}))
+
+
+def test_attributes_no_frame_can_have() -> None:
+    frame = Frame({"atoms": Block({"x": [0.0]}, attributes={"a": float("nan")})})
+    with pytest.raises(ContractError, match="frame/atoms"):
+        check_record(Record(frame=frame))
+    frame = Frame({"atoms": Block({"x": [0.0]})}, attributes={"box": {"cell_defined": True}})
+    with pytest.raises(ContractError, match="frame/box"):
+        check_record(Record(frame=frame))
