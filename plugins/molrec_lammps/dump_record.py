@@ -174,11 +174,15 @@ def _join(dumps: Sequence[_Dump], report: Report) -> list[DumpPart]:
         frames = frames_at(dump.table, table.step)
         there = frames >= 0
         alone = len(dump.table) - int(there.sum())
-        if alone:
-            report.dropped(f"{alone} frames of {path}", f"{dumps[0].paths[0]} has no frame of their steps")
+        how = f"mrec convert {path} {path.stem}.mrec converts it by itself"
         if not columns or not there.any():
-            report.dropped(str(path), "it has no column that the first dump lacks" if there.any() else "no common step")
+            why = (
+                "it has no column that the first dump lacks" if there.any() else "it has none of the first dump's steps"
+            )
+            report.dropped(str(path), f"{why}; {how}")
             continue
+        if alone:
+            report.dropped(f"{alone} frames of {path}", f"{dumps[0].paths[0]} has no frame of their steps; {how}")
         if not there.all():
             report.warn(f"{path} lacks {int((~there).sum())} of the steps: its columns are null there")
         differ = np.flatnonzero(there & (dump.table.count[np.maximum(frames, 0)] != table.count))

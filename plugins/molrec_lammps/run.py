@@ -16,7 +16,7 @@ import numpy as np
 from molrec_convert.errors import UnsupportedError, UsageError
 from molrec_convert.formats import ReadContext
 from molrec_convert.model import Column, Frame, Record
-from molrec_convert.report import Report
+from molrec_convert.report import Fate, Report
 from molrec_lammps.data_file import DataFile, parse_data
 from molrec_lammps.data_record import data_frame, data_system
 from molrec_lammps.dump_record import RunFacts, dump_record
@@ -72,11 +72,13 @@ def read_run(paths: Sequence[Path], context: ReadContext) -> Record:
         )
     options = replace(options, units=units)
     system = None if data is None else _system(data, options, settings, report)
-    timestep = _timestep(settings, run.dumps, units, report)
+    timestep, no_time = _timestep(settings, run.dumps, units, report)
     thermo = thermo_of([entry.table for log in run.logs for entry in log.runs])
     _compare(data, run, report)
     if run.dumps:
         record = _dumped(run, data, system, thermo, timestep, units, context)
+        if no_time and not any(item.name == "TIME" for item in report.of(Fate.CARRIED)):
+            report.warn(f"no time is worked out from the steps: {no_time}")
     else:
         record = _still(data, system, thermo, settings, report)
     _document(record, run, timestep, report)
@@ -178,16 +180,16 @@ def _system(data: DataFile, options: object, settings: Settings | None, report: 
     return system
 
 
-def _timestep(settings: Settings | None, dumps: Sequence[DumpFiles], units: str | None, report: Report) -> float | None:
-    """The one timestep that makes steps of the trajectory times, None (reported) where there is none."""
+def _timestep(
+    settings: Settings | None, dumps: Sequence[DumpFiles], units: str | None, report: Report
+) -> tuple[float | None, str]:
+    """The one timestep that makes steps of the trajectory times, or None and why there is none."""
     if settings is None or not dumps:
-        return None
+        return None, ""
     timestep, why = settings.timestep_of(dumps[0].command, units)
-    if timestep is None:
-        report.warn(f"no time is worked out from the steps: {why}")
-    elif timestep not in settings.timesteps:
+    if timestep is not None and timestep not in settings.timesteps:
         report.derived("timestep", f"{timestep:g}, LAMMPS' default in units {units}")
-    return timestep
+    return timestep, why
 
 
 def _compare(data: DataFile | None, run: _Run, report: Report) -> None:
