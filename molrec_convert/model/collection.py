@@ -1,0 +1,301 @@
+"""Collections: many records under one declaration, in memory or lazily read, and views that select some of them.
+
+`len(c)`, `c[i]` (a `Record`), iteration, `c.index["n_atoms"]` (a numpy array with one value per record),
+`c.select(...)`. Source: Collection and its LMDB file.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Protocol, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_convert.errors import ContractError, UsageError
+from molrec_convert.model.collection_declaration import (
+    check_member_declaration,
+    collection_document,
+    derive_declaration,
+)
+from molrec_convert.model.collection_index import IndexBuilder, IndexColumns, first_frames
+from molrec_convert.model.collection_member import as_member, first_update_rows, member_rows
+from molrec_convert.model.collection_query import parse_query
+from molrec_convert.model.declaration import Declaration
+from molrec_convert.model.frame import Block, Column, Frame
+from molrec_convert.model.record import Record
+from molrec_convert.report import Report
+
+__all__ = ["Collection", "CollectionView", "ForceFieldTables", "MemoryCollection", "Selection"]
+
+#: What selects records: an expression over index columns, one bool per record, ordinals, or a slice.
+Selection = str | Sequence[int] | NDArray[Any] | slice
+
+
+class ForceFieldTables(Protocol):
+    """What a collection carries of a force field: its document and its style tables."""
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The plain JSON document: `name`, `units`, `styles`, and others."""
+
+    @property
+    def tables(self) -> dict[str, Block]:
+        """The style tables, by block name."""
+
+
+@dataclass
+class PlainForceField:
+    """A force field as a document and tables, nothing checked."""
+
+    document: dict[str, Any] = field(default_factory=dict)
+    tables: dict[str, Block] = field(default_factory=dict)
+
+
+def force_field(document: dict[str, Any], tables: dict[str, Block]) -> ForceFieldTables:
+    """A force field of these parts."""
+    return PlainForceField(document, tables)
+
+
+class Collection(ABC):
+    """Many records with one declaration, one document, at most one force field, and an index.
+
+    `document` carries `units` (quantity → unit) and `molrec_version`. `index` has one row per record: `first_frame`,
+    `n_frames`, `n_atoms`, `has_trajectory`, and the columns the collection was made with; its `columns` have masks.
+    Frames are numbered through: record `r` has the frames from `first_frame[r]` on.
+    """
+
+    declaration: Declaration
+    document: dict[str, Any]
+    path: str | None = None
+
+    @property
+    @abstractmethod
+    def index(self) -> Block:
+        """One row per record."""
+
+    @property
+    @abstractmethod
+    def n_frames(self) -> int:
+        """Number of frames of all records."""
+
+    @property
+    @abstractmethod
+    def forcefield(self) -> ForceFieldTables | None:
+        """The force field all records share."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def record(self, index: int) -> Record:
+        """The record at a non-negative ordinal."""
+
+    @property
+    def units(self) -> dict[str, str]:
+        """The units of every number: quantity → unit."""
+        units: dict[str, str] = self.document["units"]
+        return units
+
+    def __bool__(self) -> bool:
+        return True
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> Collection: ...
+    def __getitem__(self, index: int | slice) -> Record | Collection:
+        if isinstance(index, slice):
+            return self.select(index)
+        return self.record(_position(index, len(self), "record"))
+
+    def __iter__(self) -> Iterator[Record]:
+        return (self.record(index) for index in range(len(self)))
+
+    def locate(self, frame: int) -> tuple[int, int]:
+        """Record and frame within it of a global frame ordinal."""
+        position = _position(frame, self.n_frames, "frame")
+        first = self.index["first_frame"]
+        # the last record that begins at or before: those of no frames before it begin there too
+        record = int(first.searchsorted(np.uint64(position), side="right")) - 1
+        return record, position - int(first[record])
+
+    def frame(self, index: int) -> Frame:
+        """The resolved frame at a global ordinal."""
+        record, position = self.locate(index)
+        trajectory = self.record(record).trajectory
+        assert trajectory is not None
+        return trajectory.frame(position)
+
+    def select(self, which: Selection) -> Collection:
+        """A view of some records, in the order named; nothing is read but the index.
+
+        `which` is an expression (`"n_atoms <= 20 and smiles == 'OO'"`), a bool per record, ordinals, or a slice.
+        """
+        return CollectionView(self, _positions(which, self))
+
+    def close(self) -> None:  # noqa: B027 - most collections hold no file
+        """Let go of the file behind the collection."""
+
+    def __enter__(self) -> Collection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        blocks = ", ".join(self.declaration.blocks) or "no blocks"
+        return f"<{type(self).__name__}: {len(self)} records, {self.n_frames} frames; {blocks}>"
+
+
+class MemoryCollection(Collection):
+    """Records in memory. A record's `frame` becomes a trajectory of one frame, reported as converted.
+
+    Units come from `units` or `document["units"]`. The declaration is derived from the records where it is not given;
+    a record outside it is refused, and one with a force field of its own.
+    """
+
+    def __init__(
+        self,
+        records: Iterable[Record],
+        *,
+        units: Mapping[str, str] | None = None,
+        document: Mapping[str, Any] | None = None,
+        declaration: Declaration | None = None,
+        index_columns: IndexColumns = (),
+        forcefield: ForceFieldTables | None = None,
+        report: Report | None = None,
+    ) -> None:
+        stated = dict(document or {})
+        if units is not None:
+            stated["units"] = dict(units)
+        self.document = collection_document(stated)
+        self._records = [as_member(record, report) for record in records]
+        declared = [r.trajectory.declaration for r in self._records if r.trajectory is not None]
+        self.declaration = derive_declaration(declared) if declaration is None else declaration
+        self.declaration.check()
+        self._forcefield = forcefield
+        builder = IndexBuilder(index_columns)
+        for number, record in enumerate(self._records):
+            node = f"record {number}"
+            check_member(record, node)
+            frames = 0
+            if record.trajectory is not None:
+                check_member_declaration(record.trajectory.declaration, self.declaration, f"{node}/trajectory")
+                frames = len(record.trajectory)
+            builder.add(
+                builder.row(record),
+                frames,
+                member_rows(record, first_update_rows(record)),
+                record.trajectory is not None,
+            )
+        self._index = builder.block()
+
+    @property
+    def index(self) -> Block:
+        """See `Collection.index`."""
+        return self._index
+
+    @property
+    def n_frames(self) -> int:
+        """See `Collection.n_frames`."""
+        return int(self._index["n_frames"].sum())
+
+    @property
+    def forcefield(self) -> ForceFieldTables | None:
+        """See `Collection.forcefield`."""
+        return self._forcefield
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def record(self, index: int) -> Record:
+        """See `Collection.record`."""
+        return self._records[index]
+
+
+class CollectionView(Collection):
+    """Some records of another collection, in an order of their own."""
+
+    def __init__(self, source: Collection, positions: NDArray[np.int64]) -> None:
+        self.source, self.positions = source, positions
+        self.declaration, self.document, self.path = source.declaration, source.document, source.path
+        self._index: Block | None = None
+
+    @property
+    def index(self) -> Block:
+        """The source's rows, `first_frame` counted anew."""
+        if self._index is None:
+            columns = {}
+            for name, column in self.source.index.columns.items():
+                mask = None if column.validity is None else column.validity[self.positions]
+                columns[name] = Column(column.values[self.positions], mask, column.precision)
+            columns["first_frame"] = Column(first_frames(columns["n_frames"].values))
+            self._index = Block(columns, count=len(self.positions))
+        return self._index
+
+    @property
+    def n_frames(self) -> int:
+        """See `Collection.n_frames`."""
+        return int(self.index["n_frames"].sum())
+
+    @property
+    def forcefield(self) -> ForceFieldTables | None:
+        """See `Collection.forcefield`."""
+        return self.source.forcefield
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def record(self, index: int) -> Record:
+        """See `Collection.record`."""
+        return self.source.record(int(self.positions[index]))
+
+    def close(self) -> None:
+        """Let go of the source's file."""
+        self.source.close()
+
+
+def check_member(record: Record, node: str) -> None:
+    """Refuse a record with a force field of its own, or with neither system nor trajectory."""
+    own = getattr(record, "forcefield", None) is not None
+    if not own and record.unknown is not None:
+        own = any(key.partition("/")[0] == "forcefield" for key in record.unknown.keys())  # noqa: SIM118
+    if own:
+        raise ContractError(f"{node}/forcefield", "a record of a collection has no force field of its own")
+    if record.system is None and record.trajectory is None:
+        raise ContractError(node, "a record of a collection has a system or a trajectory")
+
+
+def _position(index: int, count: int, what: str) -> int:
+    position = index + count if index < 0 else index
+    if not 0 <= position < count:
+        raise IndexError(f"{what} {index} of a collection of {count}")
+    return position
+
+
+def _positions(which: Selection, collection: Collection) -> NDArray[np.int64]:
+    count = len(collection)
+    if isinstance(which, slice):
+        return np.arange(count, dtype=np.int64)[which]
+    if isinstance(which, str):
+        return np.flatnonzero(parse_query(which).mask(collection.index)).astype(np.int64)
+    chosen = np.asarray(which)
+    if chosen.dtype == np.bool_:
+        if chosen.shape != (count,):
+            raise UsageError(f"a selection has one bool for each of {count} records, not {list(chosen.shape)}")
+        return np.flatnonzero(chosen).astype(np.int64)
+    if chosen.size == 0:
+        return np.zeros(0, np.int64)
+    if chosen.ndim != 1 or chosen.dtype.kind not in "iu":
+        raise UsageError("records are selected by an expression, a bool for each, or their ordinals")
+    wrong = chosen[(chosen < -count) | (chosen >= count)]
+    if len(wrong):
+        raise UsageError(f"there is no record {wrong[0]} in a collection of {count}")
+    positions = chosen.astype(np.int64)
+    return np.where(positions < 0, positions + count, positions)

@@ -1,0 +1,198 @@
+"""The index of a collection: one row per record, the binding's own columns and those derived from the records.
+
+Source: Collection and its LMDB file.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_convert.errors import ContractError
+from molrec_convert.model.dtypes import DTYPES, as_values, empty
+from molrec_convert.model.frame import Block, Column
+from molrec_convert.model.names import check_name
+from molrec_convert.model.record import Record
+from molrec_convert.model.standard import check_standard_dtype
+
+__all__ = ["INDEX_COLUMNS", "IndexBuilder", "IndexColumns", "check_index", "first_frames"]
+
+#: The columns the binding derives itself, and their dtypes.
+INDEX_COLUMNS = {"first_frame": "u64", "n_frames": "u64", "n_atoms": "u64", "has_trajectory": "bool"}
+
+#: Names of columns, or name → dtype ("string"), name → function of the record, or name → None.
+IndexColumns = Iterable[str] | Mapping[str, str | Callable[[Record], Any] | None]
+
+
+class IndexBuilder:
+    """Gathers one row per record.
+
+    A column without a function takes the record's value of that name: from the meta of its system, else from its
+    own meta. A record without one has a null. Without a dtype the values decide: all texts, all bools, all integers
+    (`i64`, or `u64` from 2^63 on), numbers (`f64`).
+    """
+
+    def __init__(self, columns: IndexColumns = ()) -> None:
+        spec: dict[str, Any] = dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
+        self._sources: dict[str, Callable[[Record], Any]] = {}
+        self._dtypes: dict[str, str | None] = {}
+        self._values: dict[str, list[Any]] = {}
+        for name, entry in spec.items():
+            check_index_name(name)
+            if isinstance(entry, str) and entry not in DTYPES:
+                raise ContractError(f"index/{name}", "unknown dtype", found=repr(entry), expected=", ".join(DTYPES))
+            self._sources[name] = entry if callable(entry) else _value_of(name)
+            self._dtypes[name] = entry if isinstance(entry, str) else None
+            self._values[name] = []
+            if self._dtypes[name] is not None:
+                check_standard_dtype(name, self._dtypes[name] or "", f"index/{name}")
+        self._counts: dict[str, array[int]] = {"n_frames": array("Q"), "n_atoms": array("Q")}
+        self._has: bytearray = bytearray()
+
+    def __len__(self) -> int:
+        return len(self._has)
+
+    def row(self, record: Record, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The derived values of a record; `given` ones win. Refused: a given column that is not one of the index."""
+        for name in given or {}:
+            if name not in self._sources:
+                check_index_name(name)
+                raise ContractError(f"index/{name}", "the collection was created without this index column")
+        if not self._sources:
+            return {}
+        row = {}
+        for name, source in self._sources.items():
+            value = given[name] if given and name in given else source(record)
+            row[name] = _plain(value, f"index/{name}")
+        return row
+
+    def add(self, row: Mapping[str, Any], n_frames: int, n_atoms: int, has_trajectory: bool) -> None:
+        """Add one record's row."""
+        for name, values in self._values.items():
+            values.append(row[name])
+        self._counts["n_frames"].append(n_frames)
+        self._counts["n_atoms"].append(n_atoms)
+        self._has.append(has_trajectory)
+
+    def block(self) -> Block:
+        """The index: the binding's columns first, the others in the order they were named."""
+        n_frames = np.array(self._counts["n_frames"], np.uint64)
+        columns: dict[str, Column] = {
+            "first_frame": Column(first_frames(n_frames)),
+            "n_frames": Column(n_frames),
+            "n_atoms": Column(np.array(self._counts["n_atoms"], np.uint64)),
+            "has_trajectory": Column(np.frombuffer(bytes(self._has), np.uint8).astype(np.bool_)),
+        }
+        for name, values in self._values.items():
+            columns[name] = _column(values, self._dtypes[name], f"index/{name}")
+        return Block(columns, count=len(self))
+
+
+def first_frames(n_frames: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The exclusive prefix sum of `n_frames`."""
+    first = np.zeros(len(n_frames), np.uint64)
+    np.cumsum(n_frames[:-1], out=first[1:])
+    return first
+
+
+def check_index_name(name: str) -> None:
+    """Refuse a name that cannot name an index column."""
+    check_name(name, f"index/{name}")
+    if name in INDEX_COLUMNS or name == "_validity":
+        raise ContractError(f"index/{name}", "the name is one of the index columns a collection has by itself")
+
+
+def check_index(index: Block, n_records: int, n_frames: int, node: str) -> None:
+    """Refuse an index whose own columns are missing, of another dtype, or do not add up to the counts."""
+    if index.count != n_records:
+        raise ContractError(
+            node, "the index has another number of records", found=str(index.count), expected=str(n_records)
+        )
+    for name, dtype in INDEX_COLUMNS.items():
+        column = index.columns.get(name)
+        if column is None:
+            raise ContractError(f"{node}/{name}", "the index lacks this column")
+        if column.dtype != dtype or column.trailing or column.validity is not None:
+            found = f"{column.dtype}{list(column.trailing)}" + ("" if column.validity is None else " with nulls")
+            raise ContractError(
+                f"{node}/{name}", "the index column has a dtype of its own", found=found, expected=dtype
+            )
+    frames, first = index["n_frames"], index["first_frame"]
+    if n_records and int(frames.max()) > n_frames:
+        raise ContractError(f"{node}/n_frames", "a record has more frames than the collection", found=str(frames.max()))
+    # in halves, which cannot overflow
+    total = (int((frames >> np.uint64(32)).sum()) << 32) + int((frames & np.uint64(2**32 - 1)).sum())
+    if total != n_frames:
+        raise ContractError(f"{node}/n_frames", "the frames do not add up", found=str(total), expected=str(n_frames))
+    wrong = np.flatnonzero(first != first_frames(frames))
+    if len(wrong):
+        at = int(wrong[0])
+        raise ContractError(
+            f"{node}/first_frame",
+            f"is not the exclusive prefix sum of n_frames at record {at}",
+            found=str(first[at]),
+            expected=str(first_frames(frames)[at]),
+        )
+    if ((frames > 0) & ~index["has_trajectory"]).any():
+        at = int(np.flatnonzero((frames > 0) & ~index["has_trajectory"])[0])
+        raise ContractError(f"{node}/has_trajectory", f"record {at} has frames and no trajectory")
+
+
+def _value_of(name: str) -> Callable[[Record], Any]:
+    def derive(record: Record) -> Any:
+        if record.system is not None and name in record.system.meta:
+            return record.system.meta[name]
+        return record.meta.get(name)
+
+    return derive
+
+
+def _plain(value: Any, node: str) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, float, complex, str)):
+        return value
+    raise ContractError(node, "an index column holds one plain value per record", found=type(value).__name__)
+
+
+def _column(values: list[Any], dtype: str | None, node: str) -> Column:
+    """The values as a typed column, masked where one is None."""
+    known = [value for value in values if value is not None]
+    if dtype is None:
+        kinds = {type(value) for value in known}
+        if len(kinds) > 1 and kinds != {int, float}:
+            names = ", ".join(sorted(kind.__name__ for kind in kinds))
+            raise ContractError(node, "an index column holds values of one kind", found=names)
+        dtype = "f64" if kinds == {int, float} else None
+    if not known:
+        name = dtype or "string"
+        mask = None if not values else np.zeros(len(values), np.bool_)
+        return Column(empty(name, (len(values),)), mask)
+    filled = known if len(known) == len(values) else [_filler(known[0]) if v is None else v for v in values]
+    data = as_values(filled if dtype is None else _as_dtype(filled, dtype, node), dtype, node)
+    return Column(data, None if len(known) == len(values) else np.array([v is not None for v in values]))
+
+
+def _filler(example: Any) -> Any:
+    return type(example)()
+
+
+def _as_dtype(values: list[Any], dtype: str, node: str) -> NDArray[Any]:
+    target = DTYPES[dtype].numpy
+    if dtype == "string":
+        return as_values(values, dtype, node)
+    try:
+        exact = np.array(values, dtype=object)
+        cast = exact.astype(target)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise ContractError(node, f"a value does not fit {dtype}: {error}") from None
+    same = cast.astype(object) == exact
+    if target.kind in "fc":
+        same |= np.array([value != value for value in values])
+    if not bool(np.all(same)) or (dtype == "bool") != all(isinstance(value, bool) for value in values):
+        raise ContractError(node, f"a value does not fit {dtype}")
+    return cast

@@ -1,0 +1,146 @@
+"""LMDB environments: one per file and process, opened when needed and never carried into another process.
+
+LMDB allows a file to be open once in a process, and nothing that is open to cross a fork. So every reader of a file in
+one process shares one environment, a forked child opens its own, and the last reader to leave closes it. Reading takes
+no locks: a finished collection is replaced, never altered, and its folder may be read-only.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Generator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_convert.errors import FormatError
+
+__all__ = ["Environment", "acquire"]
+
+
+class Environment:
+    """One open file. `get` gives a view of a value, valid as long as the environment is open."""
+
+    def __init__(self, path: str, key: tuple[int, int]) -> None:
+        import lmdb
+
+        self.path, self.key, self.users, self.process = path, key, 0, os.getpid()
+        try:
+            self._env = lmdb.open(path, subdir=False, readonly=True, lock=False, max_dbs=0, readahead=False)
+        except lmdb.Error as error:
+            raise FormatError(path, found=f"no LMDB file that can be opened ({error})") from None
+        self._local = threading.local()
+        self._views: list[weakref.ref[NDArray[np.uint8]]] = []
+        info = self._env.info()
+        needed = (info["last_pgno"] + 1) * self._env.stat()["psize"]
+        size = os.path.getsize(path)
+        if size < needed:
+            # reading a page that is not there would end the process
+            self._env.close()
+            raise FormatError(path, found=f"{size} bytes", expected=f"{needed} bytes", hint="the file is cut short")
+
+    @property
+    def entries(self) -> int:
+        """Number of keys."""
+        return int(self._env.stat()["entries"])
+
+    def get(self, key: bytes) -> memoryview | None:
+        """A view of the value of `key`, None when there is none."""
+        try:
+            transaction = self._local.transaction
+        except AttributeError:
+            transaction = self._local.transaction = self._env.begin(buffers=True)
+        value: memoryview | None = transaction.get(key)
+        return value
+
+    def keys(self, start: bytes = b"") -> Generator[bytes, bytes | None, None]:
+        """Keys from `start` on, in order; a generator that takes a key jumps to the first at or after it."""
+        with self._env.begin() as transaction:
+            cursor = transaction.cursor()
+            found = cursor.set_range(start) if start else cursor.first()
+            while found:
+                jump = yield cursor.key()
+                found = cursor.next() if jump is None else cursor.set_range(jump)
+
+    def view(self, key: bytes) -> NDArray[np.uint8] | None:
+        """The bytes of the value of `key` in place; the file stays mapped as long as an array shows them."""
+        value = self.get(key)
+        if value is None:
+            return None
+        # every array made from it keeps this one alive, which no memoryview would do
+        root = np.frombuffer(value, np.uint8) if len(value) else np.zeros(0, np.uint8)
+        self._views.append(weakref.ref(root))
+        return root
+
+    @property
+    def held(self) -> bool:
+        """Whether an array still shows memory of the file."""
+        self._views = [view for view in self._views if view() is not None]
+        return bool(self._views)
+
+    def close(self) -> None:
+        """Unmap the file. Nothing may look at it any more."""
+        self._local = threading.local()
+        self._env.close()
+
+
+_open: dict[tuple[int, int], Environment] = {}
+#: Closed by their last reader while arrays still showed their memory.
+_lingering: list[Environment] = []
+_lock = threading.Lock()
+
+
+def acquire(path: str | Path) -> Environment:
+    """The environment of a file in this process; give it back with `release`."""
+    where = os.fspath(path)
+    with _lock:
+        _close_lingering()
+        status = os.stat(where)
+        key = (status.st_dev, status.st_ino)
+        environment = _open.get(key)
+        if environment is None:
+            environment = next((e for e in _lingering if e.key == key), None)
+            if environment is None:
+                environment = Environment(where, key)
+            else:
+                _lingering.remove(environment)
+            _open[key] = environment
+        environment.users += 1
+        return environment
+
+
+def release(environment: Environment) -> None:
+    """Give an environment back; the last one to do so closes it, or leaves that to the arrays that still show it."""
+    with _lock:
+        environment.users -= 1
+        if environment.users <= 0 and _open.get(environment.key) is environment:
+            del _open[environment.key]
+            _lingering.append(environment)
+        _close_lingering()
+
+
+def _close_lingering() -> None:
+    for environment in list(_lingering):
+        if not environment.held:
+            _lingering.remove(environment)
+            environment.close()
+
+
+def _after_fork() -> None:
+    """In a child: forget what the parent had open, so that this process opens files of its own."""
+    global _lock
+    _lock = threading.Lock()
+    for environment in [*_open.values(), *_lingering]:
+        if not environment.held:
+            environment.close()
+    # what is still looked at stays mapped: nothing is locked, and nothing writes to it
+    _lingering[:] = [e for e in [*_open.values(), *_lingering] if e.held]
+    for environment in _lingering:
+        environment.users, environment.process = 0, os.getpid()
+    _open.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,217 @@
+"""The pages of an LMDB file, read without mapping it: whether it is one, whether it is whole, whether it is sound.
+
+LMDB trusts the pages it maps: a file that is cut short or altered would end the process that reads it. Here every
+position is held against the page and the file before it is followed.
+Source: LMDB 0.9, mdb.c: pages of a header of 16 bytes, then offsets of the nodes, which fill the page from its end.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+
+from molrec_convert.errors import FormatError
+
+__all__ = ["PageFile", "is_lmdb"]
+
+_HEADER = struct.Struct("<QHHHH")
+_META = struct.Struct("<IIQQ")
+_TREE = struct.Struct("<IHHQQQQQ")
+_LAST = struct.Struct("<QQ")
+_NODE = struct.Struct("<HHHH")
+_MAGIC, _VERSION = 0xBEEFC0DE, 1
+_BRANCH, _LEAF, _OVERFLOW, _META_PAGE = 0x01, 0x02, 0x04, 0x08
+_BIG = 0x01
+_KINDS = 0x7F
+_NO_PAGE = 2**64 - 1
+#: LMDB walks no deeper.
+_DEEPEST = 32
+
+
+def is_lmdb(head: bytes) -> bool:
+    """Whether a file that begins with these bytes is an LMDB data file."""
+    if len(head) < 24:
+        return False
+    magic, version = struct.unpack_from("<II", head, 16)
+    return bool(magic == _MAGIC and version == _VERSION and _HEADER.unpack_from(head)[2] & _META_PAGE)
+
+
+class PageFile:
+    """An LMDB data file with one unnamed database. Raises `FormatError` where the file is not what LMDB writes."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = os.fspath(path)
+        self._file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._size = os.fstat(self._file).st_size
+            self._read_meta()
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    def __enter__(self) -> PageFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._file)
+
+    def find(self, key: bytes) -> bytes | None:
+        """The value of `key`, by the same way through the pages that LMDB takes."""
+        number, depth = self._root, 0
+        while number != _NO_PAGE:
+            depth += 1
+            page, nodes = self._nodes(number, depth)
+            if _HEADER.unpack_from(page)[2] & _LEAF:
+                for name, position in nodes:
+                    if name == key:
+                        return self._value(page, position, number)
+                return None
+            following = [child for name, child in nodes[1:] if name <= key]
+            number = following[-1] if following else nodes[0][1]
+        return None
+
+    def check(self) -> int:
+        """Walk every page of the tree and return the number of keys; the first fault is a `FormatError`."""
+        seen = bytearray(self.last_page + 1)
+        count, before = 0, None
+        for name, position, page, number in self._leaves(seen):
+            if before is not None and name <= before:
+                raise self._fault(number, "keys are not in ascending order")
+            self._check_value(page, position, number, seen)
+            before, count = name, count + 1
+        if count != self.entries:
+            raise FormatError(self.path, found=f"{count} keys", expected=f"{self.entries}")
+        return count
+
+    def _read_meta(self) -> None:
+        first = self._meta_page(0, 4096)
+        size = first[0]
+        if size & (size - 1) or not 256 <= size <= 65536:
+            raise FormatError(self.path, "page 0", found=f"a page size of {size}", expected="a power of two")
+        self.page_size = size
+        second = self._meta_page(size, size)
+        if second[0] != size:
+            raise FormatError(self.path, "page 1", found=f"a page size of {second[0]}", expected=str(size))
+        _, tree, self.last_page, _ = max(first, second, key=lambda meta: meta[3]) if first[3] != second[3] else first
+        _, flags, self._depth, _, _, _, self.entries, self._root = tree
+        if flags:
+            raise FormatError(self.path, found=f"a database with flags {flags:#x}", expected="a plain one")
+        if self._size < (self.last_page + 1) * size:
+            expected = f"{(self.last_page + 1) * size} bytes"
+            raise FormatError(self.path, found=f"{self._size} bytes", expected=expected, hint="the file is cut short")
+
+    def _meta_page(self, offset: int, size: int) -> tuple[int, tuple[int, ...], int, int]:
+        """Page size, tree of the unnamed database, last page, and transaction number one of the two meta pages has."""
+        page = os.pread(self._file, min(size, 256), offset)
+        need = _HEADER.size + _META.size + 2 * _TREE.size + _LAST.size
+        if len(page) < need or not is_lmdb(page):
+            raise FormatError(self.path, f"byte {offset}", found="no meta page of LMDB", expected="one")
+        position = _HEADER.size + _META.size
+        page_size = _TREE.unpack_from(page, position)[0]
+        tree = _TREE.unpack_from(page, position + _TREE.size)
+        last, transaction = _LAST.unpack_from(page, position + 2 * _TREE.size)
+        return page_size, tree, last, transaction
+
+    def _leaves(self, seen: bytearray) -> Iterator[tuple[bytes, int, bytes, int]]:
+        """Every leaf node in order: key, position of the node, its page, the page's number."""
+        if self._root == _NO_PAGE:
+            return
+        stack = [(self._root, 1)]
+        while stack:
+            number, depth = stack.pop()
+            page, nodes = self._nodes(number, depth)
+            self._mark(number, 1, seen, number)
+            if _HEADER.unpack_from(page)[2] & _LEAF:
+                if depth != self._depth:
+                    raise self._fault(number, f"is a leaf at depth {depth} of {self._depth}")
+                for name, position in nodes:
+                    yield name, position, page, number
+            else:
+                stack.extend((child, depth + 1) for _, child in reversed(nodes))
+
+    def _nodes(self, number: int, depth: int) -> tuple[bytes, list[tuple[bytes, int]]]:
+        """A page of the tree and its nodes: key, and child page of a branch or position of a leaf's node."""
+        if depth > _DEEPEST:
+            raise self._fault(number, "lies deeper than any tree")
+        page = self._page(number)
+        stored, _, flags, lower, upper = _HEADER.unpack_from(page)
+        if stored != number or flags & _KINDS not in (_BRANCH, _LEAF):
+            raise self._fault(number, "is no page of the tree")
+        if not 16 <= lower <= upper <= self.page_size or lower % 2:
+            raise self._fault(number, "has bounds outside itself")
+        positions = struct.unpack_from(f"<{(lower - 16) // 2}H", page, 16)
+        leaf = bool(flags & _LEAF)
+        if not positions or (not leaf and len(positions) < 2):
+            raise self._fault(number, "has too few nodes")
+        nodes = []
+        for index, position in enumerate(positions):
+            if position < upper or position + 8 > self.page_size:
+                raise self._fault(number, "has a node outside itself")
+            low, high, node_flags, length = _NODE.unpack_from(page, position)
+            if position + 8 + length > self.page_size:
+                raise self._fault(number, "has a key that reaches past it")
+            name = page[position + 8 : position + 8 + length]
+            if leaf:
+                nodes.append((name, position))
+            else:
+                if index > 1 and name <= nodes[-1][0]:
+                    raise self._fault(number, "has keys that do not ascend")
+                nodes.append((name, low | high << 16 | node_flags << 32))
+        return page, nodes
+
+    def _check_value(self, page: bytes, position: int, number: int, seen: bytearray) -> None:
+        first, size = self._extent(page, position, number)
+        if first is None:
+            return
+        self._mark(first, self._overflow_pages(first, size, number), seen, number)
+
+    def _value(self, page: bytes, position: int, number: int) -> bytes:
+        first, size = self._extent(page, position, number)
+        if first is None:
+            length = _NODE.unpack_from(page, position)[3]
+            return page[position + 8 + length : position + 8 + length + size]
+        self._overflow_pages(first, size, number)
+        return os.pread(self._file, size, first * self.page_size + 16)
+
+    def _extent(self, page: bytes, position: int, number: int) -> tuple[int | None, int]:
+        """Where the value of a leaf node is: its first overflow page, None when it lies in the leaf; and its size."""
+        low, high, flags, length = _NODE.unpack_from(page, position)
+        size = low | high << 16
+        start = position + 8 + length
+        if flags & ~_BIG:
+            raise self._fault(number, "has a node of another kind of database")
+        if start + (8 if flags & _BIG else size) > self.page_size:
+            raise self._fault(number, "has a value that reaches past it")
+        return (int.from_bytes(page[start : start + 8], "little") if flags & _BIG else None), size
+
+    def _overflow_pages(self, first: int, size: int, number: int) -> int:
+        if not 2 <= first <= self.last_page:
+            raise self._fault(number, "has a value outside the file")
+        stored, _, flags, low, high = _HEADER.unpack(os.pread(self._file, 16, first * self.page_size))
+        pages = int(low | high << 16)
+        if stored != first or flags & _KINDS != _OVERFLOW or pages * self.page_size < size + 16:
+            raise self._fault(first, "does not hold the value it should")
+        if first + pages - 1 > self.last_page:
+            raise self._fault(first, "reaches past the file")
+        return pages
+
+    def _mark(self, first: int, pages: int, seen: bytearray, number: int) -> None:
+        if any(seen[first : first + pages]):
+            raise self._fault(number, "is reached twice")
+        seen[first : first + pages] = b"\1" * pages
+
+    def _page(self, number: int) -> bytes:
+        if not 2 <= number <= self.last_page:
+            raise FormatError(self.path, found=f"a way to page {number}", expected=f"2 to {self.last_page}")
+        page = os.pread(self._file, self.page_size, number * self.page_size)
+        if len(page) != self.page_size:
+            raise self._fault(number, "is cut short")
+        return page
+
+    def _fault(self, number: int, what: str) -> FormatError:
+        return FormatError(self.path, f"page {number}", found=f"a page that {what}", hint="the file is damaged")

@@ -1,0 +1,265 @@
+"""Reading a collection: any record or frame at once, decoded as far as it is used.
+
+Opening reads the key `meta` alone; the index is read and checked on first use. What a record gives out is copied from
+the file, so it outlives the collection, except inside `with collection.view(i)`, where arrays show the file in place.
+A collection may be pickled, and used after a fork or in a spawned process: every process opens the file for itself.
+Source: Collection and its LMDB file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_convert.errors import ContractError, UnsupportedError, UsageError
+from molrec_convert.model.collection import Collection, ForceFieldTables, force_field
+from molrec_convert.model.collection_declaration import check_collection_document
+from molrec_convert.model.declaration import Declaration
+from molrec_convert.model.frame import Block, Frame
+from molrec_convert.model.record import absolute_rows, check_document
+from molrec_convert.model.tags import check_json
+from molrec_convert.model.trajectory import Trajectory
+from molrec_convert.stores.lmdb.environment import Environment, acquire, release
+from molrec_convert.stores.lmdb.frame_bytes import Buffer, decode
+from molrec_convert.stores.lmdb.header_json import from_utf8, mapping
+from molrec_convert.stores.lmdb.keys import (
+    FORCEFIELD,
+    FRAME,
+    INDEX,
+    LAYOUT,
+    LAYOUT_VERSION,
+    META,
+    RECORD,
+    SYSTEM,
+    numbered,
+)
+from molrec_convert.stores.lmdb.pages import PageFile
+from molrec_convert.stores.lmdb.stored_frame import StoredFrame, stored_block
+from molrec_convert.stores.lmdb.stored_index import read_index
+from molrec_convert.stores.lmdb.stored_record import Once, StoredRecord
+from molrec_convert.stores.lmdb.stored_trajectory import SharedDeclaration, StoredTrajectory
+
+__all__ = ["StoredCollection", "open_collection"]
+
+
+def open_collection(path: str | os.PathLike[str], *, verify: bool = False) -> StoredCollection:
+    """The collection in an LMDB file. `verify` walks every page of the file first: for a file of unknown origin.
+
+    Raises `UsageError` where there is no file, `FormatError` where it is no sound LMDB file, `ContractError` where
+    it is no collection, `UnsupportedError` where its layout is newer.
+    """
+    where = os.path.abspath(path)
+    if not os.path.isfile(where):
+        raise UsageError(f"there is no file {os.fspath(path)}")
+    with PageFile(where) as pages:
+        if verify:
+            pages.check()
+        meta = pages.find(META)
+    if meta is None:
+        raise ContractError(META.decode(), "the file has no key 'meta': it is no collection, or one never completed")
+    return StoredCollection(where, from_utf8(meta, META.decode()))
+
+
+class StoredCollection(Collection):
+    """A collection in one LMDB file; made by `open_collection`."""
+
+    def __init__(self, path: str, meta: Any) -> None:
+        node = META.decode()
+        document = mapping(meta, node)
+        if document.get("layout") != LAYOUT:
+            raise ContractError(node, "the layout is not a collection's", found=repr(document.get("layout"))[:60])
+        version = document.get("layout_version")
+        if type(version) is not int or version < 1:
+            raise ContractError(node, "the layout has no version", found=repr(version)[:60])
+        if version > LAYOUT_VERSION:
+            raise UnsupportedError(f"{path} has layout version {version}: this version reads up to {LAYOUT_VERSION}")
+        check_json(document, node)
+        self.document = mapping(document.get("collection"), f"{node}.collection")
+        check_collection_document(self.document, f"{node}.collection")
+        self.declaration = Declaration.from_json(document.get("sequence_schema"))
+        self._n_records = _count(document, "n_records", node)
+        self._n_frames = _count(document, "n_frames", node)
+        self.path: str = path
+        self._meta = meta
+        self._shared = SharedDeclaration(self.declaration)
+        self._index: Block | None = None
+        self._first: NDArray[np.uint64] = np.zeros(0, np.uint64)
+        self._frames: NDArray[np.uint64] = self._first
+        self._environment: Environment | None = None
+        self._closed = False
+
+    def __len__(self) -> int:
+        return self._n_records
+
+    @property
+    def n_frames(self) -> int:
+        """See `Collection.n_frames`."""
+        return self._n_frames
+
+    @property
+    def index(self) -> Block:
+        """One row per record. Numbers are read and checked on first use, texts when their column is looked at."""
+        if self._index is None:
+            entries = self._open().entries
+            if self._n_records + self._n_frames > entries:
+                found = f"{self._n_records} records and {self._n_frames} frames"
+                raise ContractError(META.decode(), "counts more than the file has keys", found=found)
+            index = read_index(lambda: self._view(INDEX), self._n_records, self._n_frames)
+            self._first, self._frames = index["first_frame"], index["n_frames"]
+            self._index = index
+        return self._index
+
+    @property
+    def forcefield(self) -> ForceFieldTables | None:
+        """The force field all records share, None when there is none."""
+        value = self._find(FORCEFIELD)
+        if value is None:
+            return None
+        frame = decode(value, "ff")
+        check_json(frame.document, "ff")
+        return force_field(frame.document, {name: stored_block(frame, name) for name in frame.blocks})
+
+    def record(self, index: int) -> StoredRecord:
+        """See `Collection.record`. Nothing of it is read before it is used."""
+        return self._record(index, in_place=False)
+
+    @contextmanager
+    def view(self, index: int) -> Iterator[StoredRecord]:
+        """A record whose arrays show the file in place, read-only and without a copy.
+
+        They are for use inside the `with`. The file stays mapped as long as one of them is kept, but no longer than
+        the process lives.
+        """
+        position = index + len(self) if index < 0 else index
+        if not 0 <= position < len(self):
+            raise IndexError(f"record {index} of a collection of {len(self)}")
+        yield self._record(position, in_place=True)
+
+    def frame(self, index: int) -> Frame:
+        """See `Collection.frame`."""
+        record, position = self.locate(index)
+        return self._trajectory(record, Once(lambda: self._system(record, False)), False).frame(position)
+
+    def unknown_keys(self) -> list[str]:
+        """Keys of the file that this version has no meaning for, as text."""
+        found = []
+        keys = self._open().keys()
+        key = next(keys, None)
+        while key is not None:
+            prefix = key[:1]
+            if len(key) == 9 and prefix in (FRAME, RECORD, SYSTEM):
+                # past all numbers of the letter; keys of another length among them are found by their own
+                jump: bytes | None = prefix + b"\xff" * 8 + b"\0"
+            else:
+                if key not in (META, INDEX, FORCEFIELD):
+                    found.append(key.decode("utf-8", "backslashreplace"))
+                jump = None
+            try:
+                key = keys.send(jump)
+            except StopIteration:
+                key = None
+        return found
+
+    def close(self) -> None:
+        """Let go of the file. Records that have been read stay usable."""
+        self._closed = True
+        if self._environment is not None:
+            environment, self._environment = self._environment, None
+            if environment.process == os.getpid():
+                release(environment)
+
+    def __del__(self) -> None:
+        if getattr(self, "_environment", None) is not None:
+            self.close()
+
+    def __reduce__(self) -> Any:
+        return StoredCollection, (self.path, self._meta)
+
+    # Parts of a record
+
+    def _record(self, index: int, *, in_place: bool) -> StoredRecord:
+        if self._index is None:
+            _ = self.index
+        system = Once(lambda: self._system(index, in_place))
+        return StoredRecord.reading(
+            Once(lambda: self._record_meta(index)),
+            system,
+            Once(lambda: self._record_trajectory(index, system, in_place)),
+            self.path,
+        )
+
+    def _record_meta(self, index: int) -> dict[str, Any]:
+        node = f"r[{index}]"
+        value = self._find(numbered(RECORD, index))
+        if value is None:
+            raise ContractError(node, "the record has no meta document")
+        document = mapping(from_utf8(bytes(value), node), node)
+        check_document(document, "meta")
+        return document
+
+    def _system(self, index: int, in_place: bool) -> Frame | None:
+        key = numbered(SYSTEM, index)
+        value: Buffer | None = self._open().view(key) if in_place else self._find(key)
+        if value is None:
+            return None
+        frame = decode(value, f"s[{index}]")
+        blocks: dict[str, Block] = {name: stored_block(frame, name) for name in frame.blocks}
+        referring = frozenset(name for name, block in frame.blocks.items() if block.references)
+        system = StoredFrame(blocks, None, frame.box, source=frame, node=frame.node, referring=referring)
+        absolute = any(target.startswith("/") for name in referring for target in frame.blocks[name].targets.values())
+        if absolute:
+            system.absolute = absolute_rows(system, None)
+        return system
+
+    def _record_trajectory(self, index: int, system: Once[Frame | None], in_place: bool) -> Trajectory | None:
+        _ = self.index
+        if not self.index["has_trajectory"][index]:
+            return None
+        return self._trajectory(index, system, in_place)
+
+    def _trajectory(self, index: int, system: Once[Frame | None], in_place: bool) -> StoredTrajectory:
+        _ = self.index
+        first, count = int(self._first[index]), int(self._frames[index])
+
+        def fetch(position: int, peek: bool = False) -> Buffer:
+            environment = self._open()
+            key = numbered(FRAME, first + position)
+            value: Buffer | None = environment.view(key) if in_place else environment.get(key)
+            if value is None:
+                raise ContractError(f"f[{first + position}]", "the frame is not there")
+            return value if peek or in_place else bytearray(value)
+
+        return StoredTrajectory(self._shared, count, fetch, system, f"f[{first}…]", first)
+
+    # Values
+
+    def _open(self) -> Environment:
+        environment = self._environment
+        if environment is None or environment.process != os.getpid():
+            if self._closed:
+                raise UsageError(f"the collection {self.path} is closed")
+            environment = self._environment = acquire(self.path)
+        return environment
+
+    def _find(self, key: bytes) -> bytearray | None:
+        """A copy of a value, None when there is none."""
+        value = self._open().get(key)
+        return None if value is None else bytearray(value)
+
+    def _view(self, key: bytes) -> NDArray[np.uint8]:
+        value = self._open().view(key)
+        if value is None:
+            raise ContractError(key.decode(), "the key is not there")
+        return value
+
+
+def _count(document: dict[str, Any], key: str, node: str) -> int:
+    count = document.get(key)
+    if type(count) is not int or not 0 <= count < 2**62:
+        raise ContractError(f"{node}.{key}", "is not a count", found=repr(count)[:60])
+    return count

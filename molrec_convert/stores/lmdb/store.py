@@ -1,0 +1,179 @@
+"""The LMDB file a collection is written to: keys appended in order, one transaction per batch, a map that grows.
+
+While it is written the file has a hidden name beside its own, which it takes when it is complete; what a process leaves
+there when it is killed is removed by the next writer of the same name.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from molrec_convert.errors import UsageError
+
+__all__ = ["StoreFile"]
+
+_FIRST_MAP = 2**26
+_LARGEST_MAP = 2**46
+
+
+class StoreFile:
+    """A new LMDB file for `target`; one writer at a time. With `in_place` it has its name from the beginning."""
+
+    def __init__(
+        self, target: Path, *, overwrite: bool = False, in_place: bool = False, map_size: int = _FIRST_MAP
+    ) -> None:
+        import lmdb
+
+        self._lmdb = lmdb
+        self.target = Path(os.path.abspath(target))
+        if not self.target.parent.is_dir():
+            raise UsageError(f"cannot write {target}: there is no directory {self.target.parent}")
+        if os.path.lexists(self.target) and not overwrite:
+            raise UsageError(f"{target} exists already: name another target, or replace it with overwrite")
+        self.path = self.target if in_place else self.target.parent / f".{self.target.name}.partial"
+        self._map_size = map_size
+        self._claim: int | None = self._claim_path()
+        try:
+            self._env: Any = self._guarded(
+                lambda: lmdb.open(
+                    os.fspath(self.path),
+                    subdir=False,
+                    lock=False,
+                    map_size=map_size,
+                    max_dbs=0,
+                    sync=False,
+                    metasync=False,
+                    writemap=False,
+                    meminit=False,
+                )
+            )
+        except BaseException:
+            self._env = None
+            self.discard()
+            raise
+
+    def append(self, items: list[tuple[bytes, bytes]]) -> None:
+        """Put keys greater than all before, in one transaction."""
+
+        def put(transaction: Any) -> None:
+            done = transaction.cursor().putmulti(items, append=True)
+            if done != (len(items), len(items)):
+                raise RuntimeError("keys of a collection were written out of order")
+
+        if items:
+            self._transact(put)
+
+    def put(self, items: Iterable[tuple[bytes, bytes]]) -> None:
+        """Put keys anywhere, in one transaction."""
+        every = list(items)
+
+        def put(transaction: Any) -> None:
+            for key, value in every:
+                transaction.put(key, value)
+
+        self._transact(put)
+
+    def remove_from(self, key: bytes) -> None:
+        """Remove `key` and all keys after it."""
+
+        def remove(transaction: Any) -> None:
+            cursor = transaction.cursor()
+            found = cursor.set_range(key)
+            while found:
+                found = cursor.delete()
+
+        self._transact(remove)
+
+    def complete(self) -> None:
+        """Make sure everything is on disk, and give the file its name."""
+        self._guarded(lambda: self._env.sync(True))
+        self._env.close()
+        self._env = None
+        if self.path != self.target:
+            os.replace(self.path, self.target)
+        self._release()
+        descriptor = os.open(self.target.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def discard(self) -> None:
+        """Remove the unfinished file; what has the target's name stays."""
+        if self._env is not None:
+            self._env.close()
+            self._env = None
+        if self._claim is not None:
+            with suppress(FileNotFoundError):
+                os.unlink(self.path)
+            self._release()
+
+    def _transact(self, work: Callable[[Any], None]) -> None:
+        """Run `work` in a transaction; where the map is full, again in a larger one."""
+        lmdb = self._lmdb
+        while True:
+            try:
+                with self._env.begin(write=True) as transaction:
+                    work(transaction)
+                return
+            except lmdb.MapFullError:
+                if self._map_size >= _LARGEST_MAP:
+                    raise OSError(errno.EFBIG, "the collection is larger than any LMDB map", str(self.target)) from None
+                self._map_size *= 2
+                self._guarded(lambda: self._env.set_mapsize(self._map_size))
+            except lmdb.Error as error:
+                raise self._system_error(error) from error
+
+    def _guarded(self, work: Callable[[], Any]) -> Any:
+        try:
+            return work()
+        except self._lmdb.Error as error:
+            raise self._system_error(error) from error
+
+    def _system_error(self, error: Exception) -> OSError:
+        """What LMDB says when the system refuses it, as the error the system would raise."""
+        text = str(error)
+        for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS, errno.ENOMEM, errno.EIO):
+            if os.strerror(code) in text:
+                break
+        else:
+            code = errno.EIO
+        if isinstance(error, self._lmdb.MemoryError):
+            code = errno.ENOMEM
+        return OSError(code, f"the collection cannot be written ({text})", str(self.target))
+
+    def _claim_path(self) -> int:
+        """A new empty file under the path where it is written, locked against other writers."""
+        while True:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(descriptor)
+                raise UsageError(f"{self.target} is being written by another process") from None
+            except OSError:
+                # a file system without locks
+                pass
+            if self._still_there(descriptor):
+                os.ftruncate(descriptor, 0)
+                return descriptor
+            os.close(descriptor)
+
+    def _still_there(self, descriptor: int) -> bool:
+        try:
+            now = os.stat(self.path)
+        except FileNotFoundError:
+            return False
+        own = os.fstat(descriptor)
+        return (now.st_dev, now.st_ino) == (own.st_dev, own.st_ino)
+
+    def _release(self) -> None:
+        if self._claim is not None:
+            os.close(self._claim)
+            self._claim = None

@@ -1,0 +1,259 @@
+"""Writing a collection: records are appended, `meta` comes last, the file takes its name when all of it is there.
+
+Frames go to the file as they come, in batches of one transaction each; the other parts of the records follow them, so
+that keys are appended in order and pages are full. Source: Collection and its LMDB file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from molrec_convert.errors import ContractError, UsageError
+from molrec_convert.model.alignment import Alignment
+from molrec_convert.model.collection import ForceFieldTables, check_member
+from molrec_convert.model.collection_declaration import check_member_declaration, collection_document
+from molrec_convert.model.collection_index import IndexBuilder, IndexColumns
+from molrec_convert.model.collection_member import as_member, member_rows, report_losses
+from molrec_convert.model.declaration import Declaration
+from molrec_convert.model.record import Record, absolute_rows, check_document
+from molrec_convert.model.trajectory import MemoryTrajectory
+from molrec_convert.report import Report
+from molrec_convert.stores.lmdb.frame_writing import encode_frame, encode_tables
+from molrec_convert.stores.lmdb.header_json import to_json
+from molrec_convert.stores.lmdb.keys import (
+    FORCEFIELD,
+    FRAME,
+    INDEX,
+    LAYOUT,
+    LAYOUT_VERSION,
+    META,
+    RECORD,
+    SYSTEM,
+    numbered,
+)
+from molrec_convert.stores.lmdb.record_frames import FrameEncoder
+from molrec_convert.stores.lmdb.spool import Spool
+from molrec_convert.stores.lmdb.store import StoreFile
+
+__all__ = ["CollectionWriter"]
+
+#: A transaction is committed when it holds so many values, or so many bytes.
+_BATCH_VALUES, _BATCH_BYTES = 1000, 8 * 2**20
+
+
+class CollectionWriter:
+    """Appends records to a new collection; a context manager, which completes it, or removes it after an error.
+
+    Made by `create`. `append` refuses a record that does not belong, and leaves the collection as it was.
+    """
+
+    def __init__(
+        self,
+        file: StoreFile,
+        declaration: Declaration,
+        document: dict[str, Any],
+        index: IndexBuilder,
+        forcefield: ForceFieldTables | None,
+        report: Report,
+    ) -> None:
+        self.declaration, self.document, self.report = declaration, document, report
+        self._file, self._index, self._forcefield = file, index, forcefield
+        self._encoder = FrameEncoder(declaration)
+        self._pending: list[tuple[bytes, bytes]] = []
+        self._pending_bytes = 0
+        self._n_frames = self._flushed = 0
+        self._metas, self._systems = Spool(file.path.parent), Spool(file.path.parent)
+        self._open = True
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        declaration: Declaration,
+        document: Mapping[str, Any] | None = None,
+        units: Mapping[str, str] | None = None,
+        index_columns: IndexColumns = (),
+        forcefield: ForceFieldTables | None = None,
+        overwrite: bool = False,
+        in_place: bool = False,
+        report: Report | None = None,
+    ) -> CollectionWriter:
+        """Begin a collection at `path`, whose name appears when it is complete (`in_place`: at once).
+
+        `document` carries `units` (quantity → unit), or they are given alone. `index_columns` names further columns of
+        the index: see `IndexBuilder`. Raises `ContractError` for a document or declaration that breaks a rule,
+        `UsageError` where the name is taken or being written, `OSError` where the system refuses.
+        """
+        stated = dict(document or {})
+        if units is not None:
+            stated["units"] = dict(units)
+        stored = collection_document(stated)
+        declaration.check()
+        index = IndexBuilder(index_columns)
+        if forcefield is not None:
+            _encode_forcefield(forcefield)
+        file = StoreFile(Path(path), overwrite=overwrite, in_place=in_place)
+        return cls(file, declaration, stored, index, forcefield, Report() if report is None else report)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    @property
+    def n_frames(self) -> int:
+        """Frames appended so far."""
+        return self._n_frames
+
+    def append(self, record: Record, index: Mapping[str, Any] | None = None) -> int:
+        """Append a record and return its ordinal; `index` gives values of the index columns.
+
+        A `frame` becomes a trajectory of one frame. What a collection has no place for is reported as dropped. Raises
+        `ContractError` for a record outside the declaration, with a force field of its own, or broken in itself.
+        """
+        if not self._open:
+            raise UsageError("the collection is complete: nothing can be appended any more")
+        number = len(self._index)
+        node = f"record {number}"
+        check_member(record, node)
+        report_losses(record, self.report)
+        record = as_member(record, self.report)
+        check_document(record.meta, "meta")
+        row = self._index.row(record, index)
+        absolute: dict[str, int] = {}
+        system = b""
+        if record.system is not None:
+            absolute = absolute_rows(record.system, None)
+            record.system.check("system", absolute)
+            system = encode_frame(record.system)
+        frames, atoms = self._append_frames(record, absolute, f"{node}/trajectory")
+        self._metas.append(to_json(record.meta).encode())
+        self._systems.append(system)
+        self._index.add(row, frames, member_rows(record, atoms), record.trajectory is not None)
+        self._n_frames += frames
+        if len(self._pending) >= _BATCH_VALUES or self._pending_bytes >= _BATCH_BYTES:
+            self._flush()
+        return number
+
+    def extend(self, records: Iterable[Record]) -> None:
+        """Append records."""
+        for record in records:
+            self.append(record)
+
+    def close(self) -> None:
+        """Complete the collection: force field, index, and last of all `meta`. Safe to call twice."""
+        if not self._open:
+            return
+        try:
+            self._flush()
+            self._append_parts(RECORD, self._metas)
+            self._append_parts(SYSTEM, self._systems)
+            self._file.put(self._last_values())
+            self._file.complete()
+        except BaseException:
+            self.discard()
+            raise
+        self._end()
+
+    def discard(self) -> None:
+        """Give up: nothing is left of the collection."""
+        if self._open:
+            self._file.discard()
+            self._end()
+
+    def __enter__(self) -> CollectionWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.discard()
+
+    def _append_frames(self, record: Record, absolute: dict[str, int], node: str) -> tuple[int, int | None]:
+        trajectory = record.trajectory
+        if trajectory is None:
+            return 0, None
+        check_member_declaration(trajectory.declaration, self.declaration, node)
+        alignment = Alignment(record.system)
+        if record.system is not None:
+            alignment.check_declaration(trajectory.declaration)
+        frames = self._encoder.record(absolute, node, cell_defined=trajectory.cell_defined)
+        batches = [trajectory._batch] if type(trajectory) is MemoryTrajectory else trajectory.batches()
+        count = 0
+        try:
+            for batch in batches:
+                if record.system is not None:
+                    alignment.check_batch(batch, count)
+                self._add_values(frames.encode(batch), self._n_frames + count)
+                count += batch.n_frames
+        except BaseException:
+            self._take_back()
+            raise
+        return count, frames.first_atoms
+
+    def _add_values(self, values: list[bytes], first: int) -> None:
+        for position, value in enumerate(values, first):
+            self._pending.append((numbered(FRAME, position), value))
+            self._pending_bytes += len(value)
+        if self._pending_bytes >= 2 * _BATCH_BYTES or len(self._pending) >= 2 * _BATCH_VALUES:
+            self._flush()
+
+    def _take_back(self) -> None:
+        """Forget the frames of a record that did not go in whole."""
+        kept = self._n_frames - self._flushed
+        if kept < 0:
+            self._file.remove_from(numbered(FRAME, self._n_frames))
+            self._flushed, kept = self._n_frames, 0
+        del self._pending[kept:]
+        self._pending_bytes = sum(len(value) for _, value in self._pending)
+
+    def _flush(self) -> None:
+        self._file.append(self._pending)
+        self._flushed += len(self._pending)
+        self._pending, self._pending_bytes = [], 0
+
+    def _append_parts(self, prefix: bytes, values: Iterable[bytes]) -> None:
+        """The values as keys of `prefix`, those that are empty left out."""
+        batch: list[tuple[bytes, bytes]] = []
+        size = 0
+        for number, value in enumerate(values):
+            if value:
+                batch.append((numbered(prefix, number), value))
+                size += len(value)
+            if len(batch) >= _BATCH_VALUES or size >= _BATCH_BYTES:
+                self._file.append(batch)
+                batch, size = [], 0
+        self._file.append(batch)
+
+    def _last_values(self) -> list[tuple[bytes, bytes]]:
+        values = [] if self._forcefield is None else [(FORCEFIELD, _encode_forcefield(self._forcefield))]
+        values.append((INDEX, encode_tables({}, {"records": self._index.block()}, "index")))
+        document = {
+            "layout": LAYOUT,
+            "layout_version": LAYOUT_VERSION,
+            "collection": self.document,
+            "sequence_schema": self.declaration.to_json(),
+            "n_records": len(self._index),
+            "n_frames": self._n_frames,
+        }
+        values.append((META, to_json(document).encode()))
+        return values
+
+    def _end(self) -> None:
+        self._open = False
+        self._metas.close()
+        self._systems.close()
+
+
+def _encode_forcefield(forcefield: ForceFieldTables) -> bytes:
+    for name, block in forcefield.tables.items():
+        if name == "box":
+            raise ContractError("forcefield/box", "the name is reserved for the cell, which is no block")
+        block.check(f"forcefield/{name}", name=name)
+    return encode_tables(forcefield.document, forcefield.tables, "forcefield")
