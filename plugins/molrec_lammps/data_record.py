@@ -3,7 +3,7 @@
 `system` has what the particles are: `id type type_id element mass charge mol_id`, and the relations with 0-based
 endpoints; `frame` has the state: `x y z vx vy vz ix iy iz`, further columns of the atom style, and the box. Rows
 ascend by id. Coordinates stay as the file has them (wrapped stays wrapped), a general cell stays as it is stated.
-`# comments` of rows are the text column `comment`.
+`# comments` of rows are the text column `comment` of their block, those of Velocities `velocity_comment` of `frame`.
 
 What else a data file says is kept in `system` under the meta key `lammps` (tag `json`), each part where the file has
 it:
@@ -60,7 +60,7 @@ def read_data(paths: Sequence[Path], context: ReadContext) -> Record:
 def data_system(data: DataFile, options: CommonOptions, report: Report) -> Frame:
     """What the particles of a data file are: atoms in ascending order of ids, relations, units, and the `lammps` key.
 
-    The fate of all that is not state is reported: coefficients, sections of fixes, comments of Velocities.
+    The fate of all that is not state is reported: what is converted, and coefficients and sections of fixes as dropped.
     """
     for remark in data.remarks:
         report.warn(remark)
@@ -81,16 +81,17 @@ def data_frame(data: DataFile, report: Report, *, boundary: ArrayLike | None = N
 
     `boundary` bool[3] says which axes are periodic, where the caller knows; a data file does not.
     """
-    columns: dict[str, NDArray[Any]] = {}
+    columns: dict[str, Any] = {}
     if data.atoms is not None:
         own = {n: data.index.sorted(v) for n, v in data.atoms.columns.items() if n not in _IDENTITY}
         columns = {name: own.pop(name) for name in ("x", "y", "z")}
         if data.velocities is not None:
             moving = [name for name in data.velocities.columns if name != "id"]
             columns |= {name: data.sorted_velocities(name) for name in moving}
-            report.carried("Velocities", f"{data.velocities.rows} rows, joined by id")
+            _put_comments(columns, "velocity_comment", data.velocities, data.velocity_order)
+            report.carried("Velocities", f"{_rows(data.velocities.rows)}, joined by id")
         columns |= own
-    report.carried("frame/atoms", f"{' '.join(columns)}: {data.header.count('atoms')} rows, in order of ids")
+    report.carried("frame/atoms", f"{' '.join(columns)}: {_rows(len(data.index.ids))}, in order of ids")
     blocks = {"atoms": Block(columns, count=len(data.index.ids))}
     return Frame(blocks, box=data_box(data, report, boundary=boundary))
 
@@ -152,12 +153,16 @@ def _atoms(data: DataFile, options: CommonOptions, units: UnitsStyle | None, rep
         columns["charge"] = data.index.sorted(table["charge"])
     if "mol_id" in table.columns:
         _put_molecules(columns, data.index.sorted(table["mol_id"]), report)
-    _put_comments(columns, table, data.index.order)
+    _put_comments(columns, "comment", table, data.index.order)
     if data.style is not None and not data.style_stated:
         report.derived("atom style", f"{data.style.name}: no other columns of a plain style fit {data.style_source}")
     style = "" if data.style is None else f", atom style {data.style.name} (from {data.style_source})"
-    report.carried("Atoms", f"{table.rows} rows in order of ids{style}")
+    report.carried("Atoms", f"{_rows(table.rows)} in order of ids{style}")
     return Block(columns)
+
+
+def _rows(count: int) -> str:
+    return f"{count} row{'' if count == 1 else 's'}"
 
 
 def _type_names(data: DataFile, kind: str) -> Sequence[str]:
@@ -197,10 +202,10 @@ def _put_molecules(columns: dict[str, Any], molecules: NDArray[np.int64], report
     report.converted("mol_id", "some molecule ids are negative, which mol_id cannot hold: kept as the column mol (i64)")
 
 
-def _put_comments(columns: dict[str, Any], table: Table, order: NDArray[np.int64] | None) -> None:
+def _put_comments(columns: dict[str, Any], name: str, table: Table, order: NDArray[np.int64] | None) -> None:
     if table.comments is not None:
         comments = table.comments if order is None else table.comments[order]
-        columns["comment"] = Column(comments, comments != "")
+        columns[name] = Column(comments, comments != "")
 
 
 def _relation(data: DataFile, name: str, table: Table, report: Report) -> Block:
@@ -215,26 +220,23 @@ def _relation(data: DataFile, name: str, table: Table, report: Report) -> Block:
         "type": names_column(["", *labels], types),
         "type_id": types.view(np.uint64),
     }
-    _put_comments(columns, table, None)
+    _put_comments(columns, "comment", table, None)
     targets = {"atomm": "atoms"} if "atomm" in columns else {}
     report.converted(
         name,
-        f"{table.rows} rows as {relation.block}, atoms by row; row numbers, which mean nothing, are left out",
+        f"{_rows(table.rows)} as {relation.block}, atoms by row; row numbers, which mean nothing, are left out",
     )
     return Block(columns, targets=targets)
 
 
 def _report_dropped(data: DataFile, report: Report) -> None:
     for section in data.coefficients:
-        report.dropped(section.name, f"{section.rows} rows: force-field coefficients are not carried yet")
+        report.dropped(section.name, f"{_rows(section.rows)}: force-field coefficients are not carried yet")
     for section in data.others:
         report.dropped(
             section.name,
-            f"{section.rows} rows from line {section.line}: a section of a fix, whose meaning is in the input script",
+            f"{_rows(section.rows)} from line {section.line}: a section of a fix, whose meaning is in the input script",
         )
-    if data.velocities is not None and data.velocities.comments is not None:
-        count = int((data.velocities.comments != "").sum())
-        report.dropped("comments of Velocities", f"{count} rows have one, and the record has no column for them")
 
 
 def _document(data: DataFile) -> dict[str, Any]:

@@ -1,0 +1,552 @@
+"""LAMMPS data files as records: the reference cases and files, and what becomes of each part of a file."""
+
+import csv
+import re
+
+import numpy as np
+import pytest
+
+import molrec_convert
+from molrec_convert.errors import FormatError, UnsupportedError, UsageError
+from molrec_convert.formats import ReadContext
+from molrec_convert.model.dtypes import same_bits
+from molrec_convert.report import Fate, Report
+from molrec_lammps.data_file import parse_data
+from molrec_lammps.data_record import data_frame, data_system, read_data
+from molrec_lammps.options import DataOptions
+
+
+def read(path, **options):
+    context = ReadContext(options=DataOptions(**options))
+    record = read_data([path], context)
+    record.system.check("system")
+    record.frame.check("frame")
+    return record, context.report
+
+
+@pytest.fixture
+def read_text(tmp_path):
+    def reader(text, **options):
+        path = tmp_path / "text.data"
+        path.write_text(text)
+        return read(path, **options)
+
+    return reader
+
+
+@pytest.fixture
+def case(shared):
+    def reader(name, file, **options):
+        return read(next((shared / "cases").glob(f"{name}-*")) / file, **options)
+
+    return reader
+
+
+def xyz(block):
+    return np.stack([block[name] for name in "xyz"], axis=1)
+
+
+def document(record):
+    return record.system.meta["lammps"]
+
+
+def dropped(report):
+    return {item.name: item.detail for item in report.of(Fate.DROPPED)}
+
+
+# --- the reference cases ---------------------------------------------------------------------------------------------
+
+
+def test_case_21_sections_are_joined_by_id(case):
+    record, report = case("21", "shuffled.data")
+    atoms, frame = record.system["atoms"], record.frame["atoms"]
+    assert atoms["id"].tolist() == [1, 2, 3, 4, 5]
+    assert atoms["type_id"].tolist() == [1, 2, 3, 3, 4]
+    assert atoms["type"].tolist() == ["1", "2", "3", "3", "4"]
+    assert atoms["mass"].tolist() == [12.011, 15.9994, 1.008, 1.008, 6.94]
+    assert atoms["charge"].tolist() == [-0.1, -0.8, -0.2, 0.2, 0.9]
+    assert xyz(frame).tolist() == [[k, k, k] for k in range(1, 6)]
+    assert frame["vx"].tolist() == [0.1, 0.2, 0.3, 0.4, 0.5]
+    assert not frame["vy"].any()
+    assert not frame["vz"].any()
+    assert document(record)["mass_comments"] == ["C", "O", "H", "Li"]
+    assert not report.lossy
+
+
+def test_case_23_explicit_pairs_are_kept_as_text(case, shared):
+    record, report = case("23", "pairij.data")
+    assert dropped(report) == {"PairIJ Coeffs": "6 rows: force-field coefficients are not carried yet"}
+    assert document(record)["type_counts"] == {"atom": 3}
+    assert record.system["atoms"]["type_id"].tolist() == [1, 3]
+    (section,) = parse_data(next((shared / "cases").glob("23-*")) / "pairij.data").coefficients
+    assert (section.name, section.hint, section.line, section.rows) == ("PairIJ Coeffs", "lj/cut", 18, 6)
+    assert section.text.splitlines()[2] == "1 3 0.1111 3.700"
+
+
+def test_case_25_hybrid_coefficients_are_kept_as_text(case, shared):
+    record, report = case("25", "hybrid.data")
+    assert set(dropped(report)) == {"Pair Coeffs", "Bond Coeffs", "Angle Coeffs", "Dihedral Coeffs"}
+    assert {name: block.count for name, block in record.system.blocks.items()} == {
+        "atoms": 4,
+        "bonds": 2,
+        "angles": 1,
+        "dihedrals": 1,
+    }
+    sections = {s.name: s for s in parse_data(next((shared / "cases").glob("25-*")) / "hybrid.data").coefficients}
+    assert all(section.hint == "hybrid" for section in sections.values())
+    assert sections["Bond Coeffs"].text == "1 harmonic 268.0 1.529\n2 morse 90.0 1.8 1.09\n"
+    assert sections["Dihedral Coeffs"].text.splitlines()[1] == "2 charmm 0.16 3 0 0.5"
+
+
+def test_case_27_coefficients_keep_their_text(case, shared):
+    record, report = case("27", "harmonic.data")
+    assert record.units is None
+    assert any("units" in warning for warning in report.warnings)
+    bonds, angles = parse_data(next((shared / "cases").glob("27-*")) / "harmonic.data").coefficients
+    assert (bonds.text, angles.text) == ("1 450.0 0.9572\n", "1 55.0 104.52\n")
+    assert record.system["angles"]["atomj"].tolist() == [0]
+    assert [record.system["bonds"][end].tolist() for end in ("atomi", "atomj")] == [[0, 0], [1, 2]]
+
+
+def test_case_30_comments_are_no_header_and_no_images(case):
+    record, report = case("30", "comments.data")
+    atoms, frame = record.system["atoms"], record.frame["atoms"]
+    assert atoms["id"].tolist() == [1, 2, 3]
+    assert atoms["mol_id"].tolist() == [1, 1, 2]
+    assert atoms["charge"].tolist() == [-0.5, 0.25, 0.25]
+    assert atoms["type_id"].tolist() == [1, 1, 1]
+    assert xyz(frame).tolist() == [[1, 2, 3], [9.5, 2, 3], [4, 5, 6]]
+    assert [frame[name].tolist() for name in ("ix", "iy", "iz")] == [[0, -1, 0], [0, 0, 1], [0, 2, 0]]
+    assert frame["ix"].dtype == np.int32
+    assert [frame[name].tolist() for name in ("vx", "vy", "vz")] == [[0.1, 0.2, 0.3], [0, 0, 0], [0, 0, 0]]
+    assert document(record)["title"] == "LAMMPS data file  xlo xhi 99 atoms in the title must be ignored"
+    assert document(record)["type_counts"] == {"atom": 1}
+    assert document(record)["mass_comments"] == ["N N_2 (C_3 H_ H_)"]
+    assert document(record)["comments"][:2] == ["a full-line comment with the word Atoms in it", "7 atoms"]
+    assert atoms["comment"].tolist() == ["1 2 3", "C CYT", ""]
+    assert atoms.validity("comment").tolist() == [True, True, False]
+    assert frame["velocity_comment"].tolist() == ["", "", "tail"]
+    assert not report.lossy
+
+
+def test_case_31_a_style_is_never_guessed(case):
+    hinted, _ = case("31", "hinted.data")
+    given, _ = case("31", "nohint.data", atom_style="bond")
+    for record in (hinted, given):
+        assert record.system["atoms"]["mol_id"].tolist() == [1, 1, 2]
+        assert record.system["atoms"]["type_id"].tolist() == [2, 1, 2]
+        assert xyz(record.frame["atoms"]).tolist() == [[1.5, 2.5, 3.5], [4.5, 5.5, 6.5], [7.5, 8.5, 0.5]]
+    with pytest.raises(UsageError, match=r"line 17: .* each of charge, bond, angle, molecular fits .*--atom-style"):
+        case("31", "nohint.data")
+    charged, _ = case("31", "nohint.data", atom_style="charge")
+    assert charged.system["atoms"]["type_id"].tolist() == [1, 1, 2]
+    assert charged.system["atoms"]["charge"].tolist() == [2, 1, 2]
+
+
+def test_case_33_counts_of_types_survive(case):
+    record, _ = case("33", "nocoeffs.data")
+    counts = {"atom": 5, "bond": 6, "angle": 4, "dihedral": 3, "improper": 2}
+    assert document(record)["type_counts"] == counts
+    assert document(record)["masses"] == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert record.system["bonds"]["type_id"].tolist() == [2, 5]
+    assert record.system["angles"]["type"].tolist() == ["4", "1"]
+    assert "dihedrals" not in record.system
+
+
+def test_case_36_masses_are_no_elements(case):
+    record, report = case("36", "masses.data")
+    assert "element" not in record.system["atoms"]
+    assert document(record)["masses"] == [1.008, 3.024, 15.035, 72.0, 1.0, 58.8]
+    assert document(record)["mass_comments"][:3] == ["HC", "HMR-hydrogen", "CH3 united atom"]
+    record, report = case("36", "masses.data", guess_elements=True)
+    atoms = record.system["atoms"]
+    assert atoms["element"].tolist() == ["H", "", "", "", "", ""]
+    assert atoms.validity("element").tolist() == [True, False, False, False, False, False]
+    assert "atoms/element" in [item.name for item in report.of(Fate.DERIVED)]
+    assert any("58.8" in warning for warning in report.warnings)
+    record, report = case("36", "masses.data", elements=("H", "H", "X", "X", "X", "Ni"))
+    assert record.system["atoms"]["element"].tolist() == ["H", "H", "", "", "", "Ni"]
+    with pytest.raises(UsageError, match="2 symbols for 6 atom types"):
+        case("36", "masses.data", elements=("H", "C"))
+
+
+# --- the reference files ---------------------------------------------------------------------------------------------
+
+#: Files whose atom style is out of scope, and how that shows when nothing names the style.
+OUT_OF_SCOPE = {
+    "awpmd.data.h_molecule": FormatError,
+    "data.cubes": UnsupportedError,
+    "data.squares": UnsupportedError,
+    "data.dipole": UsageError,
+    "dpdata_spin.lmp": FormatError,
+    "eff.data.ch4": FormatError,
+    "oxdna2_lj.data.duplex3": UnsupportedError,
+    "oxdna_real.data.duplex1": UnsupportedError,
+    "read_data.vesicle1026": UnsupportedError,
+    "template-mix.data": UnsupportedError,
+}
+
+
+def index_rows(shared):
+    csv.field_size_limit(10**8)
+    with (shared / "corpus/INDEX.tsv").open() as file:
+        return [row for row in csv.DictReader(file, delimiter="\t") if row["format"] == "lammps-data"]
+
+
+def numbers(text):
+    return np.array([float(word) for word in text.split()])
+
+
+def test_every_reference_file_is_read_or_refused_by_name(shared):
+    outcomes = {}
+    for row in index_rows(shared):
+        path = shared / "corpus" / row["path"]
+        try:
+            parse_data(path)
+        except (FormatError, UsageError, UnsupportedError) as error:
+            outcomes[path.name] = error
+    assert {name: type(error) for name, error in outcomes.items()} == OUT_OF_SCOPE
+    for name, error in outcomes.items():
+        assert name in str(error)
+        assert re.search(r"atom.style", str(error)) or name.startswith("awpmd")
+
+
+def test_reference_files_give_the_values_of_the_index(shared):
+    compared = 0
+    for row in index_rows(shared):
+        path = shared / "corpus" / row["path"]
+        style = re.search(r"style: (.*)", row["other"])[1]
+        try:
+            record, report = read(path, atom_style=None if style == "None" else style)
+        except UnsupportedError:
+            assert path.name in OUT_OF_SCOPE
+            continue
+        assert_index_values(path, row, record, report)
+        compared += 1
+    assert compared >= 59
+
+
+def assert_index_values(path, row, record, report):
+    atoms, frame, box = record.system["atoms"], record.frame["atoms"], record.frame.box
+    assert atoms.count == int(row["n_atoms_first"]), path.name
+    for name in ("bonds", "angles", "dihedrals", "impropers"):
+        found_rows = record.system[name].count if name in record.system else 0
+        assert found_rows == int(row[name]), (path.name, name)
+    if path.name == "data.general":  # the index has LAMMPS' rotated cell, the record the stated one
+        assert box.vectors.T.tolist() == [[1, -1, 0], [1, 1, 0], [1, 1, 1]]
+        assert xyz(frame).tolist() == [[0.2, 0, 0.1], [0.8, 0, 0.3]]
+    else:
+        vectors = numbers(row["cell_vectors"]).reshape(3, 3).T
+        assert np.allclose(box.vectors, vectors, rtol=1e-5, atol=1e-4), path.name
+        assert np.allclose(box.origin, numbers(row["box_origin"]), rtol=1e-5, atol=1e-5), path.name
+        continuous = xyz(frame) if atoms.count else np.zeros((0, 3))
+        if "ix" in frame:
+            continuous = continuous + np.stack([frame[name] for name in ("ix", "iy", "iz")], axis=1) @ box.vectors.T
+        for key, place in (("first_atom_xyz", 0), ("last_atom_xyz", -1)):
+            if row[key]:
+                wanted = numbers(row[key])
+                assert np.allclose(continuous[place], wanted, rtol=1e-8, atol=1e-6), (path.name, key)
+    sections = {name: int(count) for name, count in re.findall(r"([A-Z][\w ]*)=(\d+)", row["other"])}
+    coefficients = {name: int(count) for name, count in re.findall(r"([A-Z][\w ]*)=(\d+)", row["coeff_rows"])}
+    found = {name: int(re.match(r"\d+", text)[0]) for name, text in dropped(report).items()}
+    for name, count in coefficients.items():
+        if name == followed_by(list(found), "BondBond13 Coeffs"):
+            # The reader behind the index does not know that section and counts it, its heading too, to the one before.
+            assert found[name] + 1 + found["BondBond13 Coeffs"] == count, path.name
+        elif name.endswith("Type Labels"):
+            assert len(document(record)["type_labels"][name.split()[0].lower()]) == count, path.name
+        else:
+            assert found[name] == count, (path.name, name)
+    for name in ("Velocities", "Masses", "CMAP", "PafiPath", "Molecules", "Tinker Types"):
+        if name in sections:
+            there = {
+                "Velocities": lambda: frame["vx"].size,
+                "Masses": lambda: len(document(record)["masses"]),
+                "CMAP": lambda: record.system["cmaps"].count,
+            }
+            assert there.get(name, lambda name=name: found[name])() == sections[name], (path.name, name)
+
+
+def followed_by(names, name):
+    """The name before `name`, or None."""
+    return names[names.index(name) - 1] if name in names else None
+
+
+def test_numbers_of_reference_files_are_those_of_their_text(shared):
+    """The first and last rows the index quotes, number by number, against the record."""
+    compared = 0
+    for row in index_rows(shared):
+        path = shared / "corpus" / row["path"]
+        style = re.search(r"style: (.*)", row["other"])[1]
+        if style not in ("atomic", "charge", "bond", "angle", "molecular", "full") or not row["first_row"]:
+            continue
+        record, _ = read(path, atom_style=style)
+        names = {"charge": ["type_id", "charge"], "full": ["mol_id", "type_id", "charge"], "atomic": ["type_id"]}
+        columns = [*names.get(style, ["mol_id", "type_id"]), "x", "y", "z", "ix", "iy", "iz"]
+        atoms, frame = record.system["atoms"], record.frame["atoms"]
+        for text in (row["first_row"], row["last_row"]):
+            words = text.partition("#")[0].split()
+            place = atoms["id"].tolist().index(int(words[0]))
+            for name, word in zip(columns, words[1:], strict=False):
+                value = (atoms if name in atoms else frame)[name][place]
+                assert value == (float(word) if value.dtype == np.float64 else int(word)), (path.name, name)
+                compared += 1
+    assert compared >= 600
+
+
+# --- what becomes of each part ---------------------------------------------------------------------------------------
+
+SMALL = "title, units = metal\n\n2 atoms\n2 atom types\n{header}\n{body}\nAtoms # {style}\n\n{rows}\n"
+
+
+def small(header="0 9 xlo xhi\n0 9 ylo yhi\n0 9 zlo zhi", body="", style="atomic", rows="2 1 1 2 3\n1 2 4 5 6"):
+    return SMALL.format(header=header, body=body, style=style, rows=rows)
+
+
+def test_units_of_the_first_line_are_the_records(read_text):
+    record, report = read_text(small())
+    assert record.units == {"preset": "metal"}
+    assert record.system.meta.tag("units") == "json"
+    assert not any("units" in warning for warning in report.warnings)
+
+
+def test_units_are_left_open_with_a_warning_or_given(read_text):
+    text = small().replace(", units = metal", ", units metal")
+    record, report = read_text(text)
+    assert "units" not in record.system.meta
+    assert any("--units" in warning for warning in report.warnings)
+    record, report = read_text(text, units="real")
+    assert record.units == {"preset": "real"}
+    record, report = read_text(small(), units="real")
+    assert record.units == {"preset": "real"}
+    assert any("units = metal; --units real is taken" in warning for warning in report.warnings)
+    with pytest.raises(UsageError, match="'kcal' is no units style"):
+        read_text(text, units="kcal")
+    record, report = read_text(small().replace("metal", "foo"))
+    assert record.units is None
+    assert any("units = foo" in warning for warning in report.warnings)
+
+
+def test_a_box_that_is_not_stated_is_lammps_default(read_text):
+    record, report = read_text(small(header="0 4 ylo yhi"))
+    assert record.frame.box.vectors.tolist() == [[1, 0, 0], [0, 4, 0], [0, 0, 1]]
+    assert record.frame.box.origin.tolist() == [-0.5, 0, -0.5]
+    assert record.frame.box.boundary.all()
+    derived = {item.name: item.detail for item in report.of(Fate.DERIVED)}
+    assert derived["box"].startswith("xlo xhi, zlo zhi from -0.5 to 0.5")
+    assert "periodic on all axes" in derived["box boundary"]
+
+
+def test_a_tilted_box_has_its_vectors_as_columns(read_text):
+    record, _ = read_text(small(header="1 9 xlo xhi\n2 9 ylo yhi\n3 9 zlo zhi\n-1 2 3.5 xy xz yz"))
+    assert record.frame.box.vectors.tolist() == [[8, -1, 2], [0, 7, 3.5], [0, 0, 6]]
+    assert record.frame.box.origin.tolist() == [1, 2, 3]
+
+
+def test_a_general_box_and_its_coordinates_stay_as_they_are_stated(read_text):
+    header = "0 4 0 avec\n-3 0 0 bvec\n1 1 5 cvec\n0.5 0.25 0 abc origin"
+    record, report = read_text(small(header=header))
+    assert record.frame.box.vectors.T.tolist() == [[0, 4, 0], [-3, 0, 0], [1, 1, 5]]
+    assert record.frame.box.origin.tolist() == [0.5, 0.25, 0]
+    assert xyz(record.frame["atoms"]).tolist() == [[4, 5, 6], [1, 2, 3]]
+    assert not report.lossy
+
+
+def test_ids_keep_all_their_digits(read_text):
+    rows = "9223372036854775807 1 0 0 0\n4294967297 2 0 0 0"
+    record, _ = read_text(small(rows=rows))
+    assert record.system["atoms"]["id"].tolist() == [4294967297, 9223372036854775807]
+    assert record.system["atoms"]["id"].dtype == np.uint64
+
+
+def test_numbers_keep_their_bits(read_text):
+    words = ["-0.0", "4.9e-324", "1.7976931348623157e308", "0.1", "9007199254740993", "+.5E+0"]
+    record, _ = read_text(small(rows=f"1 1 {' '.join(words[:3])}\n2 1 {' '.join(words[3:])}"))
+    found = xyz(record.frame["atoms"]).reshape(-1)
+    assert same_bits(found, np.array([float(word) for word in words]))
+
+
+def test_types_without_a_mass_have_none(read_text):
+    text = small(body="\nMasses\n\n2 5.5\n").replace("2 atom types", "1 atom types")
+    with pytest.raises(FormatError, match=r"atom type 2 in Masses"):
+        read_text(text)
+    record, _ = read_text(small())
+    assert "mass" not in record.system["atoms"]
+    assert "masses" not in document(record)
+
+
+def test_labels_name_types_everywhere(read_text):
+    body = "\nAtom Type Labels\n\n2 C'\n1 h*\n\nBond Type Labels\n\n1 h*-C'\n\nMasses\n\nC' 12.0\n1 1.0\n"
+    text = small(body=body, style="bond", rows="1 7 C' 0 0 0\n2 7 h* 1 1 1") + "\nBonds\n\n1 h*-C' 1 2\n2 1 2 1\n"
+    text = text.replace("2 atom types", "2 atom types\n2 bonds\n1 bond types")
+    record, _ = read_text(text)
+    atoms, bonds = record.system["atoms"], record.system["bonds"]
+    assert atoms["type"].tolist() == ["C'", "h*"]
+    assert atoms["type_id"].tolist() == [2, 1]
+    assert atoms["mass"].tolist() == [12.0, 1.0]
+    assert bonds["type"].tolist() == ["h*-C'", "h*-C'"]
+    assert document(record)["type_labels"] == {"atom": ["h*", "C'"], "bond": ["h*-C'"]}
+
+
+def test_labels_that_are_symbols_tell_elements(read_text):
+    body = "\nAtom Type Labels\n\n1 O\n2 H\n\nMasses\n\n1 15.9994\n2 1.008\n"
+    record, report = read_text(small(body=body))
+    assert record.system["atoms"]["element"].tolist() == ["H", "O"]
+    assert "atoms/element" in [item.name for item in report.of(Fate.DERIVED)]
+
+
+def test_negative_molecule_ids_are_kept_aside(read_text):
+    record, report = read_text(small(style="bond", rows="1 -3 1 0 0 0\n2 4 1 0 0 0"))
+    assert "mol_id" not in record.system["atoms"]
+    assert record.system["atoms"]["mol"].tolist() == [-3, 4]
+    assert "mol_id" in [item.name for item in report.of(Fate.CONVERTED)]
+
+
+def test_crossterms_are_a_relation_over_five_atoms(read_text):
+    rows = "\n".join(f"{n} 1 1 0 {n} {n} {n}" for n in (9, 8, 7, 6, 5))
+    text = small(style="full", rows=rows).replace("2 atoms", "5 atoms\n1 crossterms") + "\nCMAP\n\n1 3 5 6 7 8 9\n"
+    record, _ = read_text(text)
+    cmaps = record.system["cmaps"]
+    assert [cmaps[f"atom{end}"].tolist() for end in "ijklm"] == [[0], [1], [2], [3], [4]]
+    assert cmaps["type"].tolist() == ["3"]
+    assert cmaps.targets == {"atomm": "atoms"}
+
+
+def test_sections_of_fixes_are_dropped_by_name(read_text):
+    record, report = read_text(small() + "\nMolecules\n\n1 2\n2 2\n\nTinker Types # x\n\n1 7\n")
+    assert dropped(report) == {
+        "Molecules": "2 rows from line 16: a section of a fix, whose meaning is in the input script",
+        "Tinker Types": "1 row from line 21: a section of a fix, whose meaning is in the input script",
+    }
+    assert record.system["atoms"].count == 2
+
+
+def test_a_row_that_lammps_skips_is_reported(read_text):
+    text = small().replace("Atoms # atomic\n\n", "Atoms # atomic\n7 7 7 7 7\n")
+    record, report = read_text(text)
+    assert record.system["atoms"]["id"].tolist() == [1, 2]
+    assert any("line 10: '7 7 7 7 7' is not read" in warning for warning in report.warnings)
+
+
+def test_an_option_against_the_file_is_reported(read_text):
+    rows = "1 1 2 1.5 2.5 3.5\n2 1 1 4.5 5.5 6.5"
+    record, report = read_text(small(style="bond", rows=rows), atom_style="charge")
+    assert record.system["atoms"]["charge"].tolist() == [2, 1]
+    assert any("'Atoms # bond'; its rows are read as atom style charge" in w for w in report.warnings)
+
+
+@pytest.mark.parametrize(
+    ("rows", "header", "style"),
+    [
+        ("1 1 0 0 0\n2 1 0 0 0", "", "atomic"),
+        ("1 1 0 0 0 0 0 0\n2 1 0 0 0 -1 0 0", "", "atomic"),
+        ("1 1 -0.5 1 1 1\n2 1 2 1 1 1", "", "charge"),
+        ("1 9 2 1 1 1\n2 1 1 1 1 1", "", "bond"),
+        ("1 1 2 1 1 1\n2 1 1 1 1 1", "1 bonds\n1 bond types\n", "bond"),
+        ("1 1 2 0.5 1 1 1\n2 1 1 1 1 1 1", "", "full"),
+        ("1 1 2 0.5 1 1 1 0 0 0\n2 1 1 1 1 1 1 1 1 1", "", "full"),
+    ],
+)
+def test_a_style_that_alone_fits_is_found_and_reported(read_text, rows, header, style):
+    text = (
+        small(rows=rows)
+        .replace("Atoms # atomic", "Atoms # id type x")
+        .replace("2 atom types\n", f"2 atom types\n{header}")
+    )
+    if header:
+        text += "\nBonds\n\n1 1 1 2\n"
+    record, report = read_text(text)
+    assert document(record)["atom_style"] == style
+    derived = {item.name: item.detail for item in report.of(Fate.DERIVED)}
+    assert derived["atom style"].startswith(style)
+
+
+def test_columns_beyond_the_plain_styles_keep_their_names(read_text):
+    rows = "1 2 0.5 7.5 1 2 3 0 0 -1\n2 1 1.5 2.5 4 5 6 0 0 0"
+    body = small(style="sphere", rows=rows) + "\nVelocities\n\n2 1 2 3 4 5 6\n1 0 0 0 7 8 9\n"
+    record, _ = read_text(body)
+    frame = record.frame["atoms"]
+    assert list(frame) == [
+        "x",
+        "y",
+        "z",
+        "vx",
+        "vy",
+        "vz",
+        "omegax",
+        "omegay",
+        "omegaz",
+        "diameter",
+        "density",
+        "ix",
+        "iy",
+        "iz",
+    ]
+    assert frame["diameter"].tolist() == [0.5, 1.5]
+    assert frame["omegaz"].tolist() == [9, 6]
+    assert "mass" not in record.system["atoms"]
+
+
+def test_a_hybrid_is_read_when_its_styles_are_named(read_text):
+    text = small(style="hybrid", rows="1 1 0 0 0 9 -0.5\n2 2 1 1 1 9 0.5")
+    with pytest.raises(UnsupportedError, match="hybrid"):
+        read_text(text)
+    record, _ = read_text(text, atom_style="hybrid bond charge")
+    assert record.system["atoms"]["mol_id"].tolist() == [9, 9]
+    assert record.system["atoms"]["charge"].tolist() == [-0.5, 0.5]
+    assert document(record)["atom_style"] == "hybrid bond charge"
+
+
+def test_a_file_without_atoms_is_a_record_without_rows(read_text):
+    record, _ = read_text("title\n\n0 atoms\n3 atom types\n0 5 xlo xhi\n")
+    assert record.system["atoms"].count == 0
+    assert record.frame["atoms"].count == 0
+    assert document(record)["type_counts"] == {"atom": 3}
+    assert record.frame.box.vectors[0, 0] == 5
+
+
+def test_room_for_more_per_atom_is_kept(read_text):
+    record, _ = read_text(
+        small().replace("2 atom types", "2 atom types\n3 extra bond per atom\n1 extra special per atom")
+    )
+    assert document(record)["extra_per_atom"] == {"bond": 3, "special": 1}
+
+
+def test_a_title_that_is_not_utf8_is_kept(tmp_path):
+    path = tmp_path / "latin.data"
+    path.write_bytes(small().replace("title", "5 Å").encode("latin-1"))
+    record, _ = read(path)
+    assert document(record)["title"] == "5 Å, units = metal"
+
+
+def test_system_and_frame_are_to_be_had_alone(tmp_path):
+    path = tmp_path / "small.data"
+    path.write_text(small())
+    data = parse_data(path)
+    report = Report()
+    system = data_system(data, DataOptions(), report)
+    assert list(system.blocks) == ["atoms"]
+    assert not any(item.name.startswith("box") for item in report.items)
+    frame = data_frame(data, report, boundary=[True, False, True])
+    assert frame.box.boundary.tolist() == [True, False, True]
+    assert not any("boundary" in item.name for item in report.items)
+
+
+def test_several_files_are_no_data_file(tmp_path):
+    with pytest.raises(UsageError, match="read alone"):
+        read_data([tmp_path / "a.data", tmp_path / "b.data"], ReadContext(options=DataOptions()))
+
+
+def test_the_format_is_detected_and_stored(tmp_path):
+    path = tmp_path / "some.txt"
+    path.write_text(small(body="\nMasses\n\n1 1.5 # a\n2 2.5\n", rows="2 1 1 2 3 # first\n1 2 4 5 6"))
+    target = tmp_path / "some.mrec"
+    molrec_convert.convert(path, target)
+    direct = molrec_convert.read(path)
+    with molrec_convert.open(target) as stored:
+        for section in ("system", "frame"):
+            ours, theirs = getattr(direct, section), getattr(stored, section)
+            assert list(ours.blocks) == list(theirs.blocks)
+            assert all(ours[name] == theirs[name] for name in ours)
+            assert ours.meta == theirs.meta
+        assert stored.frame.box == direct.frame.box
