@@ -207,6 +207,7 @@ class TestRuns:
         assert system["bonds"]["atomj"].tolist() == [1, 2, 4, 5, 7, 8]
         assert system["angles"]["atomj"].tolist() == [0, 3, 6]
         assert record.units == {"preset": "real"}
+        assert system.meta["lammps"]["title"] == "LAMMPS data file of three chains"
         # No timestep command: LAMMPS' default in real units.
         assert record.trajectory is not None
         assert record.trajectory.times.tolist() == [0.0, 10.0, 20.0]
@@ -319,6 +320,35 @@ class TestRuns:
         record, _ = read(tmp_path)
         compare(record, frames, names=("pe",))
         assert record.system is None or "atoms" not in record.system
+
+    def test_molecules_that_leave(self, tmp_path: Path) -> None:
+        (tmp_path / "chain.data").write_text(CHAIN)
+        script = WATER + "region far block 4 20 INF INF INF INF\n" + dump("e.dump", "id type q x y z")
+        script += "fix 2 all evaporate 7 1 far 4989 molecule yes\nrun 10\nunfix 2\nrun 10\n"
+        code = f"""
+        out["bonds"] = dict()
+        for line in {script!r}.splitlines():
+            lmp.command(line)
+            if line.startswith("run"):
+                count, flat = lmp.gather_bonds()
+                pairs = sorted(sorted(flat[3 * n + 1 : 3 * n + 3]) for n in range(count))
+                out["bonds"][str(lmp.extract_global("ntimestep"))] = pairs
+        """
+        (tmp_path / "in.lmp").write_text(script)
+        found = lammps(tmp_path, code)
+        assert "error" not in found, found
+        assert len(found["bonds"]["10"]) == 4
+        record, report = read(tmp_path)
+        assert record.system is None or "atoms" not in record.system
+        trajectory = record.trajectory
+        assert trajectory is not None
+        assert [frame["bonds"].count for frame in trajectory] == [6, 4, 4]
+        for step, expected in found["bonds"].items():
+            frame = trajectory[trajectory.steps.tolist().index(int(step))]
+            ids = frame["atoms"]["id"].astype(int)
+            pairs = np.stack([ids[frame["bonds"]["atomi"]], ids[frame["bonds"]["atomj"]]], axis=1)
+            assert sorted(sorted(pair) for pair in pairs.tolist()) == expected
+        assert any("bonds" in item.name + item.detail for item in report.items)
 
     def test_a_minimization(self, tmp_path: Path) -> None:
         script = MELT + "displace_atoms all random 0.1 0.1 0.1 4\n" + dump("m.dump")

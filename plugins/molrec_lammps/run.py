@@ -238,7 +238,12 @@ def _dumped(
         context.report.dropped(
             f"state in {Path(data.path).name}", "the trajectory states it; the data file's own positions are left out"
         )
-    return dump_record(list(first.files), context, facts, joined=[list(dump.files) for dump in joined])
+    record = dump_record(list(first.files), context, facts, joined=[list(dump.files) for dump in joined])
+    if system is not None and record.system is not None:
+        for key, value in system.meta.items():
+            if key not in record.system.meta:
+                record.system.meta.put(key, value, system.meta.tag(key))
+    return record
 
 
 def _one_group(first: DumpFiles, dump: DumpFiles) -> bool:
