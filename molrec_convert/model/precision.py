@@ -42,18 +42,23 @@ def quantum(precision: float) -> float:
     return math.ldexp(1.0, math.frexp(precision)[1] - 1)
 
 
-def stored(values: NDArray[np.float64], precision: float) -> NDArray[np.float64]:
+def stored(
+    values: NDArray[np.float64], precision: float, out: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
     """What a writer stores for `values`: the nearest multiple of the quantum, ties to even.
 
     NaN, infinities and values of at least 2^52 quanta are untouched. Division and multiplication by a power of two
-    are exact, so any writer stores the same bits.
+    are exact, so any writer stores the same bits. With `out`, which must be other memory, the result is there.
     """
     q = quantum(precision)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        result: NDArray[np.float64] = np.rint(values / q)
+        result: NDArray[np.float64] = np.multiply(values, 1.0 / q, out=out)
+        np.rint(result, out=result)
+        # One look at the extremes tells whether anything is to be left alone; a NaN shows there too.
+        rounded = not result.size or bool(result.min() > -(2.0**52) and result.max() < 2.0**52)
         result *= q
-        untouched = ~(np.abs(values) < 2.0**52 * q)
-    if untouched.any():
+        untouched = None if rounded else ~(np.abs(values) < 2.0**52 * q)
+    if untouched is not None:
         result[untouched] = values[untouched]
     return result
 

@@ -22,7 +22,7 @@ from molrec_convert.errors import ContractError
 from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.stores.zarr.codecs import Pipeline, crc32c
 from molrec_convert.stores.zarr.metadata import ArrayMetadata, parse_array, parse_document
-from molrec_convert.stores.zarr.shard_index import is_missing, read_index
+from molrec_convert.stores.zarr.shard_index import MISSING, is_missing, read_index
 from molrec_convert.stores.zarr.storage import Storage
 from molrec_convert.stores.zarr.workers import run_all
 
@@ -31,6 +31,8 @@ __all__ = ["ArrayReader", "read_together"]
 _Task = Callable[[], None]
 #: Chunks that lie together are read by one call up to this many bytes.
 _RUN = 4 * 2**20
+#: Bytes of values that are decoded by one task.
+_TOGETHER = 512 * 2**10
 #: Indexes of shards, and unpacked chunks that were read in part, kept for the next read.
 _KEPT_INDEXES = 64
 _KEPT_BYTES = 512 * 2**10
@@ -70,8 +72,12 @@ class ArrayReader:
         inner = self.metadata.inner_shape or self.metadata.chunk_shape
         self._rows = inner[0] if inner else 1
         self._chunk_shape = (self._rows, *shape[1:]) if shape else ()
+        self._per_shard = self.metadata.chunk_shape[0] // self._rows if self.metadata.chunk_shape else 1
         self._itemsize = DTYPES[self.dtype].numpy.itemsize
         self._chunk_bytes = math.prod(self._chunk_shape) * self._itemsize
+        #: Chunks small enough to be kept when rows of them are read.
+        self._in_parts = self.direct and bool(shape) and self._chunk_bytes <= _KEPT_BYTES
+        self._kept = _KEPT_BYTES // max(1, self._chunk_bytes)
         self._indexes: OrderedDict[int, tuple[str, int, Any]] = OrderedDict()
         self._unpacked: OrderedDict[int, NDArray[Any]] = OrderedDict()
 
@@ -94,9 +100,9 @@ class ArrayReader:
         `ContractError` with the array's path for a bad checksum, a chunk of the wrong size, or anything undecodable.
         """
         start, stop = self._bounds(start, stop)
-        if self.direct and self.shape and stop > start:
+        if self._in_parts and stop > start:
             chunk = start // self._rows
-            if (stop - 1) // self._rows == chunk and self._chunk_bytes <= _KEPT_BYTES and stop - start < self._rows:
+            if (stop - 1) // self._rows == chunk and stop - start < self._rows:
                 return self._read_part(chunk, start, stop)
         return read_together([(self, start, stop)])[0]
 
@@ -118,9 +124,10 @@ class ArrayReader:
             raise ContractError(self.key, f"the array cannot be decoded: {error}") from error
 
     def _bounds(self, start: int, stop: int | None) -> tuple[int, int]:
-        if not self.shape:
+        shape = self.metadata.shape
+        if not shape:
             return 0, 1
-        stop = self.shape[0] if stop is None else min(stop, self.shape[0])
+        stop = shape[0] if stop is None else min(stop, shape[0])
         start = max(0, start)
         return start, max(start, stop)
 
@@ -128,20 +135,36 @@ class ArrayReader:
 
     def _read_part(self, chunk: int, start: int, stop: int) -> NDArray[Any]:
         """Rows within one chunk, which is kept unpacked for the next read."""
+        pipeline = self._pipeline
         body = self._unpacked.get(chunk)
         first = chunk * self._rows
         if body is None:
-            pieces = self._locate(chunk, chunk + 1)
-            if not pieces:
+            piece = self._find(chunk)
+            if piece is None:
                 return self._allocate(stop - start)
-            piece = pieces[0]
-            data = self.storage.read_range(piece.key, piece.offset, piece.length)
-            body = self._pipeline.unpack(data, self._chunk_shape, piece.key)
+            key, offset, length = piece
+            body = pipeline.unpack(self.storage.read_range(key, offset, length), self._chunk_shape, key)
             self._unpacked[chunk] = body
-            if len(self._unpacked) * self._chunk_bytes > _KEPT_BYTES:
+            if len(self._unpacked) > self._kept:
                 self._unpacked.popitem(last=False)
-        values = self._pipeline.rows(body, self._chunk_shape, start - first, stop - first)
-        return values.copy() if values.base is not None else values
+        values = pipeline.rows(body, self._chunk_shape, start - first, stop - first)
+        return values if values.base is None else values.copy()
+
+    def _find(self, chunk: int) -> tuple[str, int, int] | None:
+        """File, offset and length of one encoded chunk, None when it is not stored."""
+        if self.metadata.sharded:
+            shard, position = divmod(chunk, self._per_shard)
+            index = self._index(shard, self._per_shard)
+            if index is None:
+                return None
+            key, size, entries = index
+            offset, length = entries[position].tolist()
+            if offset == length == MISSING:
+                return None
+            if offset + length <= size:
+                return key, offset, length
+        pieces = self._locate(chunk, chunk + 1)
+        return (pieces[0].key, pieces[0].offset, pieces[0].length) if pieces else None
 
     def _plan(self, start: int, stop: int) -> tuple[NDArray[Any], list[_Task], int]:
         """The result of reading rows `start:stop`, the tasks that fill it in, the bytes they touch."""
@@ -192,18 +215,30 @@ class ArrayReader:
         return []
 
     def _fill_packed(self, run: list[_Piece], out: NDArray[Any], start: int, stop: int) -> list[_Task]:
-        """One task for each encoded chunk: decode it to where it belongs."""
-        data = memoryview(self.storage.read_range(run[0].key, run[0].offset, sum(piece.length for piece in run)))
+        """Tasks that decode chunks to where they belong: whole ones some at a time, those at the ends one by one."""
+        wanted = sum(piece.length for piece in run)
+        data = np.frombuffer(self.storage.read_range(run[0].key, run[0].offset, wanted), dtype=np.uint8)
         tasks: list[_Task] = []
+        together: list[NDArray[np.uint8]] = []
         position = 0
-        for piece in run:
+        for piece, after in zip(run, [*run[1:], None], strict=True):
             part = data[position : position + piece.length]
             position += piece.length
-            tasks.append(partial(self._decode, piece, part, out, start, stop))
+            first = piece.chunk * self._rows
+            if not self.shape or first < start or first + self._rows > stop:
+                tasks.append(partial(self._decode, piece, part, out, start, stop))
+                continue
+            together.append(part)
+            ends = after is None or after.chunk != piece.chunk + 1 or (after.chunk + 1) * self._rows > stop
+            if ends or (len(together) + 1) * self._chunk_bytes > _TOGETHER:
+                last = first + self._rows - start
+                whole = out[last - len(together) * self._rows : last]
+                tasks.append(partial(self._pipeline.decode_run, together, self._chunk_shape, whole, piece.key))
+                together = []
         return tasks
 
     def _decode(self, piece: _Piece, data: Any, out: NDArray[Any], start: int, stop: int) -> None:
-        body = self._pipeline.unpack(np.frombuffer(data, dtype=np.uint8), self._chunk_shape, piece.key)
+        body = self._pipeline.unpack(data, self._chunk_shape, piece.key)
         self._take(piece.chunk, body, out, start, stop)
 
     def _take(self, chunk: int, body: NDArray[Any], out: NDArray[Any], start: int, stop: int) -> None:
@@ -229,7 +264,7 @@ class ArrayReader:
         return pieces
 
     def _locate_in_shards(self, first: int, last: int) -> list[_Piece]:
-        each = self.metadata.chunk_shape[0] // self._rows
+        each = self._per_shard
         pieces = []
         for shard in self._stored(first // each, -(-last // each)):
             index = self._index(shard, each)

@@ -10,8 +10,11 @@ from __future__ import annotations
 import gzip
 import math
 import struct
+import threading
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import google_crc32c
@@ -21,12 +24,15 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError
 from molrec_convert.model.dtypes import DTYPES
+from molrec_convert.model.precision import stored
 from molrec_convert.stores.zarr.zstd import zstd_compress, zstd_decompress
 
 __all__ = ["Pipeline", "Stage", "column_pipeline", "crc32c", "dense_pipeline", "is_fill"]
 
 Buffer = bytes | NDArray[np.uint8]
 _VLEN = VLenUTF8()
+_kept = threading.local()
+_LARGEST_KEPT = 8 * 2**20
 
 
 @dataclass(frozen=True)
@@ -99,26 +105,59 @@ class Pipeline:
             data: Any = bytes(_VLEN.encode(values.astype(object).reshape(-1)))
         else:
             data = _raw(values.byteswap() if self.big_endian else values)
-        tail: list[Buffer] = []
-        for position, stage in enumerate(self.stages):
-            if stage.name == "shuffle":
-                data = _shuffle(data, stage.level)
-            elif stage.name == "gzip":
-                data = zlib.compress(data, stage.level, wbits=31)
-            elif stage.name == "zstd":
-                data = zstd_compress(data, stage.level, stage.checksum)
-            elif position == len(self.stages) - 1:
-                tail.append(crc32c(data))
-            else:
-                data = bytes(data) + crc32c(data)
-        return [data, *tail]
+        return _run_stages(data, self.stages)
 
-    @property
+    def encode_run(self, values: NDArray[Any], rows: int, precision: float | None = None) -> list[list[Buffer] | None]:
+        """The pieces of each chunk of `rows` rows of `values`; None for one that is all fill.
+
+        `precision`: values are rounded to its quantum first.
+        """
+        if precision is not None:
+            rounded = _scratch("rounded", values.nbytes).view(np.float64).reshape(values.shape)
+            values = stored(values, precision, rounded)
+        chunks = [values[start : start + rows] for start in range(0, len(values), rows)]
+        present = [not is_fill(chunk) for chunk in chunks]
+        if not self._shuffled or self.big_endian or not any(present):
+            encoded = [self.encode(chunk) if there else None for chunk, there in zip(chunks, present, strict=True)]
+            # What was rounded lies in memory that the next run takes again.
+            return encoded if precision is None else [_owned(pieces) for pieces in encoded]
+        size = self.stages[0].level
+        planes = _scratch("planes", values.nbytes).reshape(len(chunks), size, -1)
+        _split_planes(_raw(values).reshape(len(chunks), -1, size), planes)
+        return [
+            _owned(_run_stages(plane.reshape(-1), self.stages[1:])) if there else None
+            for plane, there in zip(planes, present, strict=True)
+        ]
+
+    def decode_run(self, parts: Sequence[Buffer], shape: tuple[int, ...], out: NDArray[Any], node: str) -> None:
+        """Decode chunks of `shape` that follow each other on the leading axis into `out`."""
+        if not self._shuffled or self.big_endian:
+            for position, part in enumerate(parts):
+                where = out[position * shape[0] : (position + 1) * shape[0]]
+                self.rows(self.unpack(part, shape, node), shape, out=where)
+            return
+        size = self.stages[0].level
+        nbytes = out.nbytes // len(parts)
+        bodies = _scratch("planes", out.nbytes).reshape(len(parts), nbytes)
+        for part, body in zip(parts, bodies, strict=True):
+            self._unpack_into(part, body, shape, node)
+        values = out.reshape(-1).view(np.uint8).reshape(len(parts), -1, size)
+        for byte, plane in enumerate(bodies.reshape(len(parts), size, -1).swapaxes(0, 1)):
+            values[:, :, byte] = plane
+
+    def _unpack_into(self, data: Buffer, body: NDArray[np.uint8], shape: tuple[int, ...], node: str) -> None:
+        """`unpack` to given memory; the writer's own stages without a copy."""
+        if len(self.stages) == 3 and self.checked and self.stages[1].name == "zstd":
+            _unzstd(_check_crc(data, node), body.size, node, body)
+        else:
+            body[:] = self.unpack(data, shape, node)
+
+    @cached_property
     def checked(self) -> bool:
         """Whether a checksum closes every chunk."""
         return bool(self.stages) and self.stages[-1] == _CRC
 
-    @property
+    @cached_property
     def plain(self) -> bool:
         """Whether a chunk is the values as they are in memory, with at most a checksum behind them."""
         return self.dtype != "string" and not self.big_endian and self.stages in ((), (_CRC,))
@@ -180,7 +219,7 @@ class Pipeline:
         out[...] = values
         return out
 
-    @property
+    @cached_property
     def _shuffled(self) -> bool:
         """Whether the first stage shuffles the bytes of whole values, so that single rows can be taken out of it."""
         return (
@@ -249,23 +288,53 @@ def _raw(values: NDArray[Any]) -> NDArray[np.uint8]:
     return np.ascontiguousarray(values).reshape(-1).view(np.uint8)
 
 
+def _run_stages(data: Any, stages: tuple[Stage, ...]) -> list[Buffer]:
+    tail: list[Buffer] = []
+    for position, stage in enumerate(stages):
+        if stage.name == "shuffle":
+            data = _shuffle(data, stage.level)
+        elif stage.name == "gzip":
+            data = zlib.compress(data, stage.level, wbits=31)
+        elif stage.name == "zstd":
+            data = zstd_compress(data, stage.level, stage.checksum)
+        elif position == len(stages) - 1:
+            tail.append(crc32c(data))
+        else:
+            data = bytes(data) + crc32c(data)
+    return [data, *tail]
+
+
+def _owned(pieces: list[Buffer] | None) -> Any:
+    """The pieces, none of them a view of memory that is used again."""
+    return pieces and [piece if isinstance(piece, bytes) else piece.tobytes() for piece in pieces]
+
+
+def _scratch(use: str, size: int) -> NDArray[np.uint8]:
+    """Memory of this thread that is used again: pages that are taken and given back cost more than the work on them."""
+    memory: NDArray[np.uint8] | None = _kept.__dict__.get(use)
+    if memory is None or memory.size < size:
+        memory = np.empty(size, dtype=np.uint8)
+        if size <= _LARGEST_KEPT:
+            setattr(_kept, use, memory)
+    return memory[:size]
+
+
 def _shuffle(data: Buffer, size: int) -> NDArray[np.uint8]:
     raw = np.frombuffer(data, dtype=np.uint8)
     whole = raw.size - raw.size % size
     shuffled = np.empty(raw.size, dtype=np.uint8)
-    values = raw[:whole].reshape(-1, size)
-    planes = shuffled[:whole].reshape(size, -1)
-    used = _used_bytes(raw) if size == 8 and whole == raw.size else -1
-    # Byte by byte is the fastest way numpy has; a byte that is zero in every value needs no gathering.
-    for byte in range(size):
-        planes[byte] = values[:, byte] if used >> 8 * byte & 0xFF else 0
+    _split_planes(raw[:whole].reshape(1, -1, size), shuffled[:whole].reshape(1, size, -1))
     shuffled[whole:] = raw[whole:]
     return shuffled
 
 
-def _used_bytes(raw: NDArray[np.uint8]) -> int:
-    """Which of the eight bytes of a value are ever not zero, as one number with bits of all values."""
-    return int(np.bitwise_or.reduce(raw.view("<u8"))) if raw.size else 0
+def _split_planes(values: NDArray[np.uint8], planes: NDArray[np.uint8]) -> None:
+    """Gather byte b of every value of chunk g, `values[g, :, b]`, in `planes[g, b]`."""
+    size = values.shape[2]
+    used = int(np.bitwise_or.reduce(values.reshape(-1).view("<u8"))) if size == 8 and values.size else -1
+    # Byte by byte is the fastest way numpy has; a byte that is zero in every value needs no gathering.
+    for byte in range(size):
+        planes[:, byte] = values[:, :, byte] if used >> 8 * byte & 0xFF else 0
 
 
 def _unshuffle(data: Buffer, size: int) -> NDArray[np.uint8]:
@@ -304,9 +373,9 @@ def _gunzip(data: Any, size: int | None, node: str) -> bytes:
     return plain
 
 
-def _unzstd(data: Any, size: int | None, node: str) -> Buffer:
+def _unzstd(data: Any, size: int | None, node: str, out: NDArray[np.uint8] | None = None) -> Buffer:
     try:
-        return zstd_decompress(data, size)
+        return zstd_decompress(data, size, out)
     except ValueError as error:
         raise ContractError(node, f"a chunk is not valid zstd: {error}") from None
 

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import UnsupportedError
 from molrec_convert.model.dtypes import DTYPES
-from molrec_convert.model.precision import stored
 from molrec_convert.stores.zarr.array_reader import ArrayReader
-from molrec_convert.stores.zarr.codecs import Pipeline, is_fill
+from molrec_convert.stores.zarr.codecs import Buffer, Pipeline
 from molrec_convert.stores.zarr.extents import Extents
 from molrec_convert.stores.zarr.metadata import ArrayMetadata, array_document, parse_array
 from molrec_convert.stores.zarr.shards import ShardFile
@@ -33,7 +32,7 @@ __all__ = ["ShardAppender"]
 
 #: Chunks are handed to the workers in runs of about this many bytes.
 _RUN = 256 * 2**10
-_Encoded = list[Any] | None
+_Encoded = list[Buffer] | None
 
 
 class ShardAppender:
@@ -143,7 +142,7 @@ class ShardAppender:
         self.drain()
         if self._tail is not None and self._tail_changed:
             shard, position = divmod(self.rows // self._chunk_rows, self._per_shard)
-            encoded = _encode_chunks(self._tail, self._chunk_rows, self._pipeline, self.precision)
+            encoded = self._pipeline.encode_run(self._tail, self._chunk_rows, self.precision)
             self._shard_at(shard).write([(position, encoded[0])])
             self._tail_changed = False
         if self._shard is not None:
@@ -166,12 +165,12 @@ class ShardAppender:
         """Encode whole chunks from chunk `first` on: at once when there is nothing to do but a checksum."""
         rows, count = self._chunk_rows, len(values) // self._chunk_rows
         if self._pipeline.plain and self.precision is None:
-            self._pending.append((first, count, _encode_chunks(values, rows, self._pipeline, None)))
+            self._pending.append((first, count, self._pipeline.encode_run(values, rows)))
             return
         run = max(1, _RUN // max(1, values[:rows].nbytes))
         for start in range(0, count, run):
             part = values[start * rows : (start + run) * rows]
-            task = partial(_encode_chunks, part, rows, self._pipeline, self.precision)
+            task = partial(self._pipeline.encode_run, part, rows, self.precision)
             self._pending.append((first + start, len(part) // rows, submit(task)))
 
     def _shard_at(self, ordinal: int) -> ShardFile:
@@ -220,14 +219,3 @@ class ShardAppender:
                 else:
                     os.unlink(path)
                 self._unsynced.folder(folder)
-
-
-def _encode_chunks(values: NDArray[Any], rows: int, pipeline: Pipeline, precision: float | None) -> list[_Encoded]:
-    """The pieces of each chunk of `rows` rows, None for one that is all fill."""
-    encoded: list[_Encoded] = []
-    for start in range(0, len(values), rows):
-        chunk = values[start : start + rows]
-        if precision is not None:
-            chunk = stored(chunk, precision)
-        encoded.append(None if is_fill(chunk) else list(pipeline.encode(chunk)))
-    return encoded

@@ -8,6 +8,7 @@ are held against what is decoded. Source: Trajectory; Layout by example, "How a 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,7 +135,7 @@ class StoredTrajectory(Trajectory):
         if plan is None:
             plan = self._plans[name] = self._plan(name)
         columns = {
-            key: Column(reader.read(start, stop), None if mask is None else mask.read(start, stop), precision)
+            key: _column(reader.read(start, stop), None if mask is None else mask.read(start, stop), precision)
             for key, reader, mask, precision in plan
         }
         declared = self.declaration.blocks[name]
@@ -220,3 +221,13 @@ class StoredTrajectory(Trajectory):
             batch = scan.read(range(first, stop, step))
             yield batch
             first += batch.n_frames * step
+
+
+def _column(values: NDArray[Any], mask: NDArray[np.bool_] | None, precision: float | None) -> Column:
+    """A column of values that come from an array of the declared dtype: nothing is left to be checked."""
+    column = Column.__new__(Column)
+    column.values = values
+    column.validity = None if mask is None or mask.all() else mask
+    column.precision = precision
+    column.attributes = {}
+    return column

@@ -23,6 +23,9 @@ __all__ = ["content_size", "zstd_compress", "zstd_decompress"]
 
 _MAGIC = b"\x28\xb5\x2f\xfd"
 _kept = threading.local()
+_ZstdError: type[Exception] = RuntimeError if zstandard is None else zstandard.ZstdError
+#: Above this the working memory of a call no longer shows, and numcodecs writes in place.
+_SMALL = 64 * 2**10
 
 
 def zstd_compress(data: Any, level: int, checksum: bool = False) -> bytes:
@@ -36,39 +39,42 @@ def zstd_compress(data: Any, level: int, checksum: bool = False) -> bytes:
     return bytes(compressors[key].compress(data))
 
 
-def zstd_decompress(data: Any, size: int | None) -> bytes | NDArray[np.uint8]:
+def zstd_decompress(data: Any, size: int | None, out: NDArray[np.uint8] | None = None) -> bytes | NDArray[np.uint8]:
     """The content of one or more frames; `ValueError` when they are broken or do not hold `size` bytes.
 
-    No more memory is taken than `size`, or than the frames' headers say.
+    No more memory is taken than `size`, or than the frames' headers say. With `out`, of `size` bytes, it is there.
     """
     stated = content_size(data)
     if size is not None and stated is not None and stated > size:
         raise ValueError(f"it holds {stated} bytes, not {size}")
     try:
-        if size is None:
-            content: bytes = plain.decompress(_as_bytes(data))
-            return content
-        if stated == size and zstandard is not None:
-            decompressor = _kept.__dict__.get("decompressor")
-            if decompressor is None:
-                decompressor = _kept.decompressor = zstandard.ZstdDecompressor()
-            whole: bytes = decompressor.decompress(data, allow_extra_data=False)
-            return whole
-        target = np.empty(size, dtype=np.uint8)
-        if stated is not None and stated != size:
-            # Several frames, or too little: numcodecs fills a part of a larger target without a word.
-            content = plain.decompress(_as_bytes(data))
-            if len(content) != size:
-                raise ValueError(f"it holds {len(content)} bytes, not {size}")
-            return content
+        if size is not None and stated == size:
+            return _decompress_frame(data, size, out)
+        content: bytes = plain.decompress(_as_bytes(data))
+    except (RuntimeError, MemoryError, _ZstdError) as error:
+        raise ValueError(str(error)) from None
+    if size is not None and len(content) != size:
+        raise ValueError(f"it holds {len(content)} bytes, not {size}")
+    if out is None:
+        return content
+    out[:] = np.frombuffer(content, dtype=np.uint8)
+    return out
+
+
+def _decompress_frame(data: Any, size: int, out: NDArray[np.uint8] | None) -> bytes | NDArray[np.uint8]:
+    """One frame that says it holds `size` bytes."""
+    if zstandard is None or size > _SMALL:
+        target = np.empty(size, dtype=np.uint8) if out is None else out
         plain.decompress(_as_bytes(data), target)
         return target
-    except (RuntimeError, MemoryError) as error:
-        raise ValueError(str(error)) from None
-    except Exception as error:
-        if zstandard is not None and isinstance(error, zstandard.ZstdError):
-            raise ValueError(str(error)) from None
-        raise
+    decompressor = _kept.__dict__.get("decompressor")
+    if decompressor is None:
+        decompressor = _kept.decompressor = zstandard.ZstdDecompressor()
+    content: bytes = decompressor.decompress(data, allow_extra_data=False)
+    if out is None:
+        return content
+    out[:] = np.frombuffer(content, dtype=np.uint8)
+    return out
 
 
 def content_size(data: Any) -> int | None:
