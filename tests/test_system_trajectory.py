@@ -330,6 +330,12 @@ def test_a_column_that_settles_onto_another_is_refused(tmp_path: Path) -> None:
     refused(tmp_path / "a", Record(system=system, trajectory=Streamed(frames(3), DECLARATION)), "system/atoms/type")
 
 
+def test_two_columns_of_one_name_cannot_settle_together(tmp_path: Path) -> None:
+    block = BlockDeclaration({"type": TEXT}, settles="atoms")
+    trajectory = MemoryTrajectory([], Declaration({"a": block, "b": block}))
+    refused(tmp_path / "a", Record(trajectory=trajectory), "trajectory/b/type: two columns")
+
+
 # Going on with an interrupted conversion
 
 

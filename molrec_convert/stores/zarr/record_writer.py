@@ -127,6 +127,7 @@ def _write_trajectory(
 ) -> bool:
     """Write the frames, and `system` when columns settle into it; returns whether it is written."""
     declaration = trajectory.declaration
+    _check_settling(declaration)
     rows = {name: getattr(record, name).rows for name in _FRAMES if getattr(record, name) is not None}
     resumed = context.resume and (root / _TRAJECTORY / "zarr.json").is_file()
     if resumed:
@@ -157,6 +158,18 @@ def _write_trajectory(
             sync_tree(root / "system")
 
         return bool(writer.settle(store))
+
+
+def _check_settling(declaration: Declaration) -> None:
+    """Refuse blocks that would bring columns of one name to the same rows."""
+    seen: set[tuple[str, str]] = set()
+    for name, block in declaration.blocks.items():
+        for key in block.columns if block.settles is not None else ():
+            if (block.settles or "", key) in seen:
+                raise ContractError(
+                    f"trajectory/{name}/{key}", f"two columns of this name settle into {block.settles!r}"
+                )
+            seen.add((block.settles or "", key))
 
 
 def _continues(writer: TrajectoryWriter, declaration: Declaration, root: Path) -> bool:
