@@ -69,6 +69,7 @@ class StoredColumn(Column):
 class StoredFrame(Frame):
     """A frame-shaped section of a store. Taking a block checks its references, `check` those of all blocks."""
 
+    _box: Box | None
     #: The cell as long as it is not decoded.
     cell: StoredCell | None = None
 
@@ -94,7 +95,7 @@ class StoredFrame(Frame):
         self._taken: set[str] = set()
 
     @property
-    def box(self) -> Box | None:  # type: ignore[override]
+    def box(self) -> Box | None:
         """The cell, decoded now if it is not yet."""
         if self.cell is not None:
             self._box = self.cell.decode()
