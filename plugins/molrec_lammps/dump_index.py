@@ -58,10 +58,13 @@ def leap_index(source: Source) -> FileIndex:
         stop = _look_near(source, header.rows, guess, width) if ratio and header.count else None
         if stop is None:
             end = rows_end(source, header.rows)
-            truncated = check_rows(reader, header, end, notes) if not end.item else None
             if end.item and end.lines != header.count:
                 raise Doubt
-            if truncated is not None:
+            if not end.item:
+                truncated = check_rows(reader, header, end, notes)
+                if truncated is None:
+                    headers.append(header)
+                    stops.append(end.stop)
                 break
             stop = end.stop
         else:

@@ -197,9 +197,20 @@ def _arrow_rows(
     )
     if table.num_rows != rows:
         return None
-    if trailing and table.column("").chunk(0).buffers()[2].size:
+    if trailing and any(_text_bytes(chunk) for chunk in table.column("").chunks):
         return None
-    return {name: _from_arrow(table.column(name)) for name in wanted}
+    if len(included) < len(columns) and _has_empty_field(text):
+        return None
+    values = {name: _from_arrow(table.column(name)) for name in wanted}
+    if any(word.split() != [word] for column in values.values() if isinstance(column, Texts) for word in column.words):
+        return None
+    return values
+
+
+def _text_bytes(array: Any) -> int:
+    """Length of all texts of a pyarrow array together."""
+    offsets = np.frombuffer(array.buffers()[1], dtype=np.int32)
+    return int(offsets[array.offset + len(array)] - offsets[array.offset])
 
 
 def _from_arrow(column: Any) -> Any:
@@ -207,6 +218,12 @@ def _from_arrow(column: Any) -> Any:
     if hasattr(array, "indices"):
         return Texts(array.indices.to_numpy(zero_copy_only=False).astype(np.int32), array.dictionary.to_pylist())
     return array.to_numpy()
+
+
+def _has_empty_field(text: bytes) -> bool:
+    """Whether two blanks follow one another: an empty field, which only shows where the column is parsed."""
+    blank = np.frombuffer(text, dtype=np.uint8) == ord(" ")
+    return bool((blank[1:] & blank[:-1]).any())
 
 
 def _squeeze(text: bytes) -> bytes:

@@ -96,7 +96,7 @@ def _windows(source: Source) -> Iterator[tuple[bytes, int, int, bool]]:
 
 def _scan(text: bytes, base: int, own: int, last: bool) -> _Block:
     """The frames whose first item lies in `own : own + _BLOCK_BYTES` of a text that begins at `base`."""
-    at, kind = _items(text, base)
+    at, kind = _items(text, base, last)
     ends = np.flatnonzero(kind == _ATOMS)
     first = np.concatenate([[0], ends[:-1] + 1]).astype(np.int64) if len(ends) else ends
     mine = (at[first] + base >= own) & (at[first] + base < own + _BLOCK_BYTES)
@@ -120,8 +120,8 @@ def _scan(text: bytes, base: int, own: int, last: bool) -> _Block:
     return block
 
 
-def _items(text: bytes, base: int) -> tuple[Integers, Integers]:
-    """Places and kinds of the ITEM lines of a text."""
+def _items(text: bytes, base: int, last: bool) -> tuple[Integers, Integers]:
+    """Places and kinds of the ITEM lines of a text; what stands at its very edges belongs to other blocks."""
     data = np.frombuffer(text, dtype=np.uint8)
     none = np.zeros(0, dtype=np.int64)
     if len(data) < 32:
@@ -133,18 +133,18 @@ def _items(text: bytes, base: int) -> tuple[Integers, Integers]:
     words = np.flatnonzero(hits[:whole].view(np.uint64) != 0)
     row, byte = np.nonzero(hits[:whole].reshape(-1, 8)[words])
     at = (words[row] * 8 + byte).astype(np.int64)
-    at = at[at <= len(data) - 16]
+    at = at[(at <= len(data) - 16) & (at >= min(base, 1))]
     lanes = _lanes(text)
     at = at[(lanes[at] & np.uint64(0xFFFFFFFFFFFF)) == _ITEM]
     before = data[np.maximum(at - 1, 0)]
-    if not ((before == ord("\n")) | (at + base == 0)).all() or (len(at) and at[0] == 0 and base):
+    if not ((before == ord("\n")) | (at + base == 0)).all():
         raise Doubt
     kind = np.full(len(at), -1, dtype=np.int64)
     values = lanes[at + 6]
     for number, word in _WORDS.items():
         mask = np.uint64(256 ** len(word) - 1)
         kind[(values & mask) == int.from_bytes(word, "little")] = number
-    if (kind < 0).any() or b"ITEM:" in text[len(data) - 16 :]:
+    if (kind < 0).any() or (last and b"ITEM:" in text[len(data) - 16 :]):
         raise Doubt
     return at, kind
 
