@@ -14,9 +14,10 @@ from lammps_runs import lammps, needs_lammps, run_script
 
 from molrec_convert.model.names import name_fault, unescape_name
 from molrec_lammps import log_tables
-from molrec_lammps.log import Log, read_log, thermo_of
+from molrec_lammps.log import Log, read_log
 from molrec_lammps.log_numbers import numbers
 from molrec_lammps.log_tables import find_tables
+from molrec_lammps.log_thermo import thermo_of
 from molrec_lammps.thermo import Thermo, header_names
 
 MELT = """

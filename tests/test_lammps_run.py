@@ -442,6 +442,21 @@ class TestRuns:
         assert record.units == {"preset": "real"}
         assert "thermo output" in [item.name for item in report.of(Fate.DROPPED)]
 
+    def test_without_a_log(self, tmp_path: Path) -> None:
+        (tmp_path / "chain.data").write_text(CHAIN)
+        (tmp_path / "in.settings").write_text("units real\natom_style full\ntimestep 0.5\n")
+        text = WATER.replace("units real\natom_style full\n", "include in.settings\n")
+        frames = play(tmp_path, text + dump("w.dump") + "run 10\n", log="none")
+        record, _ = read(tmp_path)
+        compare(record, frames)
+        assert record.units == {"preset": "real"}
+        assert record.status is None
+        assert record.method is not None
+        assert record.method["engine"] == {"name": "LAMMPS"}
+        assert record.trajectory is not None
+        assert record.trajectory.times.tolist() == [0.0, 5.0]
+        assert not record.trajectory.declaration.meta
+
     def test_neither_dump_nor_data(self, tmp_path: Path) -> None:
         run_script(tmp_path, MELT + "run 1\n")
         with pytest.raises(UsageError, match="neither a dump nor a data file"):
@@ -481,6 +496,21 @@ class TestRuns:
         record, report = read(tmp_path, units="nano")
         assert record.units == {"preset": "nano"}
         assert any("--units nano" in text for text in report.warnings)
+
+
+class TestCorpus:
+    def test_every_directory_of_the_corpus(self, shared: Path) -> None:
+        directories = sorted(path.parent for path in (shared / "corpus/energies").glob("*/in.lmp"))
+        assert len(directories) >= 44
+        for directory in directories:
+            record, report = read(directory)
+            assert record.system is not None
+            assert record.frame is not None
+            assert record.frame["atoms"].count == record.system["atoms"].count > 0
+            assert record.units in ({"preset": "real"}, {"preset": "lj"}, {"preset": "metal"})
+            assert record.method is not None
+            assert "pair_style" in record.method["settings"]
+            assert not report.warnings, directory
 
 
 def lammps_rows(path: Path) -> list[np.ndarray[Any, Any]]:

@@ -10,8 +10,10 @@ import pytest
 
 from molrec_convert.errors import UsageError
 from molrec_convert.report import Fate, Report
-from molrec_lammps.run_discovery import choose_data, choose_dumps, classify, find_logs, find_script
-from molrec_lammps.run_settings import Settings, settings_of
+from molrec_lammps.run_commands import settings_of
+from molrec_lammps.run_discovery import choose_data, classify, find_logs, find_script
+from molrec_lammps.run_dumps import choose_dumps
+from molrec_lammps.run_settings import Settings
 from molrec_lammps.script import read_script
 
 DATA = "title\n\n1 atoms\n1 atom types\n0 9 xlo xhi\n0 9 ylo yhi\n0 9 zlo zhi\n\nAtoms # atomic\n\n1 1 1 2 3\n"
@@ -205,6 +207,29 @@ class TestDumps:
         folder = write(a=dump(0, 1))
         text = "dump 1 all atom 1 a\nrun 1\nundump 1\ndump 2 all atom 1 a\ndump_modify 2 append yes\nrun 1\n"
         assert self.choose(folder, text)[0] == [["a"]]
+
+    def test_the_timesteps_of_a_file_written_twice(self, write) -> None:  # type: ignore[no-untyped-def]
+        folder = write(a=dump(0, 1))
+        text = "dump 1 all atom 1 a\ntimestep 1\nrun 1\nundump 1\nreset_timestep 0\ntimestep 2\ndump 2 all atom 1 a\n"
+        for more, timesteps in (("run 1\n", {2.0}), ("dump_modify 2 append yes\nrun 1\n", {1.0, 2.0})):
+            (found,) = choose_dumps(classify([folder]), settings(text + more, folder), Report())
+            assert found.command is not None
+            assert found.command.timesteps == timesteps
+
+    def test_files_of_processors(self, write) -> None:  # type: ignore[no-untyped-def]
+        text = "dump 1 all atom 1 d.%.*\nrun 1\n"
+        folder = write(**{f"d__0__{step}": dump(step) for step in (0, 10)})
+        assert self.choose(folder, text)[0] == [["d.0.0", "d.0.10"]]
+        write(**{f"d__1__{step}": dump(step) for step in (0, 10)})
+        dumps, report = self.choose(folder, text)
+        assert dumps == []
+        assert "single processors" in report.losses()[0]
+
+    def test_dumps_of_other_styles(self, write) -> None:  # type: ignore[no-untyped-def]
+        folder = write(a=dump(0), x="1\n\nC 0 0 0\n")
+        dumps, report = self.choose(folder, "dump 1 all xyz 1 x\ndump 2 all atom 1 a\ndump 3 all dcd 1 y\nrun 1\n")
+        assert dumps == [["a"]]
+        assert report.losses() == ["dropped: dump 1 (x) (a dump of style xyz is not read with a run)"]
 
     def test_a_series_by_content(self, write) -> None:  # type: ignore[no-untyped-def]
         folder = write(d10=dump(10), d9=dump(9), d100=dump(100))

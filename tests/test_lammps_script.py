@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lammps_runs import lammps, needs_lammps
 
 from molrec_convert.errors import UsageError
-from molrec_lammps.run_settings import settings_of
+from molrec_lammps.run_commands import settings_of
 from molrec_lammps.script import parse_script, read_script
 from molrec_lammps.script_formula import NotEvaluable, evaluate
 from molrec_lammps.script_lines import logical_lines, split_words, strip_comment, substitute

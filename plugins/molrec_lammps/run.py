@@ -20,18 +20,14 @@ from molrec_convert.report import Fate, Report
 from molrec_lammps.data_file import DataFile, parse_data
 from molrec_lammps.data_record import data_frame, data_system
 from molrec_lammps.dump_record import RunFacts, dump_record
-from molrec_lammps.log import Log, thermo_of
-from molrec_lammps.run_discovery import (
-    DumpFiles,
-    Sources,
-    choose_data,
-    choose_dumps,
-    classify,
-    find_logs,
-    find_script,
-)
+from molrec_lammps.log import Log
+from molrec_lammps.log_thermo import thermo_of
+from molrec_lammps.run_commands import settings_of
+from molrec_lammps.run_discovery import Sources, choose_data, classify, find_logs, find_script
 from molrec_lammps.run_documents import method_document, normalized, status_document
-from molrec_lammps.run_settings import Settings, settings_of
+from molrec_lammps.run_dumps import DumpFiles, choose_dumps
+from molrec_lammps.run_merge import merged_settings
+from molrec_lammps.run_settings import Settings
 from molrec_lammps.script import Command, Script
 from molrec_lammps.thermo import Thermo
 
@@ -65,7 +61,7 @@ def read_run(paths: Sequence[Path], context: ReadContext) -> Record:
         if units is not None and units != settings.units:
             report.warn(f"{run.sources.where}: the commands say units {settings.units}; --units {units} is taken")
         units = units or settings.units
-    data = None if run.data is None else _parse(run.data, options.atom_style, settings, report)
+    data = None if run.data is None else _parse(run, options.atom_style, report)
     if not run.dumps and data is None:
         raise UsageError(
             f"{run.sources.where}: the run has neither a dump nor a data file, so there are no atoms to convert"
@@ -92,61 +88,22 @@ def _gather(sources: Sources, report: Report) -> _Run:
     run.script = find_script(sources, find_logs(sources, Report()) if several else [], report)
     names = [] if run.script is None else settings_of(run.script.commands).logs
     run.logs = find_logs(sources, report, names)
-    run.settings = _settings(run.script, run.logs, report)
+    run.settings = merged_settings(run.script, run.logs, report)
     run.data = choose_data(sources, run.settings, report)
     run.dumps = choose_dumps(sources, run.settings, report)
     return run
 
 
-def _settings(script: Script | None, logs: Sequence[Log], report: Report) -> Settings | None:
-    """What the commands say: those a whole log echoes, else the script's; the other fills in what these leave open."""
-    typed = None if script is None else settings_of(script.commands, complete=not script.missing)
-    executed = [command for log in logs for command in log.commands]
-    ran = settings_of(executed, complete=logs[0].whole, executed=True) if executed else None
-    if typed is None or ran is None:
-        settings = typed or ran
-    else:
-        base, other = (ran, typed) if ran.complete else (typed, ran)
-        _disagreements(typed, ran, base is ran, report)
-        settings = base.supplemented(other)
-    if settings is not None and settings.complete and (settings.data or settings.created):
-        if settings.units is None:
-            settings.units = "lj"
-            report.derived("units", "lj: the commands state none, and LAMMPS takes these")
-        settings.atom_style = settings.atom_style or "atomic"
-    for command in settings.faults if settings is not None else ():
-        if command.name in ("units", "atom_style", "timestep", "dump", "read_data", "mass"):
-            report.warn(
-                f"{command.where}: {command.text!r} is not taken into account: {command.fault or 'not understood'}"
-            )
-    return settings
-
-
-def _disagreements(typed: Settings, ran: Settings, log_counts: bool, report: Report) -> None:
-    taken = "the log counts" if log_counts else "the script counts"
-    for what, mine, theirs in (
-        ("units", typed.units, ran.units),
-        ("atom_style", typed.atom_style, ran.atom_style),
-        ("read_data", typed.data[0][0] if typed.data else None, ran.data[0][0] if ran.data else None),
-    ):
-        if mine is not None and theirs is not None and mine != theirs:
-            report.warn(f"the script says {what} {mine}, the log {what} {theirs}; {taken}")
-    mine_steps, their_steps = typed.timesteps - {None}, ran.timesteps - {None}
-    if mine_steps and their_steps and not typed.time_fault and not their_steps <= mine_steps:
-        report.warn(f"the script says timestep {_listed(mine_steps)}, the log timestep {_listed(their_steps)}; {taken}")
-
-
-def _listed(values: set[float | None]) -> str:
-    return ", ".join(f"{value:g}" for value in sorted(value for value in values if value is not None))
-
-
-def _parse(path: Path, atom_style: str | None, settings: Settings | None, report: Report) -> DataFile | None:
-    """The data file; None, reported, where it is of a kind this version does not read."""
-    style = atom_style or (None if settings is None else settings.atom_style)
+def _parse(run: _Run, atom_style: str | None, report: Report) -> DataFile | None:
+    """The data file; None, reported, where there are dumps and the file is of a kind this version does not read."""
+    assert run.data is not None
+    style = atom_style or (None if run.settings is None else run.settings.atom_style)
     try:
-        return parse_data(path, atom_style=style)
+        return parse_data(run.data, atom_style=style)
     except UnsupportedError as error:
-        report.dropped(path.name, str(error))
+        if not run.dumps:
+            raise
+        report.dropped(run.data.name, str(error))
         return None
 
 

@@ -13,19 +13,16 @@ from pathlib import Path
 
 import numpy as np
 
-from molrec_convert.errors import MolrecError, UsageError
+from molrec_convert.errors import UsageError
 from molrec_convert.report import Report
-from molrec_lammps.dump_header import CutHeader, read_header
-from molrec_lammps.dump_source import LineReader, open_source
 from molrec_lammps.log import Log, read_log
-from molrec_lammps.run_settings import DumpCommand, Settings
-from molrec_lammps.script import COMPRESSED, Script, find_file, read_script
+from molrec_lammps.run_settings import Settings
+from molrec_lammps.script import Script, find_file, read_script
 from molrec_lammps.sniffing import kind_of
 
-__all__ = ["DumpFiles", "Sources", "choose_data", "choose_dumps", "classify", "find_logs", "find_script"]
+__all__ = ["Sources", "ambiguous", "choose_data", "classify", "find_logs", "find_script", "left_out", "natural"]
 
 _KINDS = {"script": "an input script", "data": "a data file", "dump": "a dump", "log": "a log"}
-_DIGITS = re.compile(r"\d+")
 
 
 @dataclass
@@ -51,20 +48,6 @@ class Sources:
         return self.named[kind] or self.found[kind]
 
 
-@dataclass(frozen=True)
-class DumpFiles:
-    """The files of one dump in order, and the command that wrote them (None: not known)."""
-
-    files: tuple[Path, ...]
-    command: DumpCommand | None = None
-
-    @property
-    def name(self) -> str:
-        """The dump, for messages."""
-        files = self.files[0].name if len(self.files) == 1 else f"{self.files[0].name} … {self.files[-1].name}"
-        return files if self.command is None else f"dump {self.command.id} ({files})"
-
-
 def classify(paths: Sequence[Path]) -> Sources:
     """Sort paths by what they are. A file that is nothing of LAMMPS', or a directory without any, is an error."""
     sources = Sources()
@@ -72,7 +55,7 @@ def classify(paths: Sequence[Path]) -> Sources:
         if path.is_dir():
             sources.directories.append(path)
             sources.folders.append(path)
-            for file in sorted(path.iterdir(), key=_natural):
+            for file in sorted(path.iterdir(), key=natural):
                 kind = kind_of(file) if file.is_file() and not file.name.startswith(".") else None
                 if kind is not None:
                     sources.found[kind].append(file)
@@ -101,7 +84,7 @@ def find_script(sources: Sources, logs: Sequence[Log], report: Report) -> Script
     if len(scripts) > 1:
         echoed = [script for script in scripts if _echoed(script, logs)]
         if len(echoed) != 1:
-            raise _ambiguous("input scripts", [script.path for script in scripts], sources)
+            raise ambiguous("input scripts", [script.path for script in scripts], sources)
         report.derived(
             "input script",
             f"{echoed[0].path.name}, whose commands the log echoes; not "
@@ -121,7 +104,7 @@ def find_logs(sources: Sources, report: Report, names: Iterable[str] = ()) -> li
     wanted = [find_file(name, sources.folders) for name in ("log.lammps", *names)]
     files = list(dict.fromkeys(path for path in wanted if path is not None and kind_of(path) == "log"))
     if files:
-        _left_out(report, [path for path in sources.found["log"] if path not in files], "it is not the log of the run")
+        left_out(report, [path for path in sources.found["log"] if path not in files], "it is not the log of the run")
         return [read_log(path) for path in files]
     logs = [read_log(path) for path in sources.found["log"]]
     different: list[Log] = []
@@ -129,7 +112,7 @@ def find_logs(sources: Sources, report: Report, names: Iterable[str] = ()) -> li
         if not any(_same_run(log, other) for other in different):
             different.append(log)
     if len(different) > 1:
-        raise _ambiguous("logs", [log.path for log in different], sources)
+        raise ambiguous("logs", [log.path for log in different], sources)
     return different
 
 
@@ -143,8 +126,8 @@ def choose_data(sources: Sources, settings: Settings | None, report: Report) -> 
     if len(named) > 1:
         read = _read_by(settings, sources)
         if read not in named:
-            raise _ambiguous("data files", named, sources)
-        _left_out(report, [path for path in named if path != read], "the script reads another data file")
+            raise ambiguous("data files", named, sources)
+        left_out(report, [path for path in named if path != read], "the script reads another data file")
         return read
     if named:
         return named[0]
@@ -152,45 +135,12 @@ def choose_data(sources: Sources, settings: Settings | None, report: Report) -> 
     chosen = None if settings is None else _data_of_script(sources, settings, report)
     if chosen is None and (settings is None or not (settings.data or settings.created)):
         if len(others) > 1:
-            raise _ambiguous("data files", others, sources)
+            raise ambiguous("data files", others, sources)
         chosen = others[0] if others else None
         if chosen is not None and settings is not None:
             report.derived("data file", f"{chosen.name}, the only one there; the commands do not name it")
-    _left_out(report, [path for path in others if path != chosen], "it is not the data file of the run")
+    left_out(report, [path for path in others if path != chosen], "it is not the data file of the run")
     return chosen
-
-
-def choose_dumps(sources: Sources, settings: Settings | None, report: Report) -> list[DumpFiles]:
-    """The dumps of the run, the trajectory first: in the order of the script, or those that content shows.
-
-    Files that are named by the user are one dump unless the script tells them apart.
-    """
-    commands = [] if settings is None else [dump for dump in settings.dumps if dump.readable]
-    named = sources.named["dump"]
-    pool = named or sources.found["dump"]
-    dumps: list[DumpFiles] = []
-    taken: set[Path] = set()
-    for command in commands:
-        files = _files_of(command, sources, named)
-        if not files:
-            if not named:
-                report.warn(f"{command.text!r} names a dump that is not there")
-            continue
-        if not taken & set(files):
-            dumps.append(DumpFiles(files, command))
-        taken |= set(files)
-    rest = [path for path in pool if path not in taken]
-    if dumps:
-        if named and rest:
-            raise UsageError(
-                f"{rest[0]}: the script does not write this dump but {', '.join(dump.name for dump in dumps)}; "
-                "name the dumps of one run only"
-            )
-        _left_out(report, rest, "the commands of the run do not write it")
-        return dumps
-    if named:
-        return [DumpFiles(tuple(named))]
-    return _series(rest, sources) if rest else []
 
 
 def _data_of_script(sources: Sources, settings: Settings, report: Report) -> Path | None:
@@ -220,56 +170,6 @@ def _read_by(settings: Settings | None, sources: Sources) -> Path | None:
     return next((path for path in sources.named["data"] if path.name == name), None)
 
 
-def _files_of(command: DumpCommand, sources: Sources, named: Sequence[Path]) -> tuple[Path, ...]:
-    """The files a dump command wrote: of those the user named, else of those where the run is."""
-    pattern = command.file
-    if named:
-        name = _as_pattern(Path(pattern).name)
-        return tuple(path for path in named if name.fullmatch(path.name))
-    if "%" in pattern:
-        return ()
-    if "*" not in pattern:
-        path = find_file(pattern, sources.folders)
-        return () if path is None else (path,)
-    for folder in sources.folders:
-        for parent in dict.fromkeys((folder / Path(pattern).parent, folder)):
-            if parent.is_dir() and "*" not in str(parent):
-                name = _as_pattern(Path(pattern).name)
-                files = [path for path in parent.iterdir() if name.fullmatch(path.name) and path.is_file()]
-                if files:
-                    return tuple(sorted(files, key=_natural))
-    return ()
-
-
-def _as_pattern(name: str) -> re.Pattern[str]:
-    """Names a dump command writes: a number for `*`; the file may have been compressed since."""
-    suffixes = "|".join(re.escape(suffix) for suffix in COMPRESSED)
-    return re.compile("-?[0-9]+".join(re.escape(part) for part in name.split("*")) + f"({suffixes})?")
-
-
-def _series(paths: Sequence[Path], sources: Sources) -> list[DumpFiles]:
-    """Dumps found by content: one file, or files of one name but for numbers, each beginning at a step of its own."""
-    groups: dict[tuple[str, tuple[str, ...] | None], list[Path]] = {}
-    begins: dict[Path, int | None] = {}
-    for path in paths:
-        columns: tuple[str, ...] | None = None
-        begins[path] = None
-        try:
-            source = open_source(path)
-            header = read_header(LineReader(source))
-            source.close()
-            columns, begins[path] = header.columns, header.step
-        except (MolrecError, CutHeader):
-            pass  # its reader says what is wrong with it
-        groups.setdefault((_DIGITS.sub("*", path.name), columns), []).append(path)
-    if len(groups) > 1:
-        raise _ambiguous("dumps", paths, sources)
-    steps = [begins[path] for path in paths]
-    if len(paths) > 1 and len(set(steps)) != len(steps):
-        raise _ambiguous("dumps", paths, sources)
-    return [DumpFiles(tuple(sorted(paths, key=_natural)))]
-
-
 def _echoed(script: Script, logs: Sequence[Log]) -> bool:
     """Whether the logs echo the commands of the script."""
     echoed = {command.text.split("#")[0].strip() for log in logs for command in log.commands}
@@ -284,12 +184,14 @@ def _same_run(log: Log, other: Log) -> bool:
     )
 
 
-def _left_out(report: Report, paths: Iterable[Path], why: str) -> None:
+def left_out(report: Report, paths: Iterable[Path], why: str) -> None:
+    """Report files of a directory that are no part of the record."""
     for path in paths:
         report.dropped(path.name, f"{why}; mrec convert {path} {path.stem}.mrec converts it")
 
 
-def _ambiguous(what: str, paths: Sequence[Path], sources: Sources) -> UsageError:
+def ambiguous(what: str, paths: Sequence[Path], sources: Sources) -> UsageError:
+    """The error where several files could be meant: which they are, and how to name one."""
     shown = ", ".join(path.name for path in paths[:8]) + (f" and {len(paths) - 8} more" if len(paths) > 8 else "")
     return UsageError(
         f"{sources.where}: holds several {what}: {shown}; name the files of one run instead of the directory, "
@@ -297,7 +199,7 @@ def _ambiguous(what: str, paths: Sequence[Path], sources: Sources) -> UsageError
     )
 
 
-def _natural(path: Path) -> list[tuple[int, int, str]]:
+def natural(path: Path) -> list[tuple[int, int, str]]:
     """Sort key: numbers in a name by value."""
     parts = re.split(r"(\d+)", path.name)
     return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts]

@@ -1,47 +1,26 @@
 """What a run's commands say that its record needs: units, timestep, files, thermo output, key settings.
 
-The commands come from an input script or from the echo in a log. They are walked in order; what LAMMPS takes as the
-value where the script states none is filled in only when the commands are known to be complete.
+What LAMMPS takes as the value where the commands state none is filled in only when they are known to be complete.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from molrec_lammps.script import Command
-from molrec_lammps.script_commands import COEFFICIENTS, UNDERSTOOD
 from molrec_lammps.units import UNITS
 
-__all__ = ["DumpCommand", "Settings", "settings_of"]
+__all__ = ["DumpCommand", "Settings"]
 
-#: Settings kept by name, as the words behind the command.
-_KEPT = (
-    "dimension",
-    "boundary",
-    "newton",
-    "run_style",
-    "min_style",
-    "dielectric",
-    "special_bonds",
-    *(f"{kind}_style" for kind in ("pair", "bond", "angle", "dihedral", "improper", "kspace")),
-)
-_RUNNING = frozenset({"run", "minimize", "rerun", "temper", "temper/grem", "temper/npt", "neb", "prd", "tad", "hyper"})
 _READABLE = re.compile(r"(atom|custom)(/gz|/zstd|/mpiio)?$")
-_SUFFIX = re.compile(r"/(omp|opt|kk|gpu|intel)$")
-#: Commands after `read_data` that renumber or multiply the atoms, so that the file describes the system no more.
-_RENUMBERING = frozenset({"replicate", "reset_ids", "reset_atom_ids", "reset_atoms"})
-#: Commands and fixes that change what the data file says of atoms and bonds.
-_CHANGING = frozenset({"set", "create_bonds", "delete_bonds"})
-_CHANGING_FIXES = re.compile(r"bond/(create|break|react|swap)|atom/swap|qeq|adapt")
 
 
 @dataclass(frozen=True)
 class DumpCommand:
     """One `dump` command: its style, file name as given, attributes, the timesteps in effect while it was written.
 
-    A timestep of None is LAMMPS' default.
+    A timestep of None is LAMMPS' default. `append`: frames are added to a file that is there (`dump_modify append`).
     """
 
     id: str
@@ -52,6 +31,7 @@ class DumpCommand:
     attributes: tuple[str, ...]
     text: str
     timesteps: frozenset[float | None] = frozenset()
+    append: bool = False
 
     @property
     def readable(self) -> bool:
@@ -134,167 +114,3 @@ class Settings:
         found.logs = list(dict.fromkeys([*found.logs, *other.logs]))
         found.dumps = [*found.dumps, *(dump for dump in other.dumps if dump.file not in known)]
         return found
-
-
-def settings_of(commands: Sequence[Command], *, complete: bool = True, executed: bool = False) -> Settings:
-    """Walk `commands`. After a `clear` another system begins: the first part that writes a readable dump counts.
-
-    `complete` says that no command is missing (no include that was not found, no log that begins in the middle),
-    `executed` that these are the commands that ran, what an `if` chose among them.
-    """
-    parts: list[list[Command]] = [[]]
-    for command in commands:
-        if command.name == "clear":
-            parts.append([])
-        parts[-1].append(command)
-    walked = [_walk(part, complete, executed) for part in parts if part]
-    first = walked[0] if walked else Settings(complete=False)
-    return next((part for part in walked if any(dump.readable for dump in part.dumps)), first)
-
-
-def _walk(commands: Iterable[Command], complete: bool, executed: bool) -> Settings:
-    walker = _Walker(Settings(complete=complete), executed)
-    for command in commands:
-        walker.take(command)
-    return walker.finish()
-
-
-class _Walker:
-    def __init__(self, settings: Settings, executed: bool) -> None:
-        self.found = settings
-        self.executed = executed
-        self.timestep: float | None = None
-        self.normalize: bool | None = None
-        self.since_reset: set[float | None] = set()
-        self.open: dict[str, tuple[DumpCommand, set[float | None]]] = {}
-        self.closed: list[tuple[DumpCommand, set[float | None]]] = []
-
-    def take(self, command: Command) -> None:
-        """One command."""
-        found = self.found
-        if command.fault:
-            self.take_unknown(command)
-        elif (reader := getattr(self, f"take_{command.name}", None)) is not None:
-            try:
-                reader(command)
-            except (IndexError, ValueError):
-                found.faults.append(command)
-        if command.name in _KEPT and not command.fault:
-            found.kept[command.name] = " ".join(command.args)
-        if command.name in _RUNNING:
-            self.ran(command)
-        if command.name in _RENUMBERING and found.data:
-            found.renumbered = command.name
-        if command.name in _CHANGING and found.data:
-            found.changed.append(command.name)
-        if command.name in COEFFICIENTS:
-            found.coefficients.append(command.name)
-        elif command.name not in UNDERSTOOD and command.name not in _KEPT:
-            found.skipped.append(command.name)
-        for branch in () if self.executed else command.branches:
-            if branch.name in ("timestep", "units", "read_data", "dump", "clear"):
-                self.uncertain(branch.name, command)
-
-    def take_unknown(self, command: Command) -> None:
-        """A command whose variables have no value here."""
-        self.found.faults.append(command)
-        if command.name == "timestep":
-            self.found.time_fault = f"the timestep command is not evaluable: {command.fault}"
-
-    def uncertain(self, name: str, command: Command) -> None:
-        """A setting that an `if` or `run every` may change on the way."""
-        if name == "timestep":
-            self.found.time_fault = f"a {command.name} command changes the timestep on the way"
-        else:
-            self.found.complete = False
-
-    def ran(self, command: Command) -> None:
-        """Steps are taken at the timestep in effect (`run 0` and `rerun` take none)."""
-        self.found.runs.append(" ".join((command.name, *command.args)))
-        self.found.normalized.add(self.normalize)
-        if command.name == "rerun" or (command.name == "run" and command.args[:1] == ("0",)):
-            return
-        self.since_reset.add(self.timestep)
-        self.found.timesteps.add(self.timestep)
-        for _, used in self.open.values():
-            used.add(self.timestep)
-
-    def take_units(self, command: Command) -> None:
-        self.found.units = command.args[0]
-
-    def take_atom_style(self, command: Command) -> None:
-        words = [_SUFFIX.sub("", command.args[0]), *command.args[1:]]
-        self.found.atom_style = " ".join(words)
-
-    def take_timestep(self, command: Command) -> None:
-        self.timestep = float(command.args[0])
-
-    def take_reset_timestep(self, command: Command) -> None:
-        self.since_reset = set()
-
-    def take_read_data(self, command: Command) -> None:
-        self.found.data.append((command.args[0], command.args[1:]))
-
-    def take_read_restart(self, command: Command) -> None:
-        self.found.restarted = True
-
-    def take_write_data(self, command: Command) -> None:
-        self.found.written.append(command.args[0])
-
-    def take_create_box(self, command: Command) -> None:
-        self.found.created = True
-        self.found.types = int(command.args[0])
-
-    def take_create_atoms(self, command: Command) -> None:
-        self.found.created = True
-
-    def take_log(self, command: Command) -> None:
-        if command.args[0] != "none" and command.args[0] not in self.found.logs:
-            self.found.logs.append(command.args[0])
-
-    def take_mass(self, command: Command) -> None:
-        self.found.masses.append((command.args[0], float(command.args[1])))
-
-    def take_labelmap(self, command: Command) -> None:
-        if command.args[0] == "atom":
-            pairs = command.args[1:]
-            self.found.labels.update((int(n), label) for n, label in zip(pairs[::2], pairs[1::2], strict=True))
-        elif command.args[0] == "clear":
-            self.found.labels.clear()
-
-    def take_thermo_style(self, command: Command) -> None:
-        self.normalize = None
-        self.found.kept["thermo_style"] = " ".join(command.args)
-
-    def take_thermo_modify(self, command: Command) -> None:
-        if "norm" in command.args:
-            self.normalize = command.args[command.args.index("norm") + 1] == "yes"
-
-    def take_fix(self, command: Command) -> None:
-        style = command.args[2]
-        self.found.fixes.append(style)
-        if style == "dt/reset":
-            self.found.time_fault = "fix dt/reset changes the timestep on the way"
-        if _CHANGING_FIXES.match(style):
-            self.found.changed.append(f"fix {style}")
-
-    def take_dump(self, command: Command) -> None:
-        name, group, style, every, file, *attributes = command.args
-        dump = DumpCommand(name, group, style, every, file, tuple(attributes), command.text)
-        entry = (dump, set(self.since_reset))
-        self.open[name] = entry
-        self.closed.append(entry)
-
-    def take_undump(self, command: Command) -> None:
-        self.open.pop(command.args[0], None)
-
-    def take_echo(self, command: Command) -> None:
-        if self.executed and command.args[0] in ("none", "screen"):
-            self.found.complete = False
-
-    def finish(self) -> Settings:
-        """The settings, each dump with the timesteps it saw."""
-        self.found.dumps = [replace(dump, timesteps=frozenset(used)) for dump, used in self.closed]
-        for name in ("fixes", "coefficients", "skipped", "changed"):
-            setattr(self.found, name, list(dict.fromkeys(getattr(self.found, name))))
-        return self.found
