@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import resource
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -224,6 +226,17 @@ def boxes(draw: st.DrawFn) -> Box:
 def frames(draw: st.DrawFn) -> Frame:
     keys = draw(st.lists(names, max_size=3, unique=True))
     return Frame({key: draw(blocks()) for key in keys}, draw(metas()), draw(st.none() | boxes()))
+
+
+@contextlib.contextmanager
+def no_room(size: int) -> Iterator[None]:
+    """Files cannot grow beyond `size` bytes: a write fails half-way, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def every_file(path: Path) -> Iterator[tuple[str, bytes]]:

@@ -12,7 +12,7 @@ import pytest
 import molrec_convert
 from molrec_convert.errors import ContractError, FormatError, UsageError
 from molrec_convert.formats import WriteContext
-from molrec_convert.model import Block, Frame, Record
+from molrec_convert.model import Block, Frame, MemoryTrajectory, Record
 from molrec_convert.report import Fate
 from molrec_convert.stores.options import MrecOptions
 from molrec_convert.stores.zarr.record import open_record, read_store, write_record
@@ -237,6 +237,18 @@ def test_a_place_that_cannot_be_written_is_an_error_of_the_system(tmp_path: Path
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="file"):
         store(tmp_path / "file" / "a", small())
+
+
+def test_a_full_disk_is_an_error_of_the_system(tmp_path: Path) -> None:
+    values = np.random.default_rng(1).standard_normal(50_000)
+    record = Record(frame=Frame({"sites": Block({"c": values})}))
+    with stores.no_room(100_000), pytest.raises(OSError, match="File too large"):
+        store(tmp_path / "a", record)
+    assert not (tmp_path / "a/frame/zarr.json").exists()
+    assert not (tmp_path / "a/frame/sites/c/zarr.json").exists()
+    frames = [Frame({"sites": Block({"c": values})})] * 3
+    with stores.no_room(100_000), pytest.raises(OSError, match="File too large"):
+        store(tmp_path / "b", Record(trajectory=MemoryTrajectory(frames)))
 
 
 def test_a_frame_of_a_trajectory_leaves_step_and_time_behind_and_says_so(tmp_path: Path) -> None:

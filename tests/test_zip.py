@@ -15,9 +15,11 @@ import pytest
 import seed_examples
 
 from molrec_convert.errors import ContractError, FormatError, MolrecError, UsageError
+from molrec_convert.formats import WriteContext
 from molrec_convert.model import Block, Frame, Record
 from molrec_convert.stores.zarr.frames import read_frame, write_frame
 from molrec_convert.stores.zarr.packing import pack, unpack
+from molrec_convert.stores.zarr.record import open_record, write_packed
 from molrec_convert.stores.zarr.storage import ZipStorage, write_document
 
 
@@ -327,3 +329,35 @@ def test_large_chunks_are_read_by_range(tmp_path: Path) -> None:
     pack(where, tmp_path / "a.mrec.zip")
     column = read_frame(ZipStorage(tmp_path / "a.mrec.zip"), "frame")["sites"].columns["c"]
     assert stores.bits(column.values) == stores.bits(values)
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
+    values = np.random.default_rng(1).standard_normal(50_000)
+    record = Record(frame=Frame({"sites": Block({"c": values})}))
+    where = store(tmp_path / "a.mrec", record)
+    with stores.no_room(100_000), pytest.raises(OSError, match="File too large"):
+        pack(where, tmp_path / "a.mrec.zip")
+    assert [f.name for f in tmp_path.iterdir()] == ["a.mrec"]
+    pack(where, tmp_path / "a.mrec.zip")
+    with stores.no_room(100_000), pytest.raises(OSError, match="File too large"):
+        unpack(tmp_path / "a.mrec.zip", tmp_path / "b.mrec")
+    with stores.no_room(100_000), pytest.raises(OSError, match="File too large"):
+        write_packed(record, tmp_path / "c.mrec.zip", WriteContext())
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["a.mrec", "a.mrec.zip"]
+
+
+def test_writing_a_packed_record(tmp_path: Path) -> None:
+    write_packed(seed_examples.build_water(), tmp_path / "a.mrec.zip", WriteContext(creator=False))
+    pack(store(tmp_path / "b.mrec", seed_examples.build_water()), tmp_path / "b.mrec.zip")
+    assert (tmp_path / "a.mrec.zip").read_bytes() == (tmp_path / "b.mrec.zip").read_bytes()
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["a.mrec.zip", "b.mrec", "b.mrec.zip"]
+    with open_record(tmp_path / "a.mrec.zip") as record:
+        assert record.frame == stores.read(tmp_path / "b.mrec")
+        assert record.meta == {"molrec_version": 1}
+
+
+def test_a_refused_record_leaves_no_packed_file(tmp_path: Path) -> None:
+    record = Record(frame=Frame({"box": Block(count=1)}))
+    with pytest.raises(ContractError, match="frame/box"):
+        write_packed(record, tmp_path / "a.mrec.zip", WriteContext())
+    assert list(tmp_path.iterdir()) == []
