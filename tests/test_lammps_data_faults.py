@@ -3,9 +3,12 @@
 import re
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from lammps_data_oracle import INSTALLED, Lammps
 
 from molrec_convert.errors import FormatError, UnsupportedError, UsageError
+from molrec_lammps import data_rows
 from molrec_lammps.data_file import parse_data
 
 HEADER = """title
@@ -481,6 +484,62 @@ def test_a_guessed_style_is_named_where_a_row_does_not_fit(tmp_path):
     error, _ = refusal(tmp_path, "t\n\n1 atoms\n1 atom types\n\nAtoms\n\n1 1 1 0.5 0 0 0.0 0\n")
     assert "found '0.0', expected an integer as 'iy'" in str(error)
     assert "the file does not name its atom style, atomic is found by the 8 columns of Atoms" in str(error)
+
+
+def outcome(path, reader):
+    """What a parser gives, or the text of its refusal."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(data_rows, "arrow_csv", lambda: reader)
+        try:
+            data = parse_data(path)
+        except (FormatError, UsageError, UnsupportedError) as error:
+            return str(error)
+    tables = {"Atoms": data.atoms, "Velocities": data.velocities, "Masses": data.masses, **data.relations}
+    return {
+        (name, column): values.tobytes()
+        for name, table in tables.items()
+        if table is not None
+        for column, values in table.columns.items()
+    }
+
+
+edits = st.tuples(
+    st.sampled_from(["cut", "insert", "replace", "double", "drop"]),
+    st.integers(0, len(GOOD) - 1),
+    st.sampled_from(
+        ["\n", " ", "#", "-", "0", "9", ".", "e", "x", "\t", "\r", "\v", "\0", "C", "é", "Atoms", "1 ", "nan"]
+    ),
+)
+
+
+@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.lists(edits, min_size=1, max_size=3))
+def test_a_damaged_file_is_read_alike_or_refused_in_the_same_words(tmp_path, changes):
+    text = GOOD
+    for kind, place, word in changes:
+        lines = text.splitlines(keepends=True) or [""]
+        row = place % len(lines)
+        if kind == "cut":
+            text = text[:place]
+        elif kind == "insert":
+            text = text[:place] + word + text[place:]
+        elif kind == "replace":
+            text = text[:place] + word + text[place + 1 :]
+        elif kind == "double":
+            text = "".join([*lines[:row], lines[row], *lines[row:]])
+        else:
+            text = "".join(lines[:row] + lines[row + 1 :])
+    path = tmp_path / "damaged.data"
+    path.write_bytes(text.encode())
+    assert outcome(path, data_rows.arrow_csv()) == outcome(path, None)
+
+
+def test_an_empty_section_of_no_atoms_is_no_fault(tmp_path):
+    path = tmp_path / "none.data"
+    path.write_text("title\n\n0 atoms\n0 bonds\n\nAtoms\n\nBonds\n\nVelocities\n\n")
+    data = parse_data(path)
+    assert data.atoms is None
+    assert data.relations["Bonds"].rows == 0
 
 
 @pytest.fixture(scope="module")

@@ -199,7 +199,7 @@ def _builders(
     for name, section in sections.items():
         if name == "Masses":
             builders[name] = _Builder(section, _MASSES, labels["atom"])
-        elif name == "Atoms":
+        elif name == "Atoms" and choice.style is not None:
             builders[name] = _Builder(section, choice.columns, labels["atom"], choice.doubt)
         elif name == "Velocities" and choice.style is not None:
             builders[name] = _Builder(section, choice.style.velocities, None)

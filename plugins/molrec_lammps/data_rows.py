@@ -77,8 +77,8 @@ def parse_rows(
         if arrays is not None:
             return arrays, None
     tidy, comments = _strip_comments(text) if b"#" in text else (text, None)
+    tidy = _squeeze(tidy)
     if reader is not None:
-        tidy = _squeeze(tidy)
         arrays = _arrow(reader, tidy, columns, rows, labels)
         if arrays is not None:
             return arrays, comments
@@ -93,6 +93,8 @@ def find_fault(text: bytes, columns: Sequence[Column], rows: int, labels: Labels
     shape = f"{len(columns)} columns ({' '.join(column.name for column in columns)})"
     lines = text.removesuffix(b"\n").split(b"\n")[:rows]
     for row, line in enumerate(lines):
+        if b"\0" in line:
+            return RowFault(row, "a NUL character", f"a row of {shape}")
         body, comment = split_comment(line)
         words = [word for word in body.translate(_TO_BLANKS).split(b" ") if word]
         if not words:
@@ -127,7 +129,7 @@ def _arrow(csv: ModuleType, text: bytes, columns: Sequence[Column], rows: int, l
     """The columns, or None where pyarrow refuses the text or would read it otherwise than LAMMPS does."""
     import pyarrow as pa
 
-    if text.startswith(b"\xef\xbb\xbf") or b"x" in text or b"X" in text:
+    if text.startswith(b"\xef\xbb\xbf") or b"\0" in text or b"x" in text or b"X" in text:
         return None  # it skips a byte order mark and takes 0x10 for 16
     types = {"float": pa.float64(), "image": pa.int32(), "int": pa.int64(), "type": pa.int64()}
     wanted = [column for column in columns if column.kind != "skip"]
@@ -191,13 +193,11 @@ def _number(word: bytes, labels: Labels) -> int | None:
 
 
 def _numpy(text: bytes, columns: Sequence[Column], rows: int, labels: Labels | None) -> Arrays | None:
-    """The columns, or None where a row does not fit."""
-    words = text.split()
-    if len(words) != rows * len(columns) or any(byte in text for byte in (b"\0", b"\v", b"\f")):
+    """The columns of tidy rows, or None where a row does not fit."""
+    words = text.removesuffix(b"\n").replace(b"\n", b" ").split(b" ")
+    if b"\0" in text or len(words) != rows * len(columns) or not _uniform(text, len(columns)):
         return None
-    if not _uniform(text, rows, len(columns)):
-        return None
-    grid = np.array(words).reshape(rows, len(columns)) if rows else np.empty((0, len(columns)), dtype="S1")
+    grid = np.array(words).reshape(rows, len(columns))
     arrays: Arrays = {}
     for number, column in enumerate(columns):
         if column.kind == "skip":
@@ -209,17 +209,12 @@ def _numpy(text: bytes, columns: Sequence[Column], rows: int, labels: Labels | N
     return arrays
 
 
-def _uniform(text: bytes, rows: int, width: int) -> bool:
-    """Whether each line has `width` words; the number of all words is known to be right."""
-    data = np.frombuffer(text.translate(_TO_BLANKS), dtype=np.uint8)
-    newline = data == 10
-    blank = newline | (data == 32)
-    starts = np.flatnonzero(~blank & np.concatenate([[True], blank[:-1]]))
-    ends = np.flatnonzero(newline)
-    if not text.endswith(b"\n"):
-        ends = np.append(ends, len(data))
-    counts = np.diff(np.searchsorted(starts, ends), prepend=0)
-    return len(ends) == rows and bool((counts == width).all())
+def _uniform(text: bytes, width: int) -> bool:
+    """Whether each line of tidy rows has `width` words."""
+    data = np.frombuffer(text.removesuffix(b"\n"), dtype=np.uint8)
+    ends = np.append(np.flatnonzero(data == 10), len(data))
+    blanks = np.diff(np.searchsorted(np.flatnonzero(data == 32), ends), prepend=0)
+    return bool((blanks == width - 1).all())
 
 
 def _converted(words: NDArray[np.bytes_], kind: Kind, labels: Labels | None) -> NDArray[Any] | None:
