@@ -220,7 +220,7 @@ def _markers(attributes: dict[str, Any], markers: list[str], block: StoredBlock,
     rows = attributes.get("uniform_rows")
     if len(markers) == 1 or attributes["dense_updates"] is not True:
         raise ContractError(node, "uniform_rows and dense_updates (true) stand together or not at all")
-    if type(rows) is not int or rows <= 0:
+    if type(rows) is not int or not 0 < rows < 2**63:
         raise ContractError(node, "uniform_rows is not a positive row count", found=repr(rows)[:60])
     if not block.declared.columns:
         raise ContractError(node, "a block without columns has an index, not markers")
