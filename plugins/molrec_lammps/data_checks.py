@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import FormatError
 
-__all__ = ["AtomIndex", "check_each_once", "check_endpoints", "check_types", "index_atoms"]
+__all__ = ["AtomIndex", "check_each_once", "check_endpoints", "check_masses", "check_types", "index_atoms"]
 
 Integers = NDArray[np.int64]
 
@@ -146,3 +146,19 @@ def check_endpoints(
                     expected="different atoms",
                 )
     return {name: rows.view(np.uint64) for name, rows in ends.items()}
+
+
+def check_masses(path: str, types: Integers, masses: NDArray[np.float64], line: int) -> None:
+    """Refuse a mass that is not above zero, and a second mass of a type."""
+    seen: dict[int, int] = {}
+    for row, (number, value) in enumerate(zip(types.tolist(), masses.tolist(), strict=True)):
+        if not value > 0:
+            raise FormatError(path, f"line {line + row}", found=f"the mass {value!r}", expected="one above zero")
+        if number in seen:
+            raise FormatError(
+                path,
+                f"line {line + row}",
+                found=f"a second mass of atom type {number}",
+                expected=f"one, which line {line + seen[number]} has",
+            )
+        seen[number] = row

@@ -19,14 +19,22 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import FormatError
 from molrec_lammps.atom_styles import AtomStyle, Column, style_named
-from molrec_lammps.data_checks import AtomIndex, check_each_once, check_endpoints, check_types, index_atoms
+from molrec_lammps.data_checks import (
+    AtomIndex,
+    check_each_once,
+    check_endpoints,
+    check_masses,
+    check_types,
+    index_atoms,
+)
 from molrec_lammps.data_header import TYPE_KINDS, Header, read_header
+from molrec_lammps.data_labels import RawSection, raw_section, read_labels
 from molrec_lammps.data_rows import DTYPES, RowFault, parse_rows
 from molrec_lammps.data_sections import COEFFICIENTS, RELATIONS, Section, locate_sections, pieces
 from molrec_lammps.data_style import StyleChoice, choose_layout
-from molrec_lammps.data_text import INTEGER, Buffer, Cursor, brief, decode, lines_of, load, split_comment
+from molrec_lammps.data_text import Buffer, Cursor, decode, load
 
-__all__ = ["DataFile", "RawSection", "Table", "parse_data"]
+__all__ = ["DataFile", "Table", "parse_data"]
 
 _MASSES = (Column("type", "type"), Column("mass", "float"))
 _ENDS = ("atomi", "atomj", "atomk", "atoml", "atomm")
@@ -49,17 +57,6 @@ class Table:
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.columns[name]
-
-
-@dataclass(frozen=True)
-class RawSection:
-    """A section kept as text: its name, the comment after the name, the line of its first row, its rows."""
-
-    name: str
-    hint: str | None
-    line: int
-    rows: int
-    text: str
 
 
 @dataclass
@@ -125,7 +122,7 @@ def parse_data(path: str | PathLike[str], *, atom_style: str | None = None) -> D
     cursor = Cursor(data)
     header = read_header(where, cursor)
     sections = {section.name: section for section in locate_sections(where, data, header, cursor)}
-    labels = {kind: _read_labels(where, data, sections.get(f"{kind.capitalize()} Type Labels")) for kind in TYPE_KINDS}
+    labels = {kind: read_labels(where, data, sections.get(f"{kind.capitalize()} Type Labels")) for kind in TYPE_KINDS}
     numbers = {kind: {label: number for number, label in enumerate(names, 1)} for kind, names in labels.items()}
     choice = choose_layout(where, data, header, sections.get("Atoms"), atom_style, numbers["atom"])
     builders = _builders(sections, choice, numbers)
@@ -135,9 +132,9 @@ def parse_data(path: str | PathLike[str], *, atom_style: str | None = None) -> D
     found.labels = {kind: tuple(map(decode, names)) for kind, names in labels.items() if names}
     for section in sections.values():
         if section.name in COEFFICIENTS or section.name == "PairIJ Coeffs":
-            found.coefficients.append(_raw(where, data, section))
+            found.coefficients.append(raw_section(where, data, section))
         elif section.counted is None:
-            found.others.append(_raw(where, data, section))
+            found.others.append(raw_section(where, data, section))
         if section.skipped:
             found.remarks.append(
                 f"{where}, line {section.line - 1}: {section.skipped!r} is not read: LAMMPS leaves out the line after "
@@ -240,7 +237,7 @@ def _checked(path: str, header: Header, choice: StyleChoice, tables: dict[str, T
         elif kind:
             check_types(path, name, table["type"], table.line, kind, 2**62, None)
     if masses is not None:
-        _check_masses(path, masses)
+        check_masses(path, masses["type"], masses["mass"], masses.line)
     index = (
         AtomIndex(np.empty(0, dtype=np.int64), None) if atoms is None else index_atoms(path, atoms["id"], atoms.line)
     )
@@ -258,58 +255,3 @@ def _checked(path: str, header: Header, choice: StyleChoice, tables: dict[str, T
             ends = list(_ENDS[: relation.atoms])
             found.endpoints[name] = check_endpoints(path, name, ends, table.columns, table.line, index)
     return found
-
-
-def _check_masses(path: str, masses: Table) -> None:
-    numbers, values = masses["type"], masses["mass"]
-    seen: dict[int, int] = {}
-    for row, (number, value) in enumerate(zip(numbers.tolist(), values.tolist(), strict=True)):
-        if not value > 0:
-            raise FormatError(path, f"line {masses.line + row}", found=f"the mass {value!r}", expected="one above zero")
-        if number in seen:
-            raise FormatError(
-                path,
-                f"line {masses.line + row}",
-                found=f"a second mass of atom type {number}",
-                expected=f"one, which line {masses.line + seen[number]} has",
-            )
-        seen[number] = row
-
-
-def _read_labels(path: str, data: Buffer, section: Section | None) -> tuple[bytes, ...]:
-    """The labels of types 1, 2, … Every type must have one, and no two the same."""
-    if section is None:
-        return ()
-    labels: dict[int, bytes] = {}
-    for row, line in enumerate(lines_of(section.text(data))):
-        where = f"line {section.line + row}"
-        words = split_comment(line)[0].split()
-        expected = f"a type from 1 to {section.rows} and its label"
-        if len(words) != 2 or not words[0].isdigit() or not 1 <= int(words[0]) <= section.rows:
-            raise FormatError(path, where, found=brief(line) if line.strip() else "a blank line", expected=expected)
-        if words[1][:1].isdigit() or words[1][:1] in (b"*", b"#"):
-            raise FormatError(
-                path, where, found=f"the label {brief(words[1])}", expected="one that begins with no digit, * or #"
-            )
-        if int(words[0]) in labels or words[1] in labels.values():
-            raise FormatError(
-                path, where, found=brief(line), expected=f"each type and each label once in {section.name}"
-            )
-        labels[int(words[0])] = words[1]
-    return tuple(labels[number] for number in sorted(labels))
-
-
-def _raw(path: str, data: Buffer, section: Section) -> RawSection:
-    """The text of a section; rows of coefficients must begin with a type number."""
-    raw = section.text(data)
-    if section.counted is not None:
-        for row, line in enumerate(lines_of(raw)):
-            words = line.split(None, 1)
-            if not words or not INTEGER.fullmatch(words[0]):
-                raise FormatError(
-                    path,
-                    f"line {section.line + row}",
-                    found=brief(line) if words else "a blank line",
-                    expected=f"a type number and coefficients, row {row + 1} of {section.rows} of {section.name}",
-                )
-    return RawSection(section.name, section.hint, section.line, section.rows, decode(raw))

@@ -1,0 +1,61 @@
+"""Sections of type labels, and sections kept as text: small ones, read line by line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from molrec_convert.errors import FormatError
+from molrec_lammps.data_sections import Section
+from molrec_lammps.data_text import INTEGER, Buffer, brief, decode, lines_of, split_comment
+
+__all__ = ["RawSection", "raw_section", "read_labels"]
+
+
+@dataclass(frozen=True)
+class RawSection:
+    """A section kept as text: its name, the comment after the name, the line of its first row, its rows."""
+
+    name: str
+    hint: str | None
+    line: int
+    rows: int
+    text: str
+
+
+def read_labels(path: str, data: Buffer, section: Section | None) -> tuple[bytes, ...]:
+    """The labels of types 1, 2, … Every type must have one, and no two the same."""
+    if section is None:
+        return ()
+    labels: dict[int, bytes] = {}
+    for row, line in enumerate(lines_of(section.text(data))):
+        where = f"line {section.line + row}"
+        words = split_comment(line)[0].split()
+        expected = f"a type from 1 to {section.rows} and its label"
+        if len(words) != 2 or not words[0].isdigit() or not 1 <= int(words[0]) <= section.rows:
+            raise FormatError(path, where, found=brief(line) if line.strip() else "a blank line", expected=expected)
+        if words[1][:1].isdigit() or words[1][:1] in (b"*", b"#"):
+            raise FormatError(
+                path, where, found=f"the label {brief(words[1])}", expected="one that begins with no digit, * or #"
+            )
+        if int(words[0]) in labels or words[1] in labels.values():
+            raise FormatError(
+                path, where, found=brief(line), expected=f"each type and each label once in {section.name}"
+            )
+        labels[int(words[0])] = words[1]
+    return tuple(labels[number] for number in sorted(labels))
+
+
+def raw_section(path: str, data: Buffer, section: Section) -> RawSection:
+    """The text of a section; rows of coefficients must begin with a type number."""
+    raw = section.text(data)
+    if section.counted is not None:
+        for row, line in enumerate(lines_of(raw)):
+            words = line.split(None, 1)
+            if not words or not INTEGER.fullmatch(words[0]):
+                raise FormatError(
+                    path,
+                    f"line {section.line + row}",
+                    found=brief(line) if words else "a blank line",
+                    expected=f"a type number and coefficients, row {row + 1} of {section.rows} of {section.name}",
+                )
+    return RawSection(section.name, section.hint, section.line, section.rows, decode(raw))
