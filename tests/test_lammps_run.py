@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from lammps_runs import lammps, needs_lammps, run_script
 
+import molrec_convert
 from molrec_convert.errors import UsageError
 from molrec_convert.formats import ReadContext
 from molrec_convert.model import Record
@@ -177,6 +178,7 @@ class TestRuns:
         assert record.trajectory.steps.tolist() == [0, 10, 20, 30]
         assert np.array_equal(record.trajectory.times, np.array([0, 10, 20, 30]) * 0.004)
         assert record.units == {"preset": "lj"}
+        assert record.system is not None
         assert record.method is not None
         assert record.method["type"] == "classical"
         assert record.method["engine"]["name"] == "LAMMPS"
@@ -189,6 +191,22 @@ class TestRuns:
         assert any("per atom" in item.detail for item in report.of(Fate.CARRIED))
         assert any("pair_coeff" in item.detail for item in report.of(Fate.DROPPED))
         assert any("region" in item.detail for item in report.of(Fate.CARRIED))
+
+    def test_a_melt_as_a_store(self, tmp_path: Path) -> None:
+        directory = tmp_path / "melt"
+        directory.mkdir()
+        frames = play(directory, MELT + dump("melt.dump") + "run 10\nrun 20\n")
+        molrec_convert.convert(directory, tmp_path / "melt.mrec")
+        with molrec_convert.open(tmp_path / "melt.mrec") as record:
+            compare(record, frames, names=("pe", "temp"))
+            assert record.system is not None
+            types = [2] * 20 + [1] * 88
+            assert record.system["atoms"]["type_id"].tolist() == types
+            assert record.system["atoms"]["mass"].tolist() == [{1: 1.0, 2: 2.5}[number] for number in types]
+            assert record.status is not None
+            assert record.status["state"] == "succeeded"
+            assert record.method is not None
+            assert record.method["settings"]["units"] == "lj"
 
     def test_molecules_with_a_data_file(self, tmp_path: Path) -> None:
         (tmp_path / "chain.data").write_text(CHAIN)
@@ -215,8 +233,10 @@ class TestRuns:
         assert "pe" in record.trajectory.declaration.meta
         assert "E_mol" in record.trajectory.declaration.meta
 
-    def test_a_changing_cell(self, tmp_path: Path) -> None:
-        script = MELT.replace("fix 1 all nve", "fix 1 all npt temp 1.4 1.4 0.4 aniso 3.0 3.0 1.0")
+    @pytest.mark.parametrize("how", ["aniso", "tri"])
+    def test_a_changing_cell(self, tmp_path: Path, how: str) -> None:
+        npt = f"change_box all triclinic\nfix 1 all npt temp 1.4 1.4 0.4 {how} 3.0 3.0 1.0"
+        script = MELT.replace("fix 1 all nve", npt)
         frames = play(tmp_path, script + dump("npt.dump") + "run 10\nrun 10\nrun 20\n")
         record, _ = read(tmp_path)
         compare(record, frames, names=("pe", "press", "volume"))
