@@ -37,8 +37,9 @@ def echoed_commands(lines: Iterable[tuple[int, int, str]], path: Path) -> list[E
         if printed and printed[0].fullmatch(text.strip()):
             printed.pop(0)
             continue
-        command = parse_line(text, path, number)
-        if command is None or command.name not in COMMANDS or command.args[:2] == ("CPU", "="):
+        words = text.split(None, 1)
+        command = parse_line(text, path, number) if words and words[0] in COMMANDS else None
+        if command is None or command.args[:2] == ("CPU", "="):
             continue
         if found and _substitutes(found[-1].line, text):
             typed = found[-1].command

@@ -68,7 +68,9 @@ def strip_comment(text: str) -> str:
 
 def split_words(text: str) -> list[str]:
     """The words of a command, quotes around a word removed; `NotEvaluable` where LAMMPS refuses the quoting."""
-    words = []
+    if '"' not in text and "'" not in text:
+        return text.split()
+    words: list[str] = []
     position = 0
     while True:
         while position < len(text) and text[position].isspace():
