@@ -25,8 +25,11 @@ __all__ = ["CheckedArray", "load_array", "scan_column"]
 
 #: Rows are read in pieces of about this size, whole chunks each.
 _PIECE = 4 * 2**20
-#: A chunk larger than this is not decoded: it could not be checked in bounded memory.
+#: A chunk larger than this is decoded only when as much is stored as data leaves of it: it may be made to fill memory.
 _LARGEST_CHUNK = 2**30
+_PLAUSIBLE = 50
+#: No compressor among ours packs tighter: zstd makes 128 KiB of 4 bytes.
+_MOST_PACKED = 2**15
 _CODECS = frozenset(
     ("bytes", "gzip", "zstd", "numcodecs.shuffle", "crc32c", "vlen-utf8", "sharding_indexed", "transpose")
 )
@@ -104,24 +107,38 @@ class CheckedArray:
         self._pass_on_warnings()
         return values
 
-    def covers(self, stop: int) -> bool:
-        """Whether chunks are stored for all of the first `stop` rows."""
+    def gaps(self, stop: int) -> Iterator[tuple[int, int]]:
+        """Ranges among the first `stop` rows that no chunk backs: the fill value."""
         position = 0
         for low, high in self._stored_ranges():
-            if low > position:
+            if low >= stop:
                 break
-            position = max(position, high)
-        return position >= stop
+            if low > position:
+                yield position, low
+            position = high
+        if position < stop:
+            yield position, stop
 
     def rows_between(self, start: int, stop: int) -> NDArray[Any] | None:
         """Some rows, for a mask beside a piece of its column."""
         return self._read(start, stop)
 
     def _decodable(self) -> bool:
+        """Whether its chunks are of a size that can be decoded in bounded memory; else a finding says so."""
         size = math.prod(self.metadata.inner_shape or self.metadata.chunk_shape) * DTYPES[self.dtype].itemsize
-        if size > _LARGEST_CHUNK:
+        if size <= _LARGEST_CHUNK:
+            return True
+        stored = max((self._storage.size(key) or 0 for key in self._chunk_keys()), default=0)
+        if stored * _MOST_PACKED < size:
+            if stored:
+                self.findings.error(
+                    self.node, f"its chunks are {size} bytes by its metadata, of which {stored} are stored"
+                )
+            return False
+        if stored * _PLAUSIBLE < size:
             self.findings.warning(self.node, f"its chunks of {size} bytes are too large to be checked")
-        return size <= _LARGEST_CHUNK
+            return False
+        return True
 
     def _read(self, start: int, stop: int) -> NDArray[Any] | None:
         try:
@@ -156,18 +173,22 @@ class CheckedArray:
     def _ordinals(self) -> set[int]:
         """Leading ordinals of the chunk files that are there."""
         found: set[int] = set()
-        with self.findings.guard(self.node):
-            for key in self._storage.keys(self.node):
-                below = key[len(self.node) + 1 :]
-                parts = below.replace(".", "/").split("/") if self.metadata.separator == "." else below.split("/")
-                if self.metadata.prefixed:
-                    if parts[0] != "c":
-                        continue
-                    parts = parts[1:]
-                first = parts[0] if parts else "0"
-                if first.isascii() and first.isdigit() and len(first) < 19:
-                    found.add(int(first))
+        for key in self._chunk_keys():
+            below = key[len(self.node) + 1 :]
+            parts = below.replace(".", "/").split("/") if self.metadata.separator == "." else below.split("/")
+            if self.metadata.prefixed:
+                if parts[0] != "c":
+                    continue
+                parts = parts[1:]
+            first = parts[0] if parts else "0"
+            if first.isascii() and first.isdigit() and len(first) < 19:
+                found.add(int(first))
         return found
+
+    def _chunk_keys(self) -> list[str]:
+        with self.findings.guard(self.node):
+            return [key for key in self._storage.keys(self.node) if not key.endswith("zarr.json")]
+        return []
 
     def _pass_on_warnings(self) -> None:
         for text in self._warnings:
@@ -202,7 +223,8 @@ def scan_column(
 def load_array(storage: Storage, node: Node, findings: Findings) -> CheckedArray | None:
     """The array at a node, None (and an error) when its metadata breaks a rule."""
     if node.kind != "array":
-        findings.error(node.key, node.fault or "is a group where an array is expected")
+        what = "is a group where an array is expected" if node.kind else "is a folder without zarr.json"
+        findings.error(node.key, node.fault or what)
         return None
     findings.check_finite(node.attributes, node.key)
     for name in _codec_names(node.document.get("codecs")):

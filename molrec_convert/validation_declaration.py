@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from molrec_convert.model.declaration import BlockDeclaration, ColumnDeclaration, Declaration, MetaDeclaration
-from molrec_convert.model.names import RESERVED_BLOCKS, RESERVED_COLUMNS
+from molrec_convert.model.names import RESERVED_BLOCKS, RESERVED_COLUMNS, name_fault
 from molrec_convert.model.tags import TAGS
 from molrec_convert.stores.zarr.metadata import parse_array
 from molrec_convert.stores.zarr.storage import Storage
@@ -24,7 +24,7 @@ def read_declaration(storage: Storage, node: Node, findings: Findings) -> Declar
     schema = node.attributes.get("sequence_schema")
     if schema is None:
         findings.warning(node.key, "has no sequence_schema, the declaration is worked out from its groups")
-        return _derived(storage, node)
+        schema = _derived(storage, node, findings).to_json()
     try:
         return Declaration.from_json(schema)
     except Exception as error:
@@ -62,8 +62,7 @@ def _items(document: Any) -> list[tuple[str, Any]]:
     return list(document.items()) if isinstance(document, dict) else []
 
 
-def _derived(storage: Storage, node: Node) -> Declaration:
-    quiet = Findings()
+def _derived(storage: Storage, node: Node, findings: Findings) -> Declaration:
     blocks: dict[str, BlockDeclaration] = {}
     meta: dict[str, MetaDeclaration] = {}
     for child in children_of(storage, node):
@@ -74,8 +73,10 @@ def _derived(storage: Storage, node: Node) -> Declaration:
                 tag = entry.attributes.get("meta_dtype")
                 if isinstance(tag, str) and tag in TAGS:
                     meta[entry.name] = MetaDeclaration(tag)
-        elif child.name not in RESERVED_BLOCKS:
-            with quiet.guard(child.key):
+                elif entry.kind == "array":
+                    findings.error(entry.key, f"a per-step array has no tag in meta_dtype: found {tag!r:.40}")
+        elif child.name not in RESERVED_BLOCKS and name_fault(child.name) is None:
+            with findings.guard(child.key):
                 blocks[child.name] = _derived_block(storage, child)
     return Declaration(blocks, meta)
 

@@ -102,7 +102,7 @@ class FrameChecks:
                 found, expected = mask.layout, f"bool[{block.count}]"
                 self._findings.error(mask.node, f"a mask has one flag per row: found {found}, expected {expected}")
                 del block.masks[name]
-        block.targets = _targets(node, block, self._findings)
+        block.targets = _targets(node, known, block, self._findings)
         return block
 
     def _check_column(self, array: CheckedArray, name: str, block: CheckedBlock) -> bool:
@@ -207,14 +207,19 @@ def compare_blocks(system: CheckedBlock, other: CheckedBlock, findings: Findings
             findings.error(other.columns[column].node, "the column is in system too: it lives on one side only")
             continue
         first, second = system.columns[column], other.columns[column]
-        if first.rows != second.rows:
-            continue
-        for start, values in second.pieces():
-            own = first.rows_between(start, start + len(values))
-            if own is not None and not np.array_equal(own, values):
-                row = start + int(np.flatnonzero(own != values)[0])
-                findings.error(second.node, f"differs from the id in system, first in row {row}")
-                break
+        row = None if first.rows != second.rows else _first_difference(first, second)
+        if row is not None:
+            findings.error(second.node, f"differs from the id in system, first in row {row}")
+
+
+def _first_difference(a: CheckedArray, b: CheckedArray) -> int | None:
+    """The first row at which two columns differ; what neither stores is equal."""
+    for one, other in ((a, b), (b, a)):
+        for start, values in one.pieces():
+            rows = other.rows_between(start, start + len(values))
+            if rows is not None and not np.array_equal(rows, values):
+                return start + int(np.flatnonzero(rows != values)[0])
+    return None
 
 
 def read_masks(storage: Storage, block: Node, columns: set[str], findings: Findings) -> dict[str, CheckedArray]:
@@ -291,7 +296,7 @@ def _count(node: Node, findings: Findings) -> int | None:
     return count
 
 
-def _targets(node: Node, block: CheckedBlock, findings: Findings) -> dict[str, str]:
+def _targets(node: Node, arrays: set[str], block: CheckedBlock, findings: Findings) -> dict[str, str]:
     document = node.attributes.get("targets", {})
     if not isinstance(document, dict):
         findings.error(node.key, "targets is not an object that maps columns to blocks")
@@ -299,7 +304,7 @@ def _targets(node: Node, block: CheckedBlock, findings: Findings) -> dict[str, s
     targets = {}
     for key, target in document.items():
         here = node.child(key)
-        if key not in node.folders:
+        if key not in arrays:
             findings.error(node.key, f"targets names a column that does not exist: {key!r}")
             continue
         with findings.guard(here):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from molrec_convert.validation_arrays import CheckedArray
 from molrec_convert.validation_findings import Findings
 
 __all__ = ["check_range", "references_beyond"]
+
+#: Faults are collected up to this many rows.
+_MOST = 10**6
 
 
 def check_range(
@@ -23,9 +27,9 @@ def check_range(
 
 def references_beyond(
     array: CheckedArray, mask: CheckedArray | None, limit: int, stop: int
-) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], list[int]]:
+) -> tuple[NDArray[np.int64], list[int]]:
     """Rows below `stop` whose reference is at least `limit`, the first million of them, and their largest values."""
-    found: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = []
+    found: list[NDArray[np.int64]] = []
     largest: list[int] = []
     for start, values in array.pieces(stop):
         rows = values.reshape(len(values), -1)
@@ -38,10 +42,12 @@ def references_beyond(
         if len(positions) and len(largest) < _MOST:
             found.append(positions + start)
             largest.extend(rows[positions].max(axis=1).tolist())
-    if not largest and limit == 0 and mask is None and stop and not array.covers(stop):
+    if limit == 0:
         # What no chunk backs are zeros, and there is no row 0.
-        return np.zeros(1, dtype=np.int64), [0]
+        for low, high in array.gaps(stop):
+            zeros = np.arange(low, min(high, low + _MOST), dtype=np.int64)
+            valid = None if mask is None else mask.rows_between(low, low + len(zeros))
+            zeros = zeros if valid is None or len(valid) != len(zeros) else zeros[valid]
+            found.append(zeros)
+            largest.extend([0] * len(zeros))
     return np.concatenate([np.zeros(0, dtype=np.int64), *found]), largest
-
-
-_MOST = 10**6

@@ -5,6 +5,7 @@ Source: Trajectory; Zarr V3 binding, "Commit protocol".
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -184,8 +185,9 @@ class TrajectoryChecks:
                 array.scan(self._n)
 
     def _check_documents(self, array: CheckedArray) -> None:
-        import json
-
+        for low, _ in array.gaps(self._n):
+            self._findings.error(array.node, f"frame {low} holds no finite JSON: nothing is stored for it")
+            return
         for start, values in array.pieces(self._n):
             for row, text in enumerate(values.tolist()):
                 try:
