@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 if TYPE_CHECKING:
+    from molrec_convert.forcefield.styles import StyleDefinition
     from molrec_convert.formats import Format, ReadContext
     from molrec_convert.model.record import Record
     from molrec_convert.report import Report
@@ -42,5 +43,5 @@ def molrec_commands(app: Any) -> None:
 
 
 @hookspec
-def molrec_styles() -> Iterable[Any]:  # type: ignore[empty-body]
+def molrec_styles() -> Iterable[StyleDefinition]:  # type: ignore[empty-body]
     """Force-field styles this plugin adds to the registry."""

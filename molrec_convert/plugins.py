@@ -16,15 +16,18 @@ import importlib.metadata
 import lzma
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pluggy
 
 from molrec_convert import hookspecs
 from molrec_convert.errors import UnsupportedError, UsageError
 from molrec_convert.formats import Format
+
+if TYPE_CHECKING:
+    from molrec_convert.forcefield.registry import Registry
 
 __all__ = [
     "detect",
@@ -35,6 +38,7 @@ __all__ = [
     "plugin_names",
     "problems",
     "read_head",
+    "style_registry",
 ]
 
 GROUP = "molrec_convert"
@@ -83,18 +87,9 @@ def problems() -> list[str]:
 @functools.cache
 def formats() -> dict[str, Format]:
     """All formats by name. Two plugins that claim one name are an error; a plugin that fails is named and skipped."""
-    manager = plugin_manager()
     found: dict[str, Format] = {}
     owner: dict[str, str] = {}
-    for name, plugin in manager.list_name_plugin():
-        if plugin is None or not hasattr(plugin, "molrec_formats"):
-            continue
-        caller = manager.subset_hook_caller("molrec_formats", [p for n, p in manager.list_name_plugin() if n != name])
-        try:
-            brought = [entry for group in caller() for entry in group]
-        except Exception as error:  # foreign code, as above
-            _problems.append(f"the plugin {name!r} is skipped: {type(error).__name__}: {error}")
-            continue
+    for name, brought in _brought("molrec_formats"):
         for entry in brought:
             if entry.name in found:
                 raise UsageError(
@@ -104,6 +99,20 @@ def formats() -> dict[str, Format]:
             found[entry.name] = entry
             owner[entry.name] = name
     return found
+
+
+@functools.cache
+def style_registry() -> Registry:
+    """The styles of the contract and those of the plugins; a plugin whose styles clash is named and skipped."""
+    from molrec_convert.forcefield.registry import STANDARD
+
+    registry = STANDARD
+    for name, brought in _brought("molrec_styles"):
+        try:
+            registry = registry.extended(brought)
+        except Exception as error:  # foreign data, as above
+            _problems.append(f"the styles of the plugin {name!r} are skipped: {type(error).__name__}: {error}")
+    return registry
 
 
 def format_named(name: str) -> Format:
@@ -176,6 +185,21 @@ def read_head(path: Path) -> bytes:
     except (OSError, EOFError, lzma.LZMAError):
         return raw
     return raw
+
+
+def _brought(hook: str) -> Iterator[tuple[str, list[Any]]]:
+    """What each plugin returns from a hook that takes nothing; a plugin that fails is named and skipped."""
+    manager = plugin_manager()
+    for name, plugin in manager.list_name_plugin():
+        if plugin is None or not hasattr(plugin, hook):
+            continue
+        caller = manager.subset_hook_caller(hook, [p for n, p in manager.list_name_plugin() if n != name])
+        try:
+            brought = [entry for group in caller() for entry in group]
+        except Exception as error:  # foreign code, as above
+            _problems.append(f"the plugin {name!r} is skipped: {type(error).__name__}: {error}")
+            continue
+        yield name, brought
 
 
 def _detect_one(path: Path) -> Format:

@@ -1,0 +1,108 @@
+"""What the rows of a style table parameterize, and how tables and their columns are named.
+
+Source: Force field, "Document" and the table of categories.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from molrec_convert.errors import ContractError
+
+__all__ = [
+    "ANNOTATIONS",
+    "CATEGORIES",
+    "ENDPOINT_COLUMNS",
+    "ENDPOINT_KEYS",
+    "PAIR_CATEGORIES",
+    "Category",
+    "block_name",
+    "category",
+    "split_block_name",
+]
+
+#: The columns that name the atom types (or classes) a row is about, in order.
+ENDPOINT_COLUMNS = ("itom", "jtom", "ktom", "ltom", "mtom")
+#: Columns of text about a row that are no parameters.
+ANNOTATIONS = ("class", "element", "smarts", "smirks", "overrides", "desc", "doi")
+#: What endpoints may name: atom types, atom classes, or nothing.
+ENDPOINT_KEYS = ("type", "class", "smirks")
+#: Categories whose rows are found by the types of two atoms, never by name.
+PAIR_CATEGORIES = ("pair", "pair14")
+
+
+@dataclass(frozen=True)
+class Category:
+    """One category.
+
+    `arity` is the number of endpoints (None: as many as the table has), `block` the block of a system whose rows take
+    parameters from it, `directed` whether a row matches its atoms in the order listed only.
+    """
+
+    name: str
+    arity: int | None
+    block: str
+    directed: bool = False
+
+
+CATEGORIES: dict[str, Category] = {
+    entry.name: entry
+    for entry in (
+        Category("atom", 0, "atoms"),
+        Category("bond", 2, "bonds"),
+        Category("angle", 3, "angles"),
+        Category("dihedral", 4, "dihedrals"),
+        Category("improper", 4, "impropers", directed=True),
+        Category("pair", 2, "atoms"),
+        Category("pair14", 2, "pairs"),
+        Category("constraint", 2, "constraints"),
+        Category("virtual_site", 0, "virtual_sites"),
+        Category("drude", 2, "drudes", directed=True),
+        Category("cmap", 5, "cmaps"),
+    )
+}
+
+_CATEGORY = re.compile(r"[a-z][a-z0-9_]*")
+_PLAIN = re.compile(rb"[A-Za-z0-9_-]")
+_ESCAPE = re.compile(r"%([0-9A-F]{2})")
+
+
+def category(name: str) -> Category:
+    """The category of that name; one outside the table has the endpoints its tables have, and the block `<name>s`."""
+    return CATEGORIES.get(name) or Category(name, None, f"{name}s")
+
+
+def is_category(name: object) -> bool:
+    """Whether a category may be called so: it is the part of a block's name before the first point."""
+    return isinstance(name, str) and _CATEGORY.fullmatch(name) is not None
+
+
+def block_name(category: str, style: str) -> str:
+    """The block of a style's table: `pair.lj%2Fcut` for `lj/cut` of `pair`.
+
+    Every byte of the style's UTF-8 form outside `A-Za-z0-9-_` is `%XX`. `ContractError` for a name without a block.
+    """
+    if not is_category(category):
+        raise ContractError(
+            "forcefield", "a category is lower-case letters, digits and '_', a letter first", found=repr(category)
+        )
+    try:
+        raw = style.encode()
+    except UnicodeEncodeError:
+        raise ContractError("forcefield", "a style's name is not valid Unicode", found=ascii(style)) from None
+    if not raw:
+        raise ContractError("forcefield", "a style's name is empty")
+    return f"{category}." + "".join(chr(byte) if _PLAIN.fullmatch(bytes([byte])) else f"%{byte:02X}" for byte in raw)
+
+
+def split_block_name(name: str) -> tuple[str, str] | None:
+    """The category and the style whose table has this name; None for a block that can be no style's table."""
+    head, point, tail = name.partition(".")
+    if not point or not tail or not is_category(head):
+        return None
+    try:
+        style = _ESCAPE.sub(lambda match: chr(int(match[1], 16)), tail).encode("latin-1").decode()
+    except UnicodeError:
+        return None
+    return (head, style) if block_name(head, style) == name else None
