@@ -63,7 +63,7 @@ class ArrayMetadata:
             and _is_default_fill(self.fill, self.dtype)
             and len(self.chunk_shape) == len(self.shape)
             and len(inner) == len(self.shape)
-            and all(c == n for c, n in zip(inner[1:], self.shape[1:], strict=True))
+            and all(c == max(1, n) for c, n in zip(inner[1:], self.shape[1:], strict=True))
             and (not self.sharded or self._one_row_of_chunks)
         )
 
@@ -106,7 +106,8 @@ def array_document(
 ) -> dict[str, Any]:
     """The `zarr.json` of an array of `shape`, cut on its leading axis by `extents`; trailing axes are whole."""
     dtype = DTYPES[pipeline.dtype]
-    trailing = list(shape[1:])
+    # A zero trailing axis has no legal chunk extent; 1 covers it.
+    trailing = [max(1, n) for n in shape[1:]]
     inner = [extents.rows, *trailing] if shape else []
     codecs: list[dict[str, Any]] = pipeline.to_json()
     outer = inner
@@ -128,8 +129,7 @@ def array_document(
         "node_type": "array",
         "shape": list(shape),
         "data_type": dtype.zarr,
-        # A zero trailing axis has no legal chunk extent; 1 covers it.
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [max(1, n) for n in outer]}},
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": outer}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
         "fill_value": dtype.fill,
         "codecs": codecs,
@@ -198,7 +198,7 @@ def parse_array(document: dict[str, Any], node: str) -> ArrayMetadata:
 
 
 def _extent(value: Any, node: str, what: str) -> tuple[int, ...]:
-    if not isinstance(value, list) or any(type(n) is not int or n < 0 for n in value):
+    if not isinstance(value, list) or any(type(n) is not int or not 0 <= n < 2**63 for n in value):
         raise ContractError(node, f"the {what} is not a list of non-negative integers", found=repr(value)[:60])
     return tuple(value)
 

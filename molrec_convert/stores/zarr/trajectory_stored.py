@@ -175,7 +175,7 @@ class StoredBox:
         frames = self.frames[first:last]
         count = len(frames)
         if self.fixed is not None:
-            box = self.fixed
+            box = self.box(0)
             return BoxUpdates(frames, box.vectors[None][:count], box.origin[None][:count], box.boundary[None][:count])
         names = [name for name in ("vectors", "origin", "boundary") if name in self.arrays]
         values = dict(zip(names, read_together([(self.arrays[n], first, last) for n in names]), strict=True))
@@ -194,7 +194,9 @@ class StoredBox:
 
     def box(self, update: int) -> Box:
         """One change of the cell."""
-        return self.fixed if self.fixed is not None else self.updates(update, update + 1).box(0, defined=self.defined)
+        if self.fixed is not None:
+            return Box(self.fixed.vectors, self.fixed.origin, self.fixed.boundary, self.fixed.defined)
+        return self.updates(update, update + 1).box(0, defined=self.defined)
 
 
 def committed_prefix(step_index: ArrayReader, n_frames: int) -> NDArray[np.int64]:
