@@ -96,6 +96,7 @@ def write(
         report,
         NoProgress() if progress is None else progress,
         target,
+        creator=False,
     )
     _predict(record, chosen, report)
     _write(record, chosen, staging, context, _fingerprint(record, chosen, context), resume=resume, strict=strict)
