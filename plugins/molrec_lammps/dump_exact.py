@@ -13,7 +13,7 @@ from molrec_lammps.dump_frames import FileIndex, FrameTable
 from molrec_lammps.dump_header import CutHeader, Header, box_of, layout_of_box, read_header, shown
 from molrec_lammps.dump_source import LineReader, Source
 
-__all__ = ["Doubt", "RowsEnd", "check_rows", "exact_index", "finish", "rows_end", "unstated_boundary"]
+__all__ = ["Doubt", "RowsEnd", "check_rows", "exact_index", "finish", "rows_end", "truncation", "unstated_boundary"]
 
 _BLOCK_BYTES = 2**20
 _BLANK = b" \t\r\n"
@@ -43,26 +43,27 @@ def exact_index(source: Source) -> FileIndex:
     headers: list[Header] = []
     stops: list[int] = []
     notes: list[str] = []
-    truncated = _skip_headless(reader)
+    breaks = _skip_headless(reader)
     while (line := reader.peek()) is not None:
         if not line.strip():
-            truncated = truncated or _only_blanks(reader)
+            _only_blanks(reader)
             break
         try:
             header = read_header(reader)
         except CutHeader:
-            where = f"{source.path}, line {reader.line}"
-            truncated = f"{where}: the file ends inside the header of frame {len(headers)}, which is left out"
+            breaks.append(
+                f"line {reader.line}: the file ends inside the header of frame {len(headers)}, which is left out"
+            )
             break
         end = rows_end(source, header.rows)
         fault = check_rows(reader, header, end, notes)
         if fault is not None:
-            truncated = fault
+            breaks.append(fault)
             break
         headers.append(header)
         stops.append(end.stop)
         reader.skip(end.stop, end.lines)
-    return finish(source, headers, stops, truncated, notes)
+    return finish(source, headers, stops, breaks, notes)
 
 
 def rows_end(source: Source, start: int) -> RowsEnd:
@@ -89,24 +90,30 @@ def rows_end(source: Source, start: int) -> RowsEnd:
 
 
 def finish(
-    source: Source, headers: Sequence[Header], stops: Sequence[int], truncated: str | None, notes: Sequence[str]
+    source: Source, headers: Sequence[Header], stops: Sequence[int], breaks: Sequence[str], notes: Sequence[str]
 ) -> FileIndex:
-    """The index from the headers of all whole frames; without one there is nothing to read."""
-    if source.cut is not None:
-        truncated = f"{source.path}: {source.cut}" + (f"; {truncated}" if truncated else "")
+    """The index from the headers of all whole frames; without one there is nothing to read.
+
+    `breaks` say where the text breaks off, `notes` what else a user should know.
+    """
+    truncated = truncation(source, breaks)
     if not headers:
-        raise FormatError(
-            source.path,
-            None,
-            found=(truncated or "an empty file").removeprefix(f"{source.path}, "),
-            expected="at least one whole frame",
-        )
+        found = "an empty file" if truncated is None else "; ".join([*breaks, *filter(None, [source.cut])])
+        raise FormatError(source.path, None, found=found, expected="at least one whole frame")
     index = FileIndex(_table_of(source, headers, stops), truncated=truncated, warnings=list(notes))
     index.units = [(header.units, header.line) for header in headers if header.units is not None]
     unstated = [header for header in headers if layout_of_box(header.box_words)[1] is None]
     if unstated:
         index.warnings.append(unstated_boundary(source, len(unstated), unstated[0].step))
     return index
+
+
+def truncation(source: Source, breaks: Sequence[str]) -> str | None:
+    """One sentence about where a file breaks off, None where it does not."""
+    parts = [*breaks, *filter(None, [source.cut])]
+    if not parts:
+        return None
+    return f"{source.path}{', ' if parts[0].startswith('line ') else ': '}{'; '.join(parts)}"
 
 
 def unstated_boundary(source: Source, frames: int, step: int) -> str:
@@ -180,17 +187,17 @@ def check_rows(reader: LineReader, header: Header, end: RowsEnd, notes: list[str
             )
     if last == header.count:
         return None
-    return f"{path}, line {reader.line + last}: the file ends after {last} of {frame}; that frame is left out"
+    return f"line {reader.line + last}: the file ends after {last} of {frame}; that frame is left out"
 
 
-def _skip_headless(reader: LineReader) -> str | None:
-    """Step over rows of a frame whose header is missing, at the start of a file: a sentence about them.
+def _skip_headless(reader: LineReader) -> list[str]:
+    """Step over rows of a frame whose header is missing, at the start of a file: a sentence about them, if any.
 
     Anything that is no row of the frame that follows makes the file no dump.
     """
     line = reader.peek()
     if line is None or line.startswith(b"ITEM:"):
-        return None
+        return []
     path, first = reader.source.path, shown(line)
     end = rows_end(reader.source, reader.offset)
     last = LineReader(reader.source.again(), reader.offset)
@@ -207,18 +214,17 @@ def _skip_headless(reader: LineReader) -> str | None:
         raise FormatError(
             path, "line 1", found=first, expected="'ITEM: TIMESTEP', the first line of a LAMMPS text dump"
         )
-    return f"{path}, line 1: the file starts inside a frame; its rows up to line {end.lines} are left out"
+    return [f"line 1: the file starts inside a frame; its rows up to line {end.lines} are left out"]
 
 
 def _begins(line: bytes) -> bool:
     return line.split()[1:] in ([b"TIMESTEP"], [b"TIME"], [b"UNITS"])
 
 
-def _only_blanks(reader: LineReader) -> str | None:
+def _only_blanks(reader: LineReader) -> None:
     """At a blank line behind the last frame: nothing but blank lines may follow."""
     number = reader.line
     while (line := reader.peek()) is not None:
         if line.strip():
             raise FormatError(reader.source.path, f"line {number}", found="a blank line", expected="'ITEM: TIMESTEP'")
         reader.next()
-    return None

@@ -46,7 +46,7 @@ def leap_index(source: Source) -> FileIndex:
     headers: list[Header] = []
     stops: list[int] = []
     notes: list[str] = []
-    truncated: str | None = None
+    breaks: list[str] = []
     offset, line, width, ratio = 0, 1, 2**16, 0.0
     while offset < size:
         reader = LineReader(source, offset, line, block=2**12)
@@ -61,10 +61,12 @@ def leap_index(source: Source) -> FileIndex:
             if end.item and end.lines != header.count:
                 raise Doubt
             if not end.item:
-                truncated = check_rows(reader, header, end, notes)
-                if truncated is None:
+                fault = check_rows(reader, header, end, notes)
+                if fault is None:
                     headers.append(header)
                     stops.append(end.stop)
+                else:
+                    breaks.append(fault)
                 break
             stop = end.stop
         else:
@@ -74,7 +76,7 @@ def leap_index(source: Source) -> FileIndex:
         if header.count:
             ratio = (stop - header.rows) / header.count
         offset, line = stop, line + header.lines + header.count
-    return finish(source, headers, stops, truncated, notes)
+    return finish(source, headers, stops, breaks, notes)
 
 
 def _look_near(source: Source, low: int, guess: int, width: int) -> int | None:

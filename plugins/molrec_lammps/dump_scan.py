@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_lammps.dump_exact import Doubt, check_rows, rows_end, unstated_boundary
+from molrec_lammps.dump_exact import Doubt, check_rows, rows_end, truncation, unstated_boundary
 from molrec_lammps.dump_frames import FileIndex, FrameTable
 from molrec_lammps.dump_header import CutHeader, Header, layout_of_box, read_header
 from molrec_lammps.dump_source import LineReader, Source, TextSource
@@ -338,15 +338,13 @@ def _without_cut_frame(source: Source, table: FrameTable, last: Header) -> FileI
     notes: list[str] = []
     reader = LineReader(source, int(table.rows[-1]), int(table.line[-1]))
     header = replace(last, rows=int(table.rows[-1]), step=int(table.step[-1]))
-    truncated = check_rows(reader, header, end, notes)
+    fault = check_rows(reader, header, end, notes)
     table.stop[-1] = end.stop
-    if truncated is not None:
+    if fault is not None:
         table = table.take(slice(0, -1))
-    if source.cut is not None:
-        truncated = f"{source.path}: {source.cut}" + (f"; {truncated}" if truncated else "")
     if not len(table):
         raise Doubt
-    return FileIndex(table, truncated=truncated, warnings=notes)
+    return FileIndex(table, truncated=truncation(source, [] if fault is None else [fault]), warnings=notes)
 
 
 def _add_units(index: FileIndex, blocks: list[_Block], start: Integers, line: Integers) -> None:
