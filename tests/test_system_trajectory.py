@@ -477,6 +477,7 @@ def test_a_record_can_be_read_while_it_is_written(stored: Path) -> None:
 # Consolidated metadata
 
 
+@pytest.mark.filterwarnings("ignore:Consolidated metadata")
 def test_appending_removes_consolidated_metadata_everywhere(stored: Path) -> None:
     import zarr
 
@@ -491,6 +492,7 @@ def test_appending_removes_consolidated_metadata_everywhere(stored: Path) -> Non
         assert b"consolidated_metadata" not in path.read_bytes(), path
 
 
+@pytest.mark.filterwarnings("ignore:Consolidated metadata")
 def test_consolidated_metadata_is_not_copied(tmp_path: Path, stored: Path) -> None:
     import zarr
 
