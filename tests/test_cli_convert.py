@@ -254,6 +254,24 @@ def test_interruption_says_how_to_go_on(toy: Any, tmp_path: Path, capsys: Any) -
     assert run(["convert", str(toy()), str(target), "--overwrite"]) == 0
 
 
+def test_an_interrupted_conversion_is_resumed(toy: Any, tmp_path: Path, capsys: Any) -> None:
+    flag, target, whole = tmp_path / "flag", tmp_path / "a.mrec", tmp_path / "whole.mrec"
+    source = toy(f"{FRAMES}interrupt {flag}\n40 1.0\n")
+    assert run(["convert", str(source), str(whole)]) == 0
+    flag.touch()
+    assert run(["convert", str(source), str(target)]) == 130
+    assert "--resume goes on from here" in capsys.readouterr().err
+    flag.unlink()
+    assert run(["convert", str(source), str(target), "--resume", "--frames", "1:"]) == 2
+    err = capsys.readouterr().err
+    assert "run again without --resume to start over" in err
+    assert_sentence(err)
+    assert run(["convert", str(source), str(target), "--resume"]) == 0
+    assert steps(target) == [0, 10, 20, 30, 40]
+    assert run(["diff", str(target), str(whole)]) == 0
+    assert not [path for path in tmp_path.iterdir() if "partial" in path.name]
+
+
 def test_a_full_disk_is_one_sentence(toy: Any, tmp_path: Path, capsys: Any) -> None:
     source, target = toy(f"{FRAMES}full\n"), tmp_path / "a.mrec"
     assert run(["convert", str(source), str(target)]) == 1

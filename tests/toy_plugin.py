@@ -1,6 +1,7 @@
 """A small format for tests of the command line: every fate of a source, told by its lines.
 
-`#toy`, then one line for each frame (`step x`), or `drop NAME`, `derive NAME`, `warn TEXT`, `cut`, `interrupt`, `full`.
+`#toy`, then one line for each frame (`step x`), or `drop NAME`, `derive NAME`, `warn TEXT`, `cut`,
+`interrupt [IF-FILE]`, `full`.
 """
 
 from __future__ import annotations
@@ -61,8 +62,13 @@ class ToyTrajectory(Trajectory):
             if word == "cut":
                 report.truncated(f"{self.path}, line {number}: the last frame is cut off")
                 return
-            if word == "interrupt":
+            if word == "interrupt" and not rest:
                 raise KeyboardInterrupt
+            if word == "interrupt":
+                # Interrupts as long as the file it names is there, so that the source itself stays as it is.
+                if Path(rest).exists():
+                    raise KeyboardInterrupt
+                continue
             if word == "full":
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             if not word.lstrip("-").isdigit():
