@@ -11,6 +11,7 @@ from molrec_convert.errors import FormatError, UnsupportedError, UsageError
 from molrec_convert.formats import ReadContext
 from molrec_convert.model.dtypes import same_bits
 from molrec_convert.report import Fate, Report
+from molrec_lammps import data_sections
 from molrec_lammps.data_file import parse_data
 from molrec_lammps.data_record import data_frame, data_system, read_data
 from molrec_lammps.options import DataOptions
@@ -530,6 +531,25 @@ def test_system_and_frame_are_to_be_had_alone(tmp_path):
     frame = data_frame(data, report, boundary=[True, False, True])
     assert frame.box.boundary.tolist() == [True, False, True]
     assert not any("boundary" in item.name for item in report.items)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 16, 31, 64])
+def test_the_size_of_blocks_and_pieces_does_not_matter(tmp_path, monkeypatch, size):
+    rows = "\n".join(f"{n} {n} 1 {n / 7!r} 2 3 # {n}" for n in (5, 100, 4, 3, 2))
+    path = tmp_path / "sizes.data"
+    text = small(style="bond", rows=rows).replace("2 atoms", "5 atoms\n4 bonds\n1 bond types")
+    path.write_text(text + "\nBonds\n\n1 1 5 4\n2 1 100 3\n3 1 3 2\n4 1 2 5\n\nOther\n\n1 2\n\nMasses\n\n1 1\n2 2")
+    whole, _ = read(path)
+    monkeypatch.setattr(data_sections, "_SCAN_BYTES", size)
+    monkeypatch.setattr(data_sections, "PIECE_BYTES", size)
+    parts, _ = read(path)
+    for section in ("system", "frame"):
+        ours, theirs = getattr(whole, section), getattr(parts, section)
+        assert list(ours.blocks) == list(theirs.blocks)
+        assert all(ours[name] == theirs[name] for name in ours)
+    assert parts.system["atoms"]["comment"].tolist() == ["2", "3", "4", "5", "100"]
+    assert parts.system["atoms"]["mass"].tolist() == [1] * 5
+    assert parts.system["bonds"]["atomi"].tolist() == [3, 4, 1, 0]
 
 
 def test_several_files_are_no_data_file(tmp_path):

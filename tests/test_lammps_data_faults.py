@@ -208,6 +208,13 @@ FAULTS = {
         "the id of an atom in Atoms",
         True,
     ),
+    "an atom that is not there, among ids with gaps": (
+        GOOD.replace("4 1 1 0.0 4 4 4", "9 1 1 0.0 4 4 4").replace("4 0.4", "9 0.4").replace("2 1 2 3", "2 1 2 7"),
+        "line 35",
+        "the atom 7 in Bonds",
+        "the id of an atom in Atoms",
+        True,
+    ),
     "an atom bound to itself": (
         edit(("2 1 2 3", "2 1 2 2")),
         "line 35",
