@@ -36,8 +36,14 @@ RELATIONS = frozenset(
         "virtual_sites",
     }
 )
-#: The sections a member has; a frame becomes a trajectory, a force field belongs to the collection.
-_MEMBER_SECTIONS = frozenset({"meta", "system", "trajectory", "frame", "forcefield"})
+#: The sections of a record that a member does not have.
+_OTHER_SECTIONS = tuple(
+    entry.name
+    for entry in dataclasses.fields(Record)
+    if entry.default is None
+    and not entry.name.startswith("_")
+    and entry.name not in ("system", "frame", "trajectory", "forcefield", "unknown", "path")
+)
 
 
 def as_member(record: Record, report: Report | None = None) -> Record:
@@ -59,24 +65,28 @@ def as_member(record: Record, report: Report | None = None) -> Record:
 
 def report_losses(record: Record, report: Report) -> None:
     """Report what a record holds and a collection has no place for."""
-    for section in record.sections:
-        if section not in _MEMBER_SECTIONS:
+    if record.system is not None:
+        _report_attributes(record.system, report)
+    if record.trajectory is not None:
+        for path in record.trajectory.attributes:
+            report.dropped(f"attributes of trajectory/{path}".rstrip("/"), "a collection has no place for them")
+    for section in _OTHER_SECTIONS:
+        if getattr(record, section) is not None:
             report.dropped(section, "a collection's records hold meta, system and trajectory")
     if record.attributes:
         report.dropped("attributes of the root", "a collection has no place for them")
     if record.unknown is not None:
         for node in dict.fromkeys(_node_of(key) for key in record.unknown.keys()):  # noqa: SIM118
             report.dropped(node, "a collection has no place for content this version does not know")
-    if record.trajectory is not None:
-        for path in record.trajectory.attributes:
-            report.dropped(f"attributes of trajectory/{path}".rstrip("/"), "a collection has no place for them")
-    if record.system is not None:
-        for path in record.system.attributes:
-            report.dropped(f"attributes of system/{path}", "a collection has no place for them")
-        for name, block in record.system.blocks.items():
-            for key, column in block.columns.items():
-                if column.attributes:
-                    report.dropped(f"attributes of system/{name}/{key}", "a collection has no place for them")
+
+
+def _report_attributes(system: Frame, report: Report) -> None:
+    for path in system.attributes:
+        report.dropped(f"attributes of system/{path}", "a collection has no place for them")
+    for name, block in system.blocks.items():
+        for key, column in block.columns.items():
+            if column.attributes:
+                report.dropped(f"attributes of system/{name}/{key}", "a collection has no place for them")
 
 
 def _node_of(key: str) -> str:

@@ -18,8 +18,14 @@ from molrec_convert.model.declaration import BlockDeclaration
 from molrec_convert.model.dtypes import dtype_name
 from molrec_convert.model.frame import Column
 from molrec_convert.stores.lmdb.frame_layout import padding
-from molrec_convert.stores.lmdb.frame_writing import ColumnShape, block_text, column_buffers, grid_values, weave
-from molrec_convert.stores.lmdb.header_json import to_json
+from molrec_convert.stores.lmdb.frame_writing import (
+    ColumnShape,
+    block_text,
+    column_buffers,
+    grid_values,
+    texts_json,
+    weave,
+)
 
 __all__ = ["BlockEncoder", "BlockRecorder", "Update"]
 
@@ -42,7 +48,6 @@ class BlockEncoder:
         self.name, self.declared = name, declared
         self._plain = tuple(ColumnShape(key, c.dtype, c.trailing) for key, c in declared.columns.items())
         self._unmasked = (False,) * len(self._plain)
-        self._targets = tuple(declared.targets.items())
         self._texts: dict[tuple[int, tuple[bool, ...], int], tuple[tuple[str, ...], int]] = {}
         self.has_strings = any(c.dtype == "string" for c in declared.columns.values())
 
@@ -55,9 +60,15 @@ class BlockEncoder:
                 self._texts.clear()
             columns = tuple(c._replace(masked=m) for c, m in zip(self._plain, update.masked, strict=True))
             shape = self.declared.structural_shape
-            known = self._texts[key] = block_text(self.name, update.rows, columns, shape, self._targets, base=base)
+            known = self._texts[key] = block_text(
+                self.name, update.rows, columns, shape, self.declared.targets, base=base
+            )
         pieces, end = known
         return weave(pieces, update.strings), end
+
+    def plain_update(self, rows: int) -> Update:
+        """What `text` needs to know of an update of numbers without nulls."""
+        return Update(rows, self._unmasked, b"", ())
 
     def updates(self, updates: BlockUpdates, node: str) -> Iterator[Update]:
         """Every update as it would be stored; refused when the columns are not the declared ones."""
@@ -84,7 +95,7 @@ class BlockEncoder:
         for key, values in columns.items():
             part = values[where]
             if part.dtype.kind == "T":
-                strings.append(to_json(part.reshape(-1).tolist()))
+                strings.append(texts_json(part))
             buffers += column_buffers(part, cut.get(key) if masks else None)
         return Update(where.stop - where.start, masked, b"".join(buffers), tuple(strings))
 

@@ -10,23 +10,24 @@ Source: Collection and its LMDB file, "Frame bytes".
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError
-from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.model.frame import Box
 from molrec_convert.model.tags import Meta, from_typed_json, infer_tag
 from molrec_convert.stores.lmdb.frame_layout import BlockLayout, Layout, padding, parse_blocks
 from molrec_convert.stores.lmdb.frame_writing import MAGIC, encode_frame, encode_tables
-from molrec_convert.stores.lmdb.header_json import from_json, mapping
+from molrec_convert.stores.lmdb.header_json import Name, from_utf8, mapping, node_text
 
 __all__ = ["MAGIC", "Buffer", "FrameBytes", "decode", "encode_frame", "encode_tables", "read_meta"]
 
 Buffer = bytes | bytearray | memoryview | NDArray[np.uint8]
+_START = struct.Struct("<4sI")
 _SEPARATOR = b'},"meta":{'
 
 
@@ -36,11 +37,16 @@ class FrameBytes:
     Writable where the value is (a `bytearray`), else read-only.
     """
 
-    __slots__ = ("_base", "_rest", "_value", "layout", "node")
+    __slots__ = ("_base", "_name", "_rest", "_value", "layout")
 
-    def __init__(self, value: Buffer, base: int, layout: Layout, rest: dict[str, Any], node: str) -> None:
-        self._value, self._base, self._rest = value, base, rest
-        self.layout, self.node = layout, node
+    def __init__(self, value: Buffer, base: int, layout: Layout, rest: dict[str, Any], name: Name) -> None:
+        self._value, self._base, self._rest, self._name = value, base, rest, name
+        self.layout = layout
+
+    @property
+    def node(self) -> str:
+        """What the value is called in errors."""
+        return node_text(self._name)
 
     @property
     def nbytes(self) -> int:
@@ -56,14 +62,13 @@ class FrameBytes:
         """The array of a column: numbers in place, texts as a new array."""
         entry = self.layout.blocks[block].columns[column]
         if entry.values is not None:
-            return np.array(entry.values, dtype=DTYPES["string"].numpy).reshape(entry.shape)
-        dtype = DTYPES[entry.dtype].numpy
+            return np.array(entry.values, dtype=entry.numpy).reshape(entry.shape)
         if not entry.nbytes:
-            return np.zeros(entry.shape, dtype)
+            return np.zeros(entry.shape, entry.numpy)
         assert entry.offset is not None
         if entry.dtype == "bool":
             return self._flags(entry.offset, entry.nbytes, f"{block}/{column}").reshape(entry.shape)
-        array = np.frombuffer(self._value, dtype, entry.nbytes // dtype.itemsize, self._base + entry.offset)
+        array = np.frombuffer(self._value, entry.numpy, entry.items, self._base + entry.offset)
         return array if len(entry.shape) == 1 else array.reshape(entry.shape)
 
     def mask(self, block: str, column: str) -> NDArray[np.bool_] | None:
@@ -124,22 +129,30 @@ class FrameBytes:
         return flags.view(np.bool_)
 
 
-def decode(value: Buffer, node: str = "frame bytes") -> FrameBytes:
+def decode(value: Buffer, name: Name = "frame bytes") -> FrameBytes:
     """Read a header and hold it against the value; refused with what is wrong and where. No buffer is touched."""
     total = len(value)
-    magic = bytes(value[:4])
+    magic, size = _START.unpack_from(cast(Any, value)) if total >= 8 else (bytes(value[:4]), 0)
     if total < 8 or magic != MAGIC:
+        node = node_text(name)
         raise ContractError(node, "the value is no frame bytes", found=repr(magic), expected=repr(MAGIC))
-    size = int.from_bytes(bytes(value[4:8]), "little")
     base = 8 + size + padding(size)
     if base > total:
-        raise ContractError(node, "the header reaches past the value", found=f"{size} bytes", expected=f"{total - 8}")
-    layout, rest = _parse_header(bytes(value[8 : 8 + size]), node)
+        found, expected = f"{size} bytes", f"at most {total - 8}"
+        raise ContractError(node_text(name), "the header reaches past the value", found=found, expected=expected)
+    header = bytes(value[8 : 8 + size])
+    cut = header.find(_SEPARATOR)
+    layout = _LAYOUTS.get(header[: cut + 1]) if cut > 0 else None
+    if layout is None:
+        layout, rest = _parse_header(header, cut, name)
+    else:
+        rest = from_utf8(b"{" + header[cut + 2 :], name)
+        if "blocks" in rest or type(rest["meta"]) is not dict:
+            raise ContractError(node_text(name), "the header states its blocks or its meta more than once")
     if layout.extent > total - base:
-        raise ContractError(
-            node, "a buffer reaches past the value", found=f"{layout.extent} bytes", expected=f"{total - base}"
-        )
-    return FrameBytes(value, base, layout, rest, node)
+        found, expected = f"{layout.extent} bytes", f"at most {total - base}"
+        raise ContractError(node_text(name), "a buffer reaches past the value", found=found, expected=expected)
+    return FrameBytes(value, base, layout, rest, name)
 
 
 def read_meta(document: Mapping[str, Any], tags: Mapping[str, Any], node: str) -> Meta:
@@ -156,16 +169,9 @@ _LAYOUTS: dict[bytes, Layout] = {}
 _MOST_LAYOUTS, _LONGEST_PREFIX = 1024, 2**14
 
 
-def _parse_header(header: bytes, node: str) -> tuple[Layout, dict[str, Any]]:
-    cut = header.find(_SEPARATOR)
-    if cut > 0:
-        layout = _LAYOUTS.get(header[: cut + 1])
-        if layout is not None:
-            rest = from_json(_text(b"{" + header[cut + 2 :], node), node)
-            if "blocks" in rest or not isinstance(rest["meta"], dict):
-                raise ContractError(node, "the header states its blocks or its meta more than once")
-            return layout, rest
-    document = mapping(from_json(_text(header, node), node), f"{node}: header")
+def _parse_header(header: bytes, cut: int, name: Name) -> tuple[Layout, dict[str, Any]]:
+    node = node_text(name)
+    document = mapping(from_utf8(header, f"{node}: header"), f"{node}: header")
     for key in ("blocks", "meta"):
         mapping(document.get(key), f"{node}: {key}")
     blocks = document.pop("blocks")
@@ -181,20 +187,13 @@ def _remember(prefix: bytes, blocks: dict[str, Any], layout: Layout) -> None:
     `},"meta":{` cannot stand inside a text, whose quotes are escaped, but it may be a block of that name.
     """
     try:
-        alone = from_json(_text(prefix + b"}", ""), "")
+        alone = from_utf8(prefix + b"}", "")
     except ContractError:
         return
     if alone == {"blocks": blocks}:
         if len(_LAYOUTS) >= _MOST_LAYOUTS:
             _LAYOUTS.clear()
         _LAYOUTS[prefix] = layout
-
-
-def _text(header: bytes, node: str) -> str:
-    try:
-        return header.decode()
-    except UnicodeDecodeError as error:
-        raise ContractError(node, f"the header is not valid UTF-8: {error.reason}") from None
 
 
 def _read_box(document: Any, node: str) -> Box:

@@ -6,16 +6,19 @@ Source: Collection and its LMDB file, "Frame bytes".
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from molrec_convert.errors import ContractError
 from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.model.frame import check_target, references
 from molrec_convert.model.names import check_name, is_unicode
 from molrec_convert.model.precision import check_precision
-from molrec_convert.model.standard import check_standard_dtype
+from molrec_convert.model.standard import STANDARD_DTYPES, check_standard_dtype
 from molrec_convert.stores.lmdb.header_json import mapping
 
 __all__ = ["ALIGNMENT", "BlockLayout", "ColumnLayout", "Layout", "padding", "parse_blocks", "parse_column"]
@@ -38,6 +41,9 @@ class ColumnLayout(NamedTuple):
     precision: float | None = None
     values: list[str] | None = None
     extra: dict[str, Any] | None = None
+    #: Number of values, and their numpy dtype.
+    items: int = 0
+    numpy: np.dtype[Any] = DTYPES["string"].numpy
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +63,12 @@ class BlockLayout:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The blocks of one header, the payload bytes they need, and whether any column is of strings."""
+    """The blocks of one header, the payload bytes they need, whether any column is of strings, which blocks refer."""
 
     blocks: dict[str, BlockLayout]
     extent: int
     has_strings: bool
+    referring: tuple[str, ...] = ()
 
 
 def padding(size: int) -> int:
@@ -83,7 +90,7 @@ def parse_blocks(document: Any, node: str) -> Layout:
         for column in block.columns.values():
             extent = max(extent, _end(column, block.count))
             has_strings |= column.values is not None
-    return Layout(blocks, extent, has_strings)
+    return Layout(blocks, extent, has_strings, tuple(name for name, block in blocks.items() if block.references))
 
 
 def _parse_block(entry: dict[str, Any], node: str) -> BlockLayout:
@@ -117,9 +124,7 @@ def _parse_block(entry: dict[str, Any], node: str) -> BlockLayout:
 def parse_column(entry: Any, name: str, count: int, node: str) -> ColumnLayout:
     """One column of a block of `count` rows."""
     entry = mapping(entry, node)
-    check_name(name, node)
-    if name == "_validity":
-        raise ContractError(node, "the name is reserved for the masks of a block")
+    _check_column_name(name, node)
     dtype, shape = entry.get("dtype"), entry.get("shape")
     if not isinstance(dtype, str) or dtype not in DTYPES:
         raise ContractError(node, "unknown dtype", found=repr(dtype)[:60], expected=", ".join(DTYPES))
@@ -127,9 +132,10 @@ def parse_column(entry: Any, name: str, count: int, node: str) -> ColumnLayout:
         raise ContractError(
             node, "a column has one row per row of its block", found=repr(shape)[:60], expected=f"[{count}, …]"
         )
-    check_standard_dtype(name, dtype, node, tuple(shape[1:]))
-    itemsize = DTYPES[dtype].itemsize
-    if math.prod(n for n in shape if n) * itemsize >= _LARGEST:
+    if name in STANDARD_DTYPES:
+        check_standard_dtype(name, dtype, node, tuple(shape[1:]))
+    itemsize, items = DTYPES[dtype].itemsize, math.prod(shape)
+    if len(shape) > 1 and math.prod(n for n in shape if n) * itemsize >= _LARGEST:
         raise ContractError(node, "the shape is larger than any array", found=repr(shape)[:60])
     validity = None if "validity" not in entry else _position(entry["validity"], f"{node}: validity")
     precision = entry.get("precision")
@@ -137,21 +143,31 @@ def parse_column(entry: Any, name: str, count: int, node: str) -> ColumnLayout:
         precision = check_precision(precision, dtype, node)
     extra = {key: value for key, value in entry.items() if key not in _COLUMN_KEYS} or None
     if dtype == "string":
-        return ColumnLayout(dtype, tuple(shape), None, 0, validity, None, _texts(entry, shape, node), extra)
+        texts = _texts(entry.get("values"), items, node)
+        return ColumnLayout(dtype, tuple(shape), None, 0, validity, None, texts, extra, items)
     offset = _position(entry.get("offset"), f"{node}: offset")
-    return ColumnLayout(dtype, tuple(shape), offset, math.prod(shape) * itemsize, validity, precision, None, extra)
+    nbytes = items * itemsize
+    numpy = DTYPES[dtype].numpy
+    return ColumnLayout(dtype, tuple(shape), offset, nbytes, validity, precision, None, extra, items, numpy)
 
 
-def _texts(entry: dict[str, Any], shape: list[int], node: str) -> list[str]:
-    values = entry.get("values")
-    if not isinstance(values, list) or len(values) != math.prod(shape):
+@functools.lru_cache(1024)
+def _check_column_name(name: str, node: str) -> None:
+    check_name(name, node)
+    if name == "_validity":
+        raise ContractError(node, "the name is reserved for the masks of a block")
+
+
+def _texts(values: Any, items: int, node: str) -> list[str]:
+    if not isinstance(values, list) or len(values) != items:
         found = f"{len(values)} values" if isinstance(values, list) else type(values).__name__
-        raise ContractError(
-            node, "a string column lists its values", found=found, expected=f"{math.prod(shape)} values"
-        )
-    for value in values:
-        if not isinstance(value, str) or not (value.isascii() or is_unicode(value)):
-            raise ContractError(node, "a value of a string column is no valid text", found=ascii(value)[:60])
+        raise ContractError(node, "a string column lists its values", found=found, expected=f"{items} values")
+    try:
+        joined = "".join(values)
+    except TypeError as error:
+        raise ContractError(node, f"a value of a string column is no text: {error}") from None
+    if not joined.isascii() and not is_unicode(joined):
+        raise ContractError(node, "a value of a string column is no valid text", found=ascii(joined)[:60])
     return values
 
 

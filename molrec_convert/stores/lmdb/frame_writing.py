@@ -1,6 +1,8 @@
 """Frame bytes, the writing side: texts of headers, buffers of payloads, and the values they make.
 
-What stands in a value is told in `frame_bytes`. Source: Collection and its LMDB file, "Frame bytes".
+What stands in a value is told in `frame_bytes`. A header's blocks are the same text for all values of one shape, up to
+the texts of their string columns: it is made once and kept, with the knowledge that such a shape breaks no rule.
+Source: Collection and its LMDB file, "Frame bytes".
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from molrec_convert.errors import ContractError
 from molrec_convert.model.dtypes import DTYPES
-from molrec_convert.model.frame import Block, Box, Column, Frame
+from molrec_convert.model.frame import Block, Box, Column, Frame, check_references, references
 from molrec_convert.model.precision import stored
 from molrec_convert.model.tags import Meta, check_json, to_typed_json
 from molrec_convert.stores.lmdb.frame_layout import padding
@@ -30,13 +33,15 @@ __all__ = [
     "encode_frame",
     "encode_tables",
     "grid_values",
-    "typed_meta",
+    "number_text",
+    "texts_json",
     "weave",
 ]
 
 MAGIC = b"MRF1"
 #: The zeros that follow a buffer, by their number.
 ZEROS = [bytes(n) for n in range(8)]
+_EXACT = 2**53
 
 
 class ColumnShape(NamedTuple):
@@ -49,14 +54,13 @@ class ColumnShape(NamedTuple):
     precision: float | None = None
 
 
-@functools.lru_cache(4096)
 def block_text(
     name: str,
     count: int,
-    columns: tuple[ColumnShape, ...],
+    columns: Iterable[ColumnShape],
     structural_shape: tuple[int, ...] | None = None,
-    targets: tuple[tuple[str, str], ...] = (),
-    attributes: str = "",
+    targets: Mapping[str, str] | None = None,
+    attributes: Mapping[str, Any] | None = None,
     base: int = 0,
 ) -> tuple[tuple[str, ...], int]:
     """The header entry of a block whose buffers begin at `base`, and where they end.
@@ -86,7 +90,7 @@ def block_text(
     if targets:
         text += f',"targets":{to_json(dict(targets))}'
     if attributes:
-        text += f',"attributes":{attributes}'
+        text += f',"attributes":{to_json(dict(attributes))}'
     pieces.append(text + "}")
     return tuple(pieces), base
 
@@ -101,14 +105,12 @@ def assemble(blocks: str, meta: str, tail: str, buffers: Iterable[Any]) -> bytes
     return b"".join((MAGIC, size.to_bytes(4, "little"), header, ZEROS[-size % 8], *buffers))
 
 
-def grid_values(column: Column) -> NDArray[Any]:
-    """The values a writer stores: on the grid of the declared precision; those under null rows as they are."""
-    if column.precision is None:
-        return column.values
-    values = stored(column.values, column.precision)
-    if column.validity is not None:
-        values[~column.validity] = column.values[~column.validity]
-    return values
+def weave(pieces: Sequence[str], strings: Sequence[str]) -> str:
+    """The entry of a block with the lists of its texts in place."""
+    if not strings:
+        return pieces[0]
+    woven = [text for pair in zip(pieces, strings, strict=False) for text in pair]
+    return "".join((*woven, pieces[-1]))
 
 
 def column_buffers(values: NDArray[Any], mask: NDArray[np.bool_] | None) -> list[Any]:
@@ -122,58 +124,45 @@ def column_buffers(values: NDArray[Any], mask: NDArray[np.bool_] | None) -> list
     return buffers
 
 
-def encode_blocks(blocks: Mapping[str, Block]) -> tuple[str, list[Any]]:
-    """Header text and payload buffers of blocks, their precisions, targets and attributes included."""
-    texts: list[str] = []
-    buffers: list[Any] = []
-    base = 0
-    for name, block in blocks.items():
-        columns = tuple(
-            ColumnShape(key, c.dtype, c.trailing, c.validity is not None, c.precision)
-            for key, c in block.columns.items()
-        )
-        attributes = to_json(block.attributes) if block.attributes else ""
-        pieces, base = block_text(
-            name, block.count, columns, block.structural_shape, tuple(block.targets.items()), attributes, base
-        )
-        strings = []
-        for column in block.columns.values():
-            values = grid_values(column)
-            if values.dtype.kind == "T":
-                strings.append(to_json(values.reshape(-1).tolist()))
-            buffers += column_buffers(values, column.validity)
-        texts.append(weave(pieces, strings))
-    return ",".join(texts), buffers
+def grid_values(column: Column) -> NDArray[Any]:
+    """The values a writer stores: on the grid of the declared precision; those under null rows as they are."""
+    if column.precision is None:
+        return column.values
+    values = stored(column.values, column.precision)
+    if column.validity is not None:
+        values[~column.validity] = column.values[~column.validity]
+    return values
 
 
-def weave(pieces: Sequence[str], strings: Sequence[str]) -> str:
-    """The entry of a block with the lists of its texts in place."""
-    if not strings:
-        return pieces[0]
-    woven = [text for pair in zip(pieces, strings, strict=False) for text in pair]
-    return "".join((*woven, pieces[-1]))
-
-
-def typed_meta(meta: Meta, node: str) -> str:
-    """A typed meta document as it stands between the braces of `meta`."""
-    document = {key: to_typed_json(value, meta.tag(key), f"{node}.{key}") for key, value in meta.items()}
-    return to_json(document)[1:-1]
+def texts_json(values: NDArray[Any]) -> str:
+    """The list of the texts of a string column as JSON."""
+    texts = values.tolist() if values.ndim == 1 else values.reshape(-1).tolist()
+    if texts:
+        joined = '","'.join(texts)
+        # texts without anything to escape need no encoder
+        if joined.isprintable() and "\\" not in joined and joined.count('"') == 2 * len(texts) - 2:
+            return f'["{joined}"]'
+    return to_json(texts)
 
 
 def encode_frame(frame: Frame, node: str = "system") -> bytes:
-    """A snapshot with the tags of its meta, its cell, and the precisions of its columns. It must have been checked."""
-    blocks, buffers = encode_blocks(frame.blocks)
-    tail = f',"meta_types":{to_json(frame.meta.tags)}' if len(frame.meta) else ""
+    """A snapshot with the tags of its meta, its cell, and the precisions of its columns; refused where it is broken.
+
+    Absolute references into its own section are held against its own rows.
+    """
+    blocks, buffers = _encode_blocks(frame.blocks, _check(frame, node))
+    tags = frame.meta.tags
+    tail = f',"meta_types":{_tags_text(tuple(tags.items()))}' if tags else ""
     if frame.box is not None:
         tail += f',"box":{box_text(frame.box)}'
-    return assemble(blocks, typed_meta(frame.meta, node), tail, buffers)
+    return assemble(blocks, _meta_text(frame.meta, tags, node) if tags else "", tail, buffers)
 
 
 def encode_tables(document: Mapping[str, Any], tables: Mapping[str, Block], node: str) -> bytes:
-    """Blocks beside a plain JSON document."""
+    """Blocks beside a plain JSON document; the blocks must have been checked."""
     check_json(document, node)
-    blocks, buffers = encode_blocks(tables)
-    return assemble(blocks, to_json(document)[1:-1], "", buffers)
+    blocks, buffers = _encode_blocks(tables, _shape_of(tables))
+    return assemble(blocks, to_json(dict(document))[1:-1], "", buffers)
 
 
 def box_text(box: Box) -> str:
@@ -188,7 +177,112 @@ def box_text(box: Box) -> str:
     return to_json(document)
 
 
+def number_text(value: float) -> str:
+    """A number as typed JSON writes it."""
+    return float.__repr__(value) if math.isfinite(value) else to_json(to_typed_json(value, "f64"))
+
+
 def _typed_numbers(values: NDArray[np.float64]) -> Any:
     if values.ndim > 1:
         return [_typed_numbers(row) for row in values]
     return [to_typed_json(value, "f64") for value in values.tolist()]
+
+
+# Shapes of snapshots: texts that are made once
+
+
+class _Shape(NamedTuple):
+    """The header entries of a snapshot's blocks, and the blocks that reference rows."""
+
+    texts: tuple[tuple[str, ...], ...]
+    referring: tuple[str, ...]
+
+
+_SHAPES: dict[Any, _Shape] = {}
+_MOST_SHAPES = 4096
+
+
+def _check(frame: Frame, node: str) -> _Shape:
+    """Hold a snapshot against the rules; what depends on its shape alone is done once for each shape."""
+    signature: list[Any] = [node]
+    for name, block in frame.blocks.items():
+        if block.attributes:
+            frame.check(node, _absolute(frame, node))
+            return _shape_of(frame.blocks)
+        columns = tuple(
+            [
+                (key, (values := column.values).dtype, values.shape, column.validity is None, column.precision)
+                for key, column in block.columns.items()
+            ]
+        )
+        signature += (name, block.count, block.structural_shape, tuple(block.targets.items()), columns)
+    known = tuple(signature)
+    shape = _SHAPES.get(known)
+    if shape is None or frame.attributes:
+        frame.check(node, _absolute(frame, node))
+        shape = _shape_of(frame.blocks)
+        if len(_SHAPES) >= _MOST_SHAPES:
+            _SHAPES.clear()
+        _SHAPES[known] = shape
+    elif shape.referring:
+        absolute = _absolute(frame, node)
+        check_references(node, {name: frame.blocks[name] for name in shape.referring}, frame.rows, absolute)
+    return shape
+
+
+def _absolute(frame: Frame, node: str) -> dict[str, int]:
+    """What absolute references into the snapshot's own section are held against."""
+    return {f"/{node}": 0, **{f"/{node}/{name}": rows for name, rows in frame.rows.items()}}
+
+
+def _shape_of(blocks: Mapping[str, Block]) -> _Shape:
+    texts = []
+    base = 0
+    for name, block in blocks.items():
+        columns = [
+            ColumnShape(key, c.dtype, c.trailing, c.validity is not None, c.precision)
+            for key, c in block.columns.items()
+        ]
+        text, base = block_text(
+            name, block.count, columns, block.structural_shape, block.targets, block.attributes, base
+        )
+        texts.append(text)
+    referring = tuple(name for name, block in blocks.items() if references(block.columns, block.targets))
+    return _Shape(tuple(texts), referring)
+
+
+def _encode_blocks(blocks: Mapping[str, Block], shape: _Shape) -> tuple[str, list[Any]]:
+    """Header text and payload buffers of blocks."""
+    texts: list[str] = []
+    buffers: list[Any] = []
+    for block, pieces in zip(blocks.values(), shape.texts, strict=True):
+        strings = []
+        for column in block.columns.values():
+            values = column.values if column.precision is None else grid_values(column)
+            if values.dtype.kind == "T":
+                strings.append(texts_json(values))
+                if column.validity is None:
+                    continue
+            buffers += column_buffers(values, column.validity)
+        texts.append(weave(pieces, strings))
+    return ",".join(texts), buffers
+
+
+@functools.lru_cache(1024)
+def _tags_text(tags: tuple[tuple[str, str], ...]) -> str:
+    return to_json(dict(tags))
+
+
+def _meta_text(meta: Meta, tags: Mapping[str, str], node: str) -> str:
+    """A typed meta document as it stands between the braces of `meta`."""
+    document = {}
+    for key, tag in tags.items():
+        value = meta[key]
+        kind = type(value)
+        if kind is not str and kind is not bool and not (kind is int and -_EXACT <= value <= _EXACT):
+            value = to_typed_json(value, tag, f"{node}.{key}")
+        document[key] = value
+    try:
+        return to_json(document)[1:-1]
+    except ValueError as error:
+        raise ContractError(node, f"the meta document is no JSON: {error}") from None

@@ -90,6 +90,7 @@ class StoredCollection(Collection):
         self._index: Block | None = None
         self._first: NDArray[np.uint64] = np.zeros(0, np.uint64)
         self._frames: NDArray[np.uint64] = self._first
+        self._all_single = False
         self._environment: Environment | None = None
         self._closed = False
 
@@ -111,6 +112,7 @@ class StoredCollection(Collection):
                 raise ContractError(META.decode(), "counts more than the file has keys", found=found)
             index = read_index(lambda: self._view(INDEX), self._n_records, self._n_frames)
             self._first, self._frames = index["first_frame"], index["n_frames"]
+            self._all_single = bool((self._frames == 1).all())
             self._index = index
         return self._index
 
@@ -142,8 +144,21 @@ class StoredCollection(Collection):
 
     def frame(self, index: int) -> Frame:
         """See `Collection.frame`."""
+        if self._all_single and 0 <= index < self._n_frames:
+            # most collections have one frame a record, which needs no other to be resolved
+            last = decode(self._frame_value(index), ("f", index))
+            self._shared.check(last)
+            return self._shared.frame(last, None, lambda: self._system(index, False))
         record, position = self.locate(index)
         return self._trajectory(record, Once(lambda: self._system(record, False)), False).frame(position)
+
+    def locate(self, frame: int) -> tuple[int, int]:
+        """See `Collection.locate`."""
+        if self._index is None:
+            _ = self.index
+        if self._all_single and 0 <= frame < self._n_frames:
+            return frame, 0
+        return super().locate(frame)
 
     def unknown_keys(self) -> list[str]:
         """Keys of the file that this version has no meaning for, as text."""
@@ -194,11 +209,10 @@ class StoredCollection(Collection):
         )
 
     def _record_meta(self, index: int) -> dict[str, Any]:
-        node = f"r[{index}]"
-        value = self._find(numbered(RECORD, index))
+        value = self._open().get(numbered(RECORD, index))
         if value is None:
-            raise ContractError(node, "the record has no meta document")
-        document = mapping(from_utf8(bytes(value), node), node)
+            raise ContractError(f"r[{index}]", "the record has no meta document")
+        document = mapping(from_utf8(bytes(value), ("r", index)), f"r[{index}]")
         check_document(document, "meta")
         return document
 
@@ -207,12 +221,10 @@ class StoredCollection(Collection):
         value: Buffer | None = self._open().view(key) if in_place else self._find(key)
         if value is None:
             return None
-        frame = decode(value, f"s[{index}]")
+        frame = decode(value, ("s", index))
         blocks: dict[str, Block] = {name: stored_block(frame, name) for name in frame.blocks}
-        referring = frozenset(name for name, block in frame.blocks.items() if block.references)
-        system = StoredFrame(blocks, None, frame.box, source=frame, node=frame.node, referring=referring)
-        absolute = any(target.startswith("/") for name in referring for target in frame.blocks[name].targets.values())
-        if absolute:
+        system = StoredFrame(blocks, None, frame.box, source=frame, referring=frame.layout.referring)
+        if any(layout.targets for layout in frame.blocks.values()):
             system.absolute = absolute_rows(system, None)
         return system
 
@@ -227,14 +239,9 @@ class StoredCollection(Collection):
         first, count = int(self._first[index]), int(self._frames[index])
 
         def fetch(position: int, peek: bool = False) -> Buffer:
-            environment = self._open()
-            key = numbered(FRAME, first + position)
-            value: Buffer | None = environment.view(key) if in_place else environment.get(key)
-            if value is None:
-                raise ContractError(f"f[{first + position}]", "the frame is not there")
-            return value if peek or in_place else bytearray(value)
+            return self._frame_value(first + position, peek=peek, in_place=in_place)
 
-        return StoredTrajectory(self._shared, count, fetch, system, f"f[{first}…]", first)
+        return StoredTrajectory(self._shared, count, fetch, system, first)
 
     # Values
 
@@ -245,6 +252,15 @@ class StoredCollection(Collection):
                 raise UsageError(f"the collection {self.path} is closed")
             environment = self._environment = acquire(self.path)
         return environment
+
+    def _frame_value(self, ordinal: int, *, peek: bool = False, in_place: bool = False) -> Buffer:
+        """The value of a frame: a copy, or to look at for a moment (`peek`), or in place."""
+        key = numbered(FRAME, ordinal)
+        environment = self._open()
+        value: Buffer | None = environment.view(key) if in_place else environment.get(key)
+        if value is None:
+            raise ContractError(f"f[{ordinal}]", "the frame is not there")
+        return value if peek or in_place else bytearray(value)
 
     def _find(self, key: bytes) -> bytearray | None:
         """A copy of a value, None when there is none."""

@@ -5,23 +5,27 @@ Source: Collection and its LMDB file; Trajectory, "Blocks", "box".
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError
-from molrec_convert.model.batch import FrameBatch
+from molrec_convert.model.batch import BoxUpdates, FrameBatch
 from molrec_convert.model.declaration import NO_FILL, Declaration
-from molrec_convert.model.tags import TAGS, to_typed_json
+from molrec_convert.model.dtypes import DTYPES
+from molrec_convert.model.frame import Frame, references
+from molrec_convert.model.precision import stored
+from molrec_convert.model.tags import to_typed_json
 from molrec_convert.stores.lmdb.block_updates import BlockEncoder, BlockRecorder, Update
 from molrec_convert.stores.lmdb.frame_rules import FrameRules
-from molrec_convert.stores.lmdb.frame_writing import assemble, box_text
+from molrec_convert.stores.lmdb.frame_writing import MAGIC, ZEROS, assemble, box_text, number_text
 from molrec_convert.stores.lmdb.header_json import to_json
 
 __all__ = ["FrameEncoder", "RecordFrames"]
 
 _EXACT = 2**53
+_MOST_SHAPES = 4096
 
 
 class FrameEncoder:
@@ -30,13 +34,114 @@ class FrameEncoder:
     def __init__(self, declaration: Declaration) -> None:
         self.declaration = declaration
         self.blocks = {name: BlockEncoder(name, block) for name, block in declaration.blocks.items()}
-        self.meta = [
-            (key, entry, f"{to_json(key)}:", TAGS[entry.dtype].name == "f64") for key, entry in declaration.meta.items()
+        self.meta = [(key, entry, f"{to_json(key)}:", entry.dtype == "f64") for key, entry in declaration.meta.items()]
+        self._plain = [
+            (name, [(key, DTYPES[c.dtype].numpy, c.trailing, c.precision) for key, c in block.columns.items()])
+            for name, block in declaration.blocks.items()
         ]
+        #: Whether a frame that stands alone can break no rule but those of its columns.
+        self._is_plain = not any(
+            block.aligned_with is not None
+            or block.structural_shape is not None
+            or references(block.columns, block.targets)
+            or any(column.dtype == "string" for column in block.columns.values())
+            for block in declaration.blocks.values()
+        )
+        self._heads: dict[tuple[int, ...], tuple[bytes, bool]] = {}
 
     def record(self, absolute: dict[str, int], node: str, *, cell_defined: bool = True) -> RecordFrames:
         """Begin a record; carry-forward never crosses from one to the next."""
         return RecordFrames(self, absolute, node, cell_defined)
+
+    def single(self, batch: FrameBatch, system: Frame | None, node: str, *, cell_defined: bool = True) -> bytes | None:
+        """The value of the only frame of a record, None where it needs the checks of `RecordFrames`.
+
+        The same bytes, on a shorter way: records of one frame are what most collections are made of.
+        """
+        if not self._is_plain or len(batch.step) != 1:
+            return None
+        if system is not None and not self._stand_beside(system, batch):
+            return None
+        shape: list[int] = []
+        arrays: list[NDArray[Any]] = []
+        known = 0
+        for name, columns in self._plain:
+            updates = batch.blocks.get(name)
+            if updates is None:
+                shape.append(-1)
+                continue
+            known += 1
+            if len(updates.offset) != 2 or updates.validity or len(updates.columns) != len(columns):
+                return None
+            rows = int(updates.offset[1])
+            flat = (rows,)
+            for key, dtype, trailing, precision in columns:
+                values = updates.columns.get(key)
+                if values is None or values.dtype != dtype or values.shape != (flat + trailing if trailing else flat):
+                    return None
+                arrays.append(values if precision is None else stored(values, precision))
+            shape.append(rows)
+        if known != len(batch.blocks):
+            return None
+        head, padded = self._heads.get(tuple(shape)) or self._head(tuple(shape), arrays)
+        meta = self._numbers(batch)
+        if meta is None:
+            meta = meta_texts(self, batch, node)[0]
+        if batch.time is None and batch.box is None and -_EXACT <= batch.step[0] <= _EXACT:
+            rest = f'{meta}}},"step":{batch.step.item()}}}'.encode()
+        else:
+            tail = _tails(batch, None if batch.box is None else [_cell_text(batch.box, 0, cell_defined)])
+            rest = f"{meta}}}{tail[0]}}}".encode()
+        size = len(head) + len(rest)
+        parts: list[Any] = [MAGIC, size.to_bytes(4, "little"), head, rest, ZEROS[-size % 8]]
+        if padded:
+            parts += (part for array in arrays if array.size for part in (array, ZEROS[-array.nbytes % 8]))
+        else:
+            parts += arrays
+        try:
+            return b"".join(parts)
+        except (BufferError, ValueError):
+            # an array that does not lie in one piece
+            return None
+
+    def _numbers(self, batch: FrameBatch) -> str | None:
+        """The per-step values of a single frame, where all of them are finite numbers."""
+        values = batch.meta
+        if len(values) != len(self.meta):
+            return None
+        texts = []
+        for key, _, name, is_number in self.meta:
+            array = values.get(key)
+            if not is_number or not isinstance(array, np.ndarray) or array.dtype != np.float64 or array.shape != (1,):
+                return None
+            value = array.item()
+            if value - value != 0.0:
+                return None
+            texts.append(name + float.__repr__(value))
+        return ",".join(texts)
+
+    def _stand_beside(self, system: Frame, batch: FrameBatch) -> bool:
+        """Whether the blocks that `system` has too have its rows and no column of it, plainly seen."""
+        for name in system.blocks.keys() & self.blocks.keys():
+            updates, block = batch.blocks.get(name), system.blocks[name]
+            if updates is None or len(updates.offset) != 2 or updates.offset[1] != block.count:
+                return False
+            if not block.columns.keys().isdisjoint(updates.columns):
+                return False
+        return True
+
+    def _head(self, shape: tuple[int, ...], arrays: list[NDArray[Any]]) -> tuple[bytes, bool]:
+        """A header up to its meta, for blocks of that many rows (-1: not presented); whether arrays need padding."""
+        texts, base = [], 0
+        for encoder, rows in zip(self.blocks.values(), shape, strict=True):
+            if rows >= 0:
+                text, base = encoder.text(encoder.plain_update(rows), base)
+                texts.append(text)
+        if len(self._heads) >= _MOST_SHAPES:
+            self._heads.clear()
+        head = f'{{"blocks":{{{",".join(texts)}}},"meta":{{'.encode()
+        known = self._heads[shape] = head, any(array.nbytes % 8 or not array.size for array in arrays)
+        return known
 
 
 class RecordFrames:
@@ -46,7 +151,7 @@ class RecordFrames:
         self._encoder, self._node, self._defined = encoder, node, cell_defined
         self._recorders = {name: BlockRecorder(block) for name, block in encoder.blocks.items()}
         self._rules = FrameRules(encoder.declaration, absolute, node)
-        self._cell: bytes | None = None
+        self._cell: str | None = None
         self.first_atoms: int | None = None
 
     def encode(self, batch: FrameBatch) -> list[bytes]:
@@ -59,7 +164,7 @@ class RecordFrames:
         ]
         if self.first_atoms is None and "atoms" in batch.blocks and len(batch.blocks["atoms"].frames):
             self.first_atoms = int(batch.blocks["atoms"].offset[1])
-        metas, tails = self._meta_texts(batch), self._tails(batch)
+        metas, tails = meta_texts(self._encoder, batch, self._node), _tails(batch, self._cells(batch))
         values = []
         for position in range(batch.n_frames):
             texts: list[str] = []
@@ -74,44 +179,73 @@ class RecordFrames:
             values.append(assemble(",".join(texts), metas[position], tails[position], buffers))
         return values
 
-    def _meta_texts(self, batch: FrameBatch) -> list[str]:
+    def _cells(self, batch: FrameBatch) -> list[str] | None:
+        """The cell of each update of the batch, empty where it is the one before."""
+        if batch.box is None:
+            return None
+        texts = []
+        for update in range(len(batch.box.frames)):
+            text = _cell_text(batch.box, update, self._defined)
+            texts.append("" if text == self._cell else text)
+            self._cell = text
+        return texts
+
+
+def meta_texts(encoder: FrameEncoder, batch: FrameBatch, node: str) -> list[str]:
+    """The per-step values of each frame of a batch, as they stand between the braces of `meta`."""
+    if batch.meta.keys() != encoder.declaration.meta.keys():
         for key in batch.meta:
-            if key not in self._encoder.declaration.meta:
-                raise ContractError(f"{self._node}/meta/{key}", "a per-step key that is not declared")
-        columns = []
-        for key, entry, name, is_number in self._encoder.meta:
-            here = f"{self._node}/meta/{key}"
-            values = batch.meta.get(key)
-            if values is None:
-                if entry.fill is NO_FILL:
-                    raise ContractError(here, "the frames omit the key, which has no declared fill")
-                values = [entry.fill] * batch.n_frames
-            if is_number and isinstance(values, np.ndarray) and values.dtype == np.float64 and values.ndim == 1:
-                columns.append([name + _number_text(value) for value in values.tolist()])
-            else:
-                columns.append([name + to_json(to_typed_json(_native(v), entry.dtype, here)) for v in values])
-        if len(columns) == 1:
-            return columns[0]
-        return [",".join(texts) for texts in zip(*columns, strict=True)] if columns else [""] * batch.n_frames
-
-    def _tails(self, batch: FrameBatch) -> list[str]:
-        tails = [f',"step":{step if -_EXACT <= step <= _EXACT else to_json(str(step))}' for step in batch.step.tolist()]
-        if batch.time is not None:
-            times = (_number_text(time) for time in batch.time.tolist())
-            tails = [f'{tail},"time":{time}' for tail, time in zip(tails, times, strict=True)]
-        if batch.box is not None:
-            for update, position in enumerate(batch.box.frames.tolist()):
-                box = batch.box.box(update, defined=self._defined)
-                cell = b"".join((box.vectors.tobytes(), box.origin.tobytes(), box.boundary.tobytes()))
-                if cell != self._cell:
-                    self._cell = cell
-                    tails[position] += f',"box":{box_text(box)}'
-        return tails
+            if key not in encoder.declaration.meta:
+                raise ContractError(f"{node}/meta/{key}", "a per-step key that is not declared")
+    columns = []
+    for key, entry, name, is_number in encoder.meta:
+        values = batch.meta.get(key)
+        if values is None:
+            if entry.fill is NO_FILL:
+                raise ContractError(f"{node}/meta/{key}", "the frames omit the key, which has no declared fill")
+            values = [entry.fill] * batch.n_frames
+        if len(values) != batch.n_frames:
+            raise ContractError(f"{node}/meta/{key}", "not one value for each frame", found=str(len(values)))
+        if is_number and isinstance(values, np.ndarray) and values.dtype == np.float64 and values.ndim == 1:
+            columns.append([name + number_text(value) for value in values.tolist()])
+        else:
+            here = f"{node}/meta/{key}"
+            columns.append([name + to_json(to_typed_json(_native(v), entry.dtype, here)) for v in values])
+    if len(columns) == 1:
+        return columns[0]
+    return [",".join(texts) for texts in zip(*columns, strict=True)] if columns else [""] * batch.n_frames
 
 
-def _number_text(value: float) -> str:
-    """A number as typed JSON writes it."""
-    return float.__repr__(value) if math.isfinite(value) else to_json(to_typed_json(value, "f64"))
+def _tails(batch: FrameBatch, cells: list[str] | None) -> list[str]:
+    """What follows the meta of each frame: its step, its time, its cell where it changes."""
+    tails = [f',"step":{step if -_EXACT <= step <= _EXACT else to_json(str(step))}' for step in batch.step.tolist()]
+    if batch.time is not None:
+        times = (number_text(time) for time in batch.time.tolist())
+        tails = [f'{tail},"time":{time}' for tail, time in zip(tails, times, strict=True)]
+    if batch.box is not None and cells is not None:
+        for position, cell in zip(batch.box.frames.tolist(), cells, strict=True):
+            if cell:
+                tails[position] += f',"box":{cell}'
+    return tails
+
+
+#: Texts of cells, which most records of a collection share.
+_CELLS: dict[tuple[bytes, bytes, bytes, bool], str] = {}
+
+
+def _cell_text(boxes: BoxUpdates, update: int, defined: bool) -> str:
+    key = (
+        boxes.vectors[update].tobytes(),
+        boxes.origin[update].tobytes(),
+        boxes.boundary[update].tobytes(),
+        defined,
+    )
+    text = _CELLS.get(key)
+    if text is None:
+        if len(_CELLS) >= _MOST_SHAPES:
+            _CELLS.clear()
+        text = _CELLS[key] = box_text(boxes.box(update, defined=defined))
+    return text
 
 
 def _native(value: Any) -> Any:

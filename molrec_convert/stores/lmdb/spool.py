@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,12 +13,15 @@ __all__ = ["Spool"]
 _IN_MEMORY = 8 * 2**20
 
 
+_ENTRY = struct.Struct("<QQ")
+
+
 class Spool:
-    """A queue of byte strings. The file it may need lies in `folder`, has no name, and goes with the process."""
+    """A queue of numbered byte strings. The file it may need lies in `folder`, unnamed, and goes with the process."""
 
     def __init__(self, folder: Path, in_memory: int = _IN_MEMORY) -> None:
         self._folder, self._limit = folder, in_memory
-        self._values: list[bytes] = []
+        self._values: list[tuple[int, bytes]] = []
         self._size = 0
         self._file: IO[bytes] | None = None
         self._spilled = 0
@@ -25,20 +29,20 @@ class Spool:
     def __len__(self) -> int:
         return self._spilled + len(self._values)
 
-    def append(self, value: bytes) -> None:
-        """Keep a value."""
-        self._values.append(value)
+    def append(self, number: int, value: bytes) -> None:
+        """Keep a value and its number."""
+        self._values.append((number, value))
         self._size += len(value)
         if self._size > self._limit:
             self._spill()
 
-    def __iter__(self) -> Iterator[bytes]:
-        """The values in order."""
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        """Numbers and values in the order they came."""
         if self._file is not None:
             self._file.seek(0)
             for _ in range(self._spilled):
-                size = int.from_bytes(self._file.read(8), "little")
-                yield self._file.read(size)
+                number, size = _ENTRY.unpack(self._file.read(_ENTRY.size))
+                yield number, self._file.read(size)
         yield from self._values
 
     def close(self) -> None:
@@ -52,8 +56,8 @@ class Spool:
         if self._file is None:
             self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - closed by `close`
         self._file.seek(0, 2)
-        for value in self._values:
-            self._file.write(len(value).to_bytes(8, "little"))
+        for number, value in self._values:
+            self._file.write(_ENTRY.pack(number, len(value)))
             self._file.write(value)
         # a full disk shows now, and not when the values are wanted
         self._file.flush()

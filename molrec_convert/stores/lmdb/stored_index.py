@@ -19,9 +19,9 @@ from molrec_convert.model.collection_index import INDEX_COLUMNS, check_index
 from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.model.frame import Block
 from molrec_convert.stores.lmdb.frame_bytes import MAGIC, decode
-from molrec_convert.stores.lmdb.frame_layout import ColumnLayout, padding, parse_column
+from molrec_convert.stores.lmdb.frame_layout import BlockLayout, ColumnLayout, padding, parse_column
 from molrec_convert.stores.lmdb.header_json import from_utf8
-from molrec_convert.stores.lmdb.stored_frame import StoredBlock, ValueColumn
+from molrec_convert.stores.lmdb.stored_frame import StoredBlock
 
 __all__ = ["read_index"]
 
@@ -159,13 +159,9 @@ class IndexBytes:
 def read_index(fetch: Callable[[], NDArray[np.uint8]], n_records: int, n_frames: int) -> Block:
     """The index, its own columns checked: their dtypes, and that they add up to the counts."""
     source = IndexBytes(fetch)
-    columns = {
-        name: ValueColumn(source, _BLOCK, name, entry.dtype, entry.shape, entry.precision, entry.validity is not None)
-        for name, entry in source.columns.items()
-    }
     # numbers first: a fault among them shows before a text is read
-    ordered = {**{n: c for n, c in columns.items() if n in INDEX_COLUMNS}, **columns}
-    index = StoredBlock(dict(ordered), source.count)
+    columns = {**{n: c for n, c in source.columns.items() if n in INDEX_COLUMNS}, **source.columns}
+    index = StoredBlock(source, _BLOCK, BlockLayout(source.count, columns))
     check_index(index, n_records, n_frames, _NODE)
     return index
 

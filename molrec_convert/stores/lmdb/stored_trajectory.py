@@ -20,9 +20,10 @@ from molrec_convert.model.declaration import NO_FILL, Declaration
 from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.model.frame import Block, Box, Frame
 from molrec_convert.model.record import absolute_rows
-from molrec_convert.model.tags import TAGS, from_typed_json
+from molrec_convert.model.tags import TAGS, Meta, from_typed_json
 from molrec_convert.model.trajectory import BATCH_BYTES, Trajectory
 from molrec_convert.stores.lmdb.frame_bytes import Buffer, FrameBytes, decode
+from molrec_convert.stores.lmdb.frame_layout import Layout
 from molrec_convert.stores.lmdb.frame_rules import FrameRules
 from molrec_convert.stores.lmdb.stored_frame import StoredFrame, stored_block
 
@@ -46,7 +47,12 @@ class SharedDeclaration:
             for name, block in declaration.blocks.items()
         }
         self.fills = {key for key, entry in declaration.meta.items() if entry.fill is not NO_FILL}
-        self._fitting: dict[int, Any] = {}
+        self.absolute = any(
+            target.startswith("/") for block in declaration.blocks.values() for target in block.targets.values()
+        )
+        self._aligned = [(n, b.aligned_with) for n, b in declaration.blocks.items() if b.aligned_with is not None]
+        self._described = {n for n, b in declaration.blocks.items() if b.structural_shape is not None or b.targets}
+        self._fitting: dict[int, Layout] = {}
 
     def check(self, frame: FrameBytes) -> None:
         """Refuse a value with blocks or columns outside the declaration, or other per-step keys than declared."""
@@ -63,6 +69,54 @@ class SharedDeclaration:
                 raise ContractError(f"{frame.node}/meta/{key}", "the per-step key is not declared")
             for key in self.tags.keys() - document.keys() - self.fills:
                 raise ContractError(f"{frame.node}/meta/{key}", "the frame omits a per-step key without a fill")
+
+    def frame(
+        self,
+        last: FrameBytes,
+        earlier: Callable[[str], FrameBytes | None] | None,
+        system: Callable[[], Frame | None],
+    ) -> StoredFrame:
+        """The frame whose value is `last`, resolved: `earlier` finds what it leaves out, None in a first frame."""
+        blocks: dict[str, Block] = {}
+        referring = last.layout.referring
+        own = last.layout.blocks
+        for name in self.declaration.blocks:
+            source = last if name in own else None if earlier is None else earlier(name)
+            if source is None:
+                continue
+            block = blocks[name] = stored_block(source, name, self.precisions[name])
+            if name in self._described:
+                declared = self.declaration.blocks[name]
+                block.structural_shape, block.targets = declared.structural_shape, dict(declared.targets)
+            if source is not last and source.layout.blocks[name].references:
+                referring = (*referring, name)
+        box = last.box
+        if box is None and earlier is not None:
+            source = earlier("box")
+            box = None if source is None else source.box
+        meta = self._filled(last) if self.fills and len(last.document) < len(self.tags) else None
+        absolute = absolute_rows(system(), None) if self.absolute and referring else None
+        for name, target in self._aligned:
+            if name in blocks:
+                _check_aligned(blocks, name, target, last.node)
+        return StoredFrame(
+            blocks,
+            meta,
+            box,
+            last.step,
+            last.time,
+            source=last,
+            tags=self.tags,
+            absolute=absolute,
+            referring=referring,
+        )
+
+    def _filled(self, frame: FrameBytes) -> Meta:
+        meta = frame.meta(self.tags)
+        for key in self.fills - frame.document.keys():
+            entry = self.declaration.meta[key]
+            meta.put(key, entry.fill, entry.dtype)
+        return meta
 
     def _check_block(self, name: str, frame: FrameBytes) -> None:
         here = f"{frame.node}/{name}"
@@ -93,6 +147,13 @@ class SharedDeclaration:
             raise ContractError(here, "the targets are not the declared ones")
 
 
+def _check_aligned(blocks: Mapping[str, Block], name: str, target: str, node: str) -> None:
+    if target not in blocks or blocks[target].count != blocks[name].count:
+        expected = str(blocks[target].count) if target in blocks else "none"
+        rule = f"is aligned with {target!r} and has another row count"
+        raise ContractError(f"{node}/{name}", rule, found=str(blocks[name].count), expected=expected)
+
+
 class StoredTrajectory(Trajectory):
     """Frames of one record, whose values `fetch` gives by their ordinal within it."""
 
@@ -102,12 +163,11 @@ class StoredTrajectory(Trajectory):
         count: int,
         fetch: Fetch,
         system: Callable[[], Frame | None],
-        node: str,
         first: int = 0,
     ) -> None:
         super().__init__()
         self._shared, self._count, self._fetch, self._system = shared, count, fetch, system
-        self._node, self._first = node, first
+        self._first = first
         self._changes: dict[str, NDArray[np.int64]] | None = None
         self._declaration: Declaration | None = None
         self._defined: bool | None = None
@@ -134,47 +194,19 @@ class StoredTrajectory(Trajectory):
         return self._defined
 
     @property
+    def _node(self) -> str:
+        return f"f[{self._first}…]"
+
+    @property
     def n_frames(self) -> int:
         """Number of frames."""
         return self._count
 
     def frame(self, index: int) -> Frame:
         """See `Trajectory.frame`."""
-        shared = self._shared
-        last = self._decode(index)
-        blocks: dict[str, Block] = {}
-        box = last.box
-        referring: list[str] = []
-        for name in shared.declaration.blocks:
-            source: FrameBytes | None = last
-            if name not in last.layout.blocks:
-                source = self._resolve(name, index)
-                if source is None:
-                    continue
-            assert source is not None
-            blocks[name] = self._block(source, name)
-            if source.layout.blocks[name].references:
-                referring.append(name)
-        if box is None and index:
-            earlier = self._resolve("box", index)
-            box = None if earlier is None else earlier.box
-        absolute = absolute_rows(self._system(), None) if self._needs_absolute(referring) else None
-        frame = StoredFrame(
-            blocks,
-            None,
-            box,
-            last.step,
-            last.time,
-            source=last,
-            tags=shared.tags,
-            node=last.node,
-            absolute=absolute,
-            referring=frozenset(referring),
+        return self._shared.frame(
+            self._decode(index), None if index == 0 else lambda name: self._resolve(name, index), self._system
         )
-        if shared.fills and len(last.document) < len(shared.tags):
-            frame.meta = self._filled(last)
-        self._check_aligned(blocks, last.node)
-        return frame
 
     def batches(
         self,
@@ -288,37 +320,8 @@ class StoredTrajectory(Trajectory):
             return values
         return np.array(values, dtype=DTYPES[tag.dtype].numpy).reshape(len(values), *tag.trailing)
 
-    def _block(self, source: FrameBytes, name: str) -> Block:
-        block = stored_block(source, name, self._shared.precisions[name])
-        declared = self._shared.declaration.blocks[name]
-        block.structural_shape, block.targets = declared.structural_shape, declared.targets
-        return block
-
-    def _filled(self, frame: FrameBytes) -> Any:
-        meta = frame.meta(self._shared.tags)
-        for key in self._shared.fills - frame.document.keys():
-            entry = self._shared.declaration.meta[key]
-            meta.put(key, entry.fill, entry.dtype)
-        return meta
-
-    def _check_aligned(self, blocks: Mapping[str, Block], node: str) -> None:
-        for name, block in blocks.items():
-            target = self._shared.declaration.blocks[name].aligned_with
-            if target is None:
-                continue
-            if target not in blocks or blocks[target].count != block.count:
-                found = str(blocks[target].count) if target in blocks else "none"
-                rule = f"is aligned with {target!r} and has another row count"
-                raise ContractError(f"{node}/{name}", rule, found=str(block.count), expected=found)
-
-    def _needs_absolute(self, names: Iterable[str]) -> bool:
-        declared = self._shared.declaration.blocks
-        return any(target.startswith("/") for name in names for target in declared[name].targets.values())
-
     def _resolve(self, name: str, index: int) -> FrameBytes | None:
         """The value of the last update of a block (or of the cell) at or before a frame, None without one."""
-        if index == 0:
-            return None
         changes = self._changed(name)
         position = int(changes.searchsorted(index, side="right")) - 1
         return None if position < 0 else self._decode(int(changes[position]))
@@ -337,24 +340,21 @@ class StoredTrajectory(Trajectory):
         return self._changes[name]
 
     def _decode(self, index: int, *, peek: bool = False) -> FrameBytes:
-        frame = decode(self._fetch(index, peek), f"f[{self._first + index}]")
+        frame = decode(self._fetch(index, peek), ("f", self._first + index))
         self._shared.check(frame)
         return frame
 
     def __reduce__(self) -> Any:
         values = [bytes(self._fetch(index)) for index in range(self._count)]
-        return _from_values, (self._shared.declaration, values, self._system(), self._node, self._first)
+        return _from_values, (self._shared.declaration, values, self._system(), self._first)
 
 
-def _from_values(
-    declaration: Declaration, values: list[bytes], system: Frame | None, node: str, first: int
-) -> StoredTrajectory:
+def _from_values(declaration: Declaration, values: list[bytes], system: Frame | None, first: int) -> StoredTrajectory:
     """A trajectory that has its values with it: what a pickled one becomes."""
     return StoredTrajectory(
         SharedDeclaration(declaration),
         len(values),
         lambda index, peek=False: values[index] if peek else bytearray(values[index]),
         lambda: system,
-        node,
         first,
     )

@@ -14,6 +14,7 @@ from typing import Any
 
 from molrec_convert.errors import ContractError, UsageError
 from molrec_convert.model.alignment import Alignment
+from molrec_convert.model.batch import FrameBatch
 from molrec_convert.model.collection import ForceFieldTables, check_member
 from molrec_convert.model.collection_declaration import check_member_declaration, collection_document
 from molrec_convert.model.collection_index import IndexBuilder, IndexColumns
@@ -67,6 +68,7 @@ class CollectionWriter:
         self._pending_bytes = 0
         self._n_frames = self._flushed = 0
         self._metas, self._systems = Spool(file.path.parent), Spool(file.path.parent)
+        self._last_declaration = declaration
         self._open = True
 
     @classmethod
@@ -123,15 +125,11 @@ class CollectionWriter:
         record = as_member(record, self.report)
         check_document(record.meta, "meta")
         row = self._index.row(record, index)
-        absolute: dict[str, int] = {}
-        system = b""
-        if record.system is not None:
-            absolute = absolute_rows(record.system, None)
-            record.system.check("system", absolute)
-            system = encode_frame(record.system)
-        frames, atoms = self._append_frames(record, absolute, f"{node}/trajectory")
-        self._metas.append(to_json(record.meta).encode())
-        self._systems.append(system)
+        system = b"" if record.system is None else encode_frame(record.system, "system")
+        frames, atoms = self._append_frames(record, f"{node}/trajectory")
+        self._metas.append(number, to_json(record.meta).encode())
+        if system:
+            self._systems.append(number, system)
         self._index.add(row, frames, member_rows(record, atoms), record.trajectory is not None)
         self._n_frames += frames
         if len(self._pending) >= _BATCH_VALUES or self._pending_bytes >= _BATCH_BYTES:
@@ -175,21 +173,34 @@ class CollectionWriter:
         else:
             self.discard()
 
-    def _append_frames(self, record: Record, absolute: dict[str, int], node: str) -> tuple[int, int | None]:
+    def _append_frames(self, record: Record, node: str) -> tuple[int, int | None]:
+        """Append the frames of a record; returns their number and the rows of the first update of `atoms`."""
         trajectory = record.trajectory
         if trajectory is None:
             return 0, None
-        check_member_declaration(trajectory.declaration, self.declaration, node)
+        declaration = trajectory.declaration
+        if declaration is not self._last_declaration:
+            check_member_declaration(declaration, self.declaration, node)
+            self._last_declaration = declaration
+        batches: Iterable[FrameBatch]
+        if type(trajectory) is MemoryTrajectory:
+            whole = trajectory._batch
+            value = self._encoder.single(whole, record.system, node, cell_defined=trajectory.cell_defined)
+            if value is not None:
+                self._add_values([value], self._n_frames)
+                atoms = whole.blocks.get("atoms")
+                return 1, None if atoms is None else int(atoms.offset[1])
+            batches = [whole]
+        else:
+            batches = trajectory.batches()
         alignment = Alignment(record.system)
-        if record.system is not None:
-            alignment.check_declaration(trajectory.declaration)
+        alignment.check_declaration(declaration)
+        absolute = absolute_rows(record.system, None)
         frames = self._encoder.record(absolute, node, cell_defined=trajectory.cell_defined)
-        batches = [trajectory._batch] if type(trajectory) is MemoryTrajectory else trajectory.batches()
         count = 0
         try:
             for batch in batches:
-                if record.system is not None:
-                    alignment.check_batch(batch, count)
+                alignment.check_batch(batch, count)
                 self._add_values(frames.encode(batch), self._n_frames + count)
                 count += batch.n_frames
         except BaseException:
@@ -218,14 +229,13 @@ class CollectionWriter:
         self._flushed += len(self._pending)
         self._pending, self._pending_bytes = [], 0
 
-    def _append_parts(self, prefix: bytes, values: Iterable[bytes]) -> None:
-        """The values as keys of `prefix`, those that are empty left out."""
+    def _append_parts(self, prefix: bytes, values: Iterable[tuple[int, bytes]]) -> None:
+        """The values as keys of `prefix` by their numbers."""
         batch: list[tuple[bytes, bytes]] = []
         size = 0
-        for number, value in enumerate(values):
-            if value:
-                batch.append((numbered(prefix, number), value))
-                size += len(value)
+        for number, value in values:
+            batch.append((numbered(prefix, number), value))
+            size += len(value)
             if len(batch) >= _BATCH_VALUES or size >= _BATCH_BYTES:
                 self._file.append(batch)
                 batch, size = [], 0
