@@ -286,7 +286,11 @@ def _select(
             if kept_columns:
                 targets = {k: t for k, t in block.targets.items() if k in kept_columns}
                 blocks[name] = Block(
-                    kept_columns, count=block.count, structural_shape=block.structural_shape, targets=targets
+                    kept_columns,
+                    count=block.count,
+                    structural_shape=block.structural_shape,
+                    targets=targets,
+                    attributes=block.attributes,
                 )
         report.converted("frame", f"columns kept as asked: {', '.join(columns)}")
         frame = dataclasses.replace(frame, blocks=blocks)
