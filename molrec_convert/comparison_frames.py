@@ -174,11 +174,11 @@ def _mask(updates: BlockUpdates, key: str, rows: int) -> NDArray[np.bool_]:
 
 def _window_differences(a: _Side, b: _Side, first: _Window, second: _Window, frame: int) -> Iterator[str]:
     yield from _value_lines("trajectory/step", first.batch.step, second.batch.step, frame)
-    times = first.batch.time, second.batch.time
-    if times[0] is not None and times[1] is not None:
-        yield from _value_lines("trajectory/time", *times, frame)
-    elif frame == 0 and (times[0] is None) != (times[1] is None):
-        yield f"trajectory/time: is in the {'second' if times[0] is None else 'first'} only"
+    mine, theirs = first.batch.time, second.batch.time
+    if mine is not None and theirs is not None:
+        yield from _value_lines("trajectory/time", mine, theirs, frame)
+    elif frame == 0 and (mine is None) != (theirs is None):
+        yield f"trajectory/time: is in the {'second' if mine is None else 'first'} only"
     for key in a.declaration.meta:
         declared = a.declaration.meta[key], b.declaration.meta.get(key)
         if declared[1] is not None and declared[0].dtype == declared[1].dtype:

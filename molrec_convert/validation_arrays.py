@@ -205,7 +205,7 @@ def scan_column(
     for start, values in array.pieces(stop):
         if precision is None:
             continue
-        off = off_grid(values, precision).reshape(len(values), -1).any(axis=1)
+        off = np.asarray(off_grid(values, precision).reshape(len(values), -1).any(axis=1))
         if off.any() and mask is not None:
             valid = mask.rows_between(start, start + len(values))
             if valid is not None and len(valid) == len(off):
@@ -237,7 +237,7 @@ def load_array(storage: Storage, node: Node, findings: Findings) -> CheckedArray
     except Exception as error:
         findings.raised(node.key, error)
         return None
-    if not metadata.direct and math.prod(metadata.shape) and array.unreadable():
+    if not metadata.direct and math.prod(metadata.shape) > 0 and array.unreadable():
         return None
     if metadata.fill != DTYPES[metadata.dtype].fill:
         findings.warning(node.key, f"the fill value is {metadata.fill!r:.40}, not {DTYPES[metadata.dtype].fill!r}")

@@ -93,7 +93,9 @@ class BlockChecks:
                 columns[key] = array
         return columns
 
-    def _read_history(self, node: Node, declared: BlockDeclaration, columns: dict[str, CheckedArray]) -> Any:
+    def _read_history(
+        self, node: Node, declared: BlockDeclaration, columns: dict[str, CheckedArray]
+    ) -> RowHistory | None:
         index = [name for name in _INDEX if name in node.folders]
         markers = [name for name in ("uniform_rows", "dense_updates") if name in node.attributes]
         if len(index) == 1 and (markers or index == ["offset"]):

@@ -33,7 +33,7 @@ def references_beyond(
     largest: list[int] = []
     for start, values in array.pieces(stop):
         rows = values.reshape(len(values), -1)
-        beyond = (rows >= np.uint64(limit)).any(axis=1)
+        beyond = np.asarray((rows >= np.uint64(limit)).any(axis=1))
         if beyond.any() and mask is not None:
             valid = mask.rows_between(start, start + len(values))
             if valid is not None and len(valid) == len(beyond):
