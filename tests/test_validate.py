@@ -15,6 +15,7 @@ import pytest
 from hand_stores import ragged, regular, snapshots, u64
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from independent import run_independent
 from seed_examples import build_reaction, build_vibration, build_water
 
 from molrec_convert.errors import MolrecError
@@ -22,6 +23,7 @@ from molrec_convert.formats import WriteContext
 from molrec_convert.model import Record
 from molrec_convert.stores.zarr.record import open_record
 from molrec_convert.stores.zarr.record_writer import write_record
+from molrec_convert.stores.zarr.shard_index import index_size
 from molrec_convert.validation import Finding, Severity, validate
 
 Change = Callable[[Path], None]
@@ -356,6 +358,41 @@ def test_what_our_writer_stores_is_in_order(tmp_path: Path, build: Callable[[], 
     path = tmp_path / "ours.mrec"
     write_record(build(), path, WriteContext())
     assert validate(path) == []
+
+
+def test_a_torn_shard_index_is_a_warning(tmp_path: Path) -> None:
+    path = tmp_path / "torn.mrec"
+    write_record(build_reaction(), path, WriteContext())
+    shard = path / "trajectory/atoms/x/c/0"
+    raw = bytearray(shard.read_bytes())
+    raw[index_size(4096) - 1] ^= 1
+    shard.write_bytes(raw)
+    assert found(path) == []
+    ((node, message),) = found(path, Severity.WARNING)
+    assert node == "trajectory/atoms/x/c/0"
+    assert "the checksum of the shard index is wrong" in message
+
+
+@pytest.mark.interop
+def test_what_the_independent_implementation_stores_is_in_order(tmp_path: Path) -> None:
+    code = """
+from molrs.core import Box, Frame
+for name, growth in (("regular", 0), ("ragged", 1)):
+    frames = []
+    for i in range(5):
+        rows = np.arange(5.0 + growth * i)
+        atoms = {"element": ["C"] * len(rows), "x": rows + i, "y": rows * 0.2, "z": rows * 0.3}
+        frame = Frame({"atoms": atoms}, box=Box.cube(10.0 + growth * (i // 3)))
+        frame.meta["pe"] = -1.5 * i
+        frames.append(frame)
+    writer = mrec.MrecWriter(f"{sys.argv[1]}/{name}.mrec", mrec.SequenceSchema.from_frames(frames))
+    for i, frame in enumerate(frames):
+        writer.append(frame, 10 * i * (1 + growth * i))
+    writer.close()
+"""
+    run_independent(code, tmp_path)
+    for name in ("regular", "ragged"):
+        assert validate(tmp_path / f"{name}.mrec") == []
 
 
 def refusal(path: Path) -> Exception | None:
