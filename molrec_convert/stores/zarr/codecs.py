@@ -368,8 +368,8 @@ def _gunzip(data: Any, size: int | None, node: str) -> bytes:
         plain = machine.decompress(data, size + 1)
     except (zlib.error, EOFError, OSError) as error:
         raise ContractError(node, f"a chunk is not valid gzip: {error}") from None
-    if len(plain) != size or not machine.eof:
-        raise ContractError(node, "a chunk has the wrong size", found=f"{len(plain)} bytes", expected=str(size))
+    if len(plain) != size or not machine.eof or machine.unused_data:
+        raise ContractError(node, "a chunk is not one gzip member of its size", expected=f"{size} bytes")
     return plain
 
 
