@@ -66,7 +66,9 @@ class App(click.Group):
         """The command of that name, imported now."""
         if cmd_name in COMMANDS:
             module = importlib.import_module(f"molrec_convert.cli.{COMMANDS[cmd_name][0]}")
-            return cast(click.Command, getattr(module, f"{cmd_name}_command"))
+            found = getattr(module, f"{cmd_name}_command")
+            # What depends on the formats there are is made when it is asked for.
+            return cast(click.Command, found if isinstance(found, click.Command) else found())
         self._extend()
         return super().get_command(ctx, cmd_name)
 

@@ -228,9 +228,7 @@ def _interrupted(target: Path) -> str:
     return f"interrupted, {target} is {state}"
 
 
-def _command() -> click.Command:
+def convert_command() -> click.Command:
+    """The command, with a flag for each option of the formats there are now."""
     taken = {parameter.name or "" for parameter in _PARAMETERS}
     return _ConvertCommand(format_flags(formats().values(), taken), name="convert", callback=_convert, epilog=_EXAMPLES)
-
-
-convert_command = _command()
