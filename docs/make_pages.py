@@ -37,7 +37,7 @@ def command_line() -> str:
     """Every command's help."""
     app = App()
     parts = [_COMMAND_LINE]
-    with click.Context(app, info_name="mrec", max_content_width=100) as context:
+    with click.Context(app, info_name="mrec", **app.context_settings) as context:
         for name in COMMANDS:
             command = app.get_command(context, name)
             assert command is not None
