@@ -203,6 +203,7 @@ def test_strict_refuses_before_it_writes(toy: Any, tmp_path: Path, capsys: Any) 
     assert run(["convert", str(source), str(target), "--strict", "--report", str(report)]) == 3
     err = capsys.readouterr().err
     assert "refused, the conversion would lose something: dropped: charge" in err
+    assert err.splitlines()[0] == "dropped: charge (toys have no place for it)"
     assert_sentence(err)
     assert list(tmp_path.iterdir()) == [source, report] or set(tmp_path.iterdir()) == {source, report}
     assert run(["convert", str(toy()), str(target), "--strict"]) == 0
@@ -239,9 +240,9 @@ def test_a_cut_source_is_refused_by_strict(toy: Any, tmp_path: Path, capsys: Any
 
 
 def test_a_bad_source_names_the_line(toy: Any, tmp_path: Path, capsys: Any) -> None:
-    source, target = toy("0 1\nx 2\n"), tmp_path / "a.mrec"
+    source, target = toy("drop charge\n0 1\nx 2\n"), tmp_path / "a.mrec"
     assert run(["convert", str(source), str(target)]) == 1
-    assert capsys.readouterr().err == f"mrec: {source}, line 3: found 'x', expected a step\n"
+    assert capsys.readouterr().err == f"mrec: {source}, line 4: found 'x', expected a step\n"
     assert set(tmp_path.iterdir()) == {source}
 
 
@@ -273,7 +274,7 @@ def test_an_interrupted_conversion_is_resumed(toy: Any, tmp_path: Path, capsys: 
 
 
 def test_a_full_disk_is_one_sentence(toy: Any, tmp_path: Path, capsys: Any) -> None:
-    source, target = toy(f"{FRAMES}full\n"), tmp_path / "a.mrec"
+    source, target = toy(f"warn odd\n{FRAMES}full\n"), tmp_path / "a.mrec"
     assert run(["convert", str(source), str(target)]) == 1
     assert capsys.readouterr().err == (
         f"mrec: {target}: no space left on device; free some space, then go on with --resume\n"

@@ -16,6 +16,7 @@ from molrec_convert.cli.options import FormatFlag, format_flags, given
 from molrec_convert.cli.outcome import DONE, FAULT, INTERRUPTED, complain, sentence
 from molrec_convert.cli.progress import Counter, watch
 from molrec_convert.cli.showing import show_report, write_report
+from molrec_convert.errors import LossError
 from molrec_convert.plugins import formats
 from molrec_convert.report import Report
 
@@ -149,11 +150,9 @@ def _convert(paths: Sequence[Path], **arguments: Any) -> int:
         complain(_interrupted(target))
         return INTERRUPTED
     except OSError as error:
-        show_report(report)
         complain(sentence(error, str(target)))
         return FAULT
-    except BaseException:
-        # What was found until then may explain the error that follows.
+    except LossError:
         show_report(report)
         raise
     finally:
