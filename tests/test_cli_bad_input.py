@@ -72,7 +72,9 @@ def test_nothing_is_written(source: Any, tmp_path: Path, capsys: Any, name: str)
     frames, words = BAD[name]
     dump, target = source(*frames), tmp_path / "run.mrec"
     assert run(["convert", str(dump), str(target)]) == 1
-    last = check_sentence(capsys.readouterr().err)
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    last = check_sentence(err)
     assert str(dump) in last
     for word in words:
         assert word in last
