@@ -17,7 +17,7 @@ from molrec_convert.model.dtypes import DTYPES, as_values, empty
 from molrec_convert.model.frame import Block, Column
 from molrec_convert.model.names import check_name
 from molrec_convert.model.record import Record
-from molrec_convert.model.standard import check_standard_dtype
+from molrec_convert.model.standard import STANDARD_DTYPES, check_standard_dtype
 
 __all__ = ["INDEX_COLUMNS", "IndexBuilder", "IndexColumns", "check_index", "first_frames"]
 
@@ -32,8 +32,8 @@ class IndexBuilder:
     """Gathers one row per record.
 
     A column without a function takes the record's value of that name: from the meta of its system, else from its
-    own meta. A record without one has a null. Without a dtype the values decide: all texts, all bools, all integers
-    (`i64`, or `u64` from 2^63 on), numbers (`f64`).
+    own meta. A record without one has a null. Without a dtype a standard column name has its own, and for others the
+    values decide: all texts, all bools, all integers (`i64`, or `u64` from 2^63 on), numbers (`f64`).
     """
 
     def __init__(self, columns: IndexColumns = ()) -> None:
@@ -46,10 +46,10 @@ class IndexBuilder:
             if isinstance(entry, str) and entry not in DTYPES:
                 raise ContractError(f"index/{name}", "unknown dtype", found=repr(entry), expected=", ".join(DTYPES))
             self._sources[name] = entry if callable(entry) else _value_of(name)
-            self._dtypes[name] = entry if isinstance(entry, str) else None
+            self._dtypes[name] = entry if isinstance(entry, str) else STANDARD_DTYPES.get(name)
             self._values[name] = []
-            if self._dtypes[name] is not None:
-                check_standard_dtype(name, self._dtypes[name] or "", f"index/{name}")
+            if isinstance(entry, str):
+                check_standard_dtype(name, entry, f"index/{name}")
         self._counts: dict[str, array[int]] = {"n_frames": array("Q"), "n_atoms": array("Q")}
         self._has: bytearray = bytearray()
 

@@ -120,9 +120,9 @@ class CollectionWriter:
             raise UsageError("the collection is complete: nothing can be appended any more")
         number = len(self._index)
         node = f"record {number}"
-        check_member(record, node)
         report_losses(record, self.report)
         record = as_member(record, self.report)
+        check_member(record, node)
         check_document(record.meta, "meta")
         row = self._index.row(record, index)
         system = b"" if record.system is None else encode_frame(record.system, "system")
