@@ -20,9 +20,6 @@ from molrec_convert.model.frame import Block
 
 __all__ = ["Labels", "endpoint_rows", "unordered_rows"]
 
-#: Rows of the comparison of types with a table that are looked at together.
-_CHUNK = 1 << 20
-
 
 class Labels:
     """What the endpoints of a style may name, for each of some atom types: the type itself, or its class."""
@@ -60,20 +57,37 @@ def endpoint_rows(table: Block, style: Style, labels: Labels, types: NDArray[np.
         return found
     ends, given = _codes(table, columns, labels.of(style))
     tuples, where = np.unique(np.where(types < 0, -1, given[types]), axis=0, return_inverse=True)
-    directed = category(style.category).directed
-    wildcards = (ends == 0).sum(axis=1)
-    # Rows in the order of preference, so that the first match is the one.
-    order = np.lexsort((np.arange(len(ends)), wildcards))
-    rows = np.full(len(tuples), -1, dtype=np.int64)
-    step = max(1, _CHUNK // max(1, ends.size))
-    for start in range(0, len(tuples), step):
-        part = tuples[start : start + step, None, :]
-        matches = _match(ends[order], part)
-        if not directed:
-            matches |= _match(ends[order], part[:, :, ::-1])
-        first = matches.argmax(axis=1)
-        rows[start : start + step] = np.where(matches.any(axis=1), order[first], -1)
+    search = _Search(ends.tolist(), directed=category(style.category).directed)
+    rows = np.array([search.row(tuple(ends)) for ends in tuples.tolist()], dtype=np.int64)
     return rows[where.reshape(-1)]
+
+
+class _Search:
+    """Endpoints of rows, to be found by the labels of atoms. Every set of places that are wild is looked up at once."""
+
+    def __init__(self, ends: list[list[int]], *, directed: bool) -> None:
+        self._rows: dict[tuple[int, ...], int] = {}
+        for row, codes in enumerate(ends):
+            self._rows.setdefault(tuple(codes), row)
+        patterns = {tuple(code == 0 for code in codes) for codes in self._rows}
+        self._patterns: dict[int, list[tuple[bool, ...]]] = {}
+        for pattern in sorted(patterns, key=sum):
+            self._patterns.setdefault(sum(pattern), []).append(pattern)
+        self._directed = directed
+
+    def row(self, labels: tuple[int, ...]) -> int:
+        """The first of the fitting rows with the fewest wildcards; -1 for none."""
+        orders = (labels,) if self._directed else (labels, labels[::-1])
+        for patterns in self._patterns.values():
+            found = [
+                self._rows.get(tuple(0 if wild else label for label, wild in zip(order, pattern, strict=True)))
+                for pattern in patterns
+                for order in orders
+            ]
+            rows = [row for row in found if row is not None]
+            if rows:
+                return min(rows)
+        return -1
 
 
 def unordered_rows(
@@ -117,7 +131,3 @@ def _codes(
     # A type called "" is a type like any other, not a wildcard.
     given = [-1 if label is None or label == "" else position.get(label, -1) for label in labels]
     return ends, np.array(given, dtype=np.int64)
-
-
-def _match(ends: NDArray[np.int64], tuples: NDArray[np.int64]) -> NDArray[np.bool_]:
-    return np.asarray(((ends[None] == tuples) | (ends[None] == 0)).all(axis=-1))

@@ -83,7 +83,7 @@ def _endpoint_remarks(table: Block, style: Style, labels: Mapping[str, frozenset
         if strange:
             listed = ", ".join(repr(text) for text in strange[:_LISTED])
             more = "" if len(strange) <= _LISTED else f" and {len(strange) - _LISTED} more"
-            yield Remark(f"{node}/{name}", f"no atom {style.endpoint_key} of the force field is called {listed}{more}")
+            yield Remark(f"{node}/{name}", f"no atom {style.endpoint_key} of the force field is {listed}{more}")
 
 
 def _unregistered_remarks(style: Style, table: Block, node: str) -> Iterator[Remark]:

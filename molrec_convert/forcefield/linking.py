@@ -27,8 +27,8 @@ from molrec_convert.model.frame import Block, Frame
 __all__ = ["Remark", "Resolution", "resolve"]
 
 _ATOMS = ("atomi", "atomj", "atomk", "atoml", "atomm")
-#: Pairs of types that are looked at together, and names a remark lists.
-_CHUNK, _LISTED = 1 << 18, 5
+#: Pairs of types that are looked at together, and at all; names a remark lists.
+_CHUNK, _MOST, _LISTED = 1 << 18, 1 << 24, 5
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class _Linker:
         styles = by_category.get("atom") or [s for s in by_category.get("pair", []) if s.endpoint_key == "smirks"]
         if "atoms" in self.system.blocks:
             links = self._named("atoms", styles)
-            self._report_names("atoms", links, "an atom table")
+            self._report_names("atoms", links, "atom")
 
     def _link_relation(self, name: str, styles: list[Style]) -> None:
         block = category(name).block
@@ -127,7 +127,7 @@ class _Linker:
         links = self._named(block, styles)
         self._find_unnamed(block, links)
         self._take_from_system(block, links)
-        self._report_names(block, links, f"a {name} table")
+        self._report_names(block, links, name)
         self._report_missing(block, links)
 
     def _named(self, block: str, styles: Sequence[Style]) -> BlockLinks:
@@ -215,7 +215,7 @@ class _Linker:
         if needs_rows and style.endpoint_key != "smirks":
             self._report_pairs(links)
 
-    def _report_names(self, block: str, links: BlockLinks, where: str) -> None:
+    def _report_names(self, block: str, links: BlockLinks, category_name: str) -> None:
         relation = self.system[block]
         names, picks = _Names.of(relation, "type"), _Names.of(relation, "style")
         resolved = links.resolved
@@ -228,11 +228,13 @@ class _Linker:
         if names is not None:
             counts = np.bincount(names.codes[~resolved & (names.codes >= 0)], minlength=len(names.texts))
             for code in np.flatnonzero(counts).tolist():
-                text = f"{names.texts[code]!r} names no row of {where} ({_rows(int(counts[code]))})"
+                text = (
+                    f"{names.texts[code]!r} is no {category_name} type of the force field ({_rows(int(counts[code]))})"
+                )
                 self._remark(f"system/{block}/type", text)
         unnamed = ~resolved if names is None else ~resolved & (names.codes < 0)
         if block != "atoms" and links.links and unnamed.any():
-            text = f"no type is named and no row of {where} fits ({_rows(int(unnamed.sum()))})"
+            text = f"no type is named and no {category_name} type fits the atoms ({_rows(int(unnamed.sum()))})"
             self._remark(f"system/{block}", text)
 
     def _report_missing(self, block: str, links: BlockLinks) -> None:
@@ -257,14 +259,18 @@ class _Linker:
 
     def _report_pairs(self, links: PairLinks) -> None:
         open_pairs: list[str] = []
-        total = 0
+        total = seen = 0
         for a, b in _type_pairs(len(links.types)):
             missing = np.flatnonzero(~links.complete(a, b))
             total += len(missing)
             for at in missing[: _LISTED - len(open_pairs)]:
                 open_pairs.append(f"{links.types[a[at]]!r} and {links.types[b[at]]!r}")
+            seen += len(a)
+            if seen > _MOST:
+                break
         if total:
-            more = "" if total <= len(open_pairs) else f" and {total - len(open_pairs)} more pairs"
+            least = "at least " if seen > _MOST else ""
+            more = "" if total <= len(open_pairs) else f" and {least}{total - len(open_pairs)} more pairs"
             self._remark(f"forcefield/{links.table}", f"no parameters for {', '.join(open_pairs)}{more} of the system")
 
     def _remark(self, node: str, text: str) -> None:

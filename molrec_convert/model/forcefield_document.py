@@ -162,7 +162,7 @@ def _style_faults(entry: Any, node: str) -> Iterator[ContractError]:
     if not isinstance(style, str) or not style or not is_unicode(style):
         yield ContractError(node, "the style has no name", found=ascii(style)[:60])
     expression = entry.get("expression")
-    if "expression" in entry and not isinstance(expression, str):
+    if expression is not None and not isinstance(expression, str):
         yield ContractError(f"{node}.expression", "an expression is a text", found=repr(expression)[:60])
     key = entry.get("endpoint_key", "type")
     if key not in ENDPOINT_KEYS:

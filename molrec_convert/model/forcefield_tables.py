@@ -65,7 +65,7 @@ def table_faults(table: Block, style: Style, node: str, registered: StyleDefinit
     for name, column in table.columns.items():
         if column.precision is not None or "precision" in column.attributes:
             yield ContractError(f"{node}/{name}", "a column of a style table declares no precision")
-    if style.category in PAIR_CATEGORIES and style.endpoint_key != "smirks":
+    if style.category in PAIR_CATEGORIES:
         yield from _restatement_faults(table, node)
 
 
@@ -177,7 +177,7 @@ def _differ(column: Column, first: NDArray[np.int64], second: NDArray[np.int64])
     same = values[first] == values[second]
     if values.dtype != DTYPES["string"].numpy:
         same = same | ((values[first] != values[first]) & (values[second] != values[second]))
-    same = same.reshape(len(first), -1).all(axis=1)
+    same = same.all(axis=tuple(range(1, same.ndim)))
     if column.validity is None:
         return np.asarray(~same)
     valid = column.validity
