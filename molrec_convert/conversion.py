@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from molrec_convert.errors import LayoutChanged, LossError, MolrecError, UsageError
+from molrec_convert.errors import LayoutChanged, LossError, MissingInputError, MolrecError, UsageError
 from molrec_convert.formats import Format, NoProgress, Progress, ReadContext, WriteContext, make_options
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.frame import Block, Column, Frame
@@ -48,7 +48,7 @@ def read(
     where = [Path(path) for path in paths]
     for path in where:
         if not path.exists():
-            raise UsageError(f"there is no file or directory {path}")
+            raise MissingInputError(path)
     chosen = format_named(format) if format is not None else detect(where)
     context = ReadContext(
         make_options(chosen.read_options, options, f"the format {chosen.name}"),
@@ -129,7 +129,7 @@ def convert(
     paths = [Path(p) for p in ([sources] if isinstance(sources, (str, os.PathLike)) else sources)]
     for path in paths:
         if not path.exists():
-            raise UsageError(f"there is no file or directory {path}")
+            raise MissingInputError(path)
     source_format = format_named(from_format) if from_format is not None else detect(paths)
     target_format = format_named(to_format) if to_format is not None else detect_target(Path(target))
     report = Report() if report is None else report

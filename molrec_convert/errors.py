@@ -7,12 +7,14 @@ One small tree under `MolrecError`. Leaves are standard exceptions as well, so t
 from __future__ import annotations
 
 from os import PathLike, fspath
+from typing import Any
 
 __all__ = [
     "ContractError",
     "FormatError",
     "LayoutChanged",
     "LossError",
+    "MissingInputError",
     "MolrecError",
     "UnsupportedError",
     "UsageError",
@@ -20,7 +22,10 @@ __all__ = [
 
 
 class MolrecError(Exception):
-    """Root of all errors of this package."""
+    """Root of all errors of this package. They travel between processes with everything they know."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (type(self), self.args, dict(self.__dict__))
 
 
 class FormatError(MolrecError, ValueError):
@@ -44,7 +49,22 @@ class FormatError(MolrecError, ValueError):
         self.expected = expected
         self.hint = hint
         place = self.path if where is None else f"{self.path}, {where}"
-        super().__init__(_sentence(place, found, expected, hint))
+        Exception.__init__(self, _sentence(place, found, expected, hint))
+
+
+class MissingInputError(FormatError, FileNotFoundError):
+    """An input is not there."""
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.path = fspath(path)
+        self.where = self.found = self.expected = self.hint = None
+        Exception.__init__(self, f"there is no file or directory {self.path}")
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MissingInputError, (self.path,)
 
 
 class ContractError(MolrecError, ValueError):
@@ -91,6 +111,13 @@ class LayoutChanged(MolrecError):
         self.hint = hint
         self.reason = reason
         super().__init__(f"{reason}; read the source again with the hint {hint!r}")
+
+
+def _restore(kind: type[MolrecError], args: tuple[Any, ...], known: dict[str, Any]) -> MolrecError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(known)
+    return error
 
 
 def _sentence(start: str, found: str | None, expected: str | None, hint: str | None) -> str:

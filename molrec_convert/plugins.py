@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 from molrec_convert import hookspecs
-from molrec_convert.errors import UnsupportedError, UsageError
+from molrec_convert.errors import FormatError, MissingInputError, UnsupportedError, UsageError
 from molrec_convert.formats import Format
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def _brought(hook: str) -> Iterator[tuple[str, list[Any]]]:
 
 def _detect_one(path: Path) -> Format:
     if not path.exists():
-        raise UsageError(f"there is no file or directory {path}")
+        raise MissingInputError(path)
     head = read_head(path)
     readable = [entry for entry in formats().values() if entry.reads is not None]
     scores = {entry.name: _sniff(entry, head, path) for entry in readable}
@@ -220,9 +220,11 @@ def _detect_one(path: Path) -> Format:
         names = ", ".join(entry.name for entry in candidates)
         raise UsageError(f"{path} could be {names}: settle it with --from")
     skipped = f" ({'; '.join(_problems)})" if _problems else ""
-    raise UsageError(
-        f"the format of {path} is not recognised by its content or its name: name it with --from, one of "
-        f"{', '.join(entry.name for entry in readable)}{skipped}"
+    raise FormatError(
+        path,
+        found="content and a name that belong to no format",
+        expected=f"one of {', '.join(entry.name for entry in readable)}",
+        hint=f"name its format with --from{skipped}",
     )
 
 

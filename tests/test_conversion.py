@@ -11,7 +11,7 @@ import pytest
 import molrec_convert
 from molrec_convert import conversion, plugins
 from molrec_convert.comparison import differences
-from molrec_convert.errors import FormatError, LayoutChanged, LossError, UsageError
+from molrec_convert.errors import FormatError, LayoutChanged, LossError, MissingInputError, UsageError
 from molrec_convert.formats import Capability, Format, option
 from molrec_convert.model import (
     Block,
@@ -139,7 +139,7 @@ def test_unknown_options_and_inputs_are_errors(tmp_path):
         molrec_convert.convert(tmp_path / "a.mrec", tmp_path / "b.mrec", atom_style="full")
     with pytest.raises(UsageError, match="has no option 'nope'"):
         molrec_convert.read(tmp_path / "a.mrec", nope=1)
-    with pytest.raises(UsageError, match="there is no file or directory"):
+    with pytest.raises(MissingInputError, match="there is no file or directory"):
         molrec_convert.open(tmp_path / "absent.mrec")
     with pytest.raises(UsageError, match="reads one input at a time, 2 are named"):
         molrec_convert.convert([tmp_path / "a.mrec", tmp_path / "a.mrec"], tmp_path / "b.mrec", from_format="mrec")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from molrec_convert import hookspecs, plugins
-from molrec_convert.errors import UnsupportedError, UsageError
+from molrec_convert.errors import FormatError, MissingInputError, UnsupportedError, UsageError
 from molrec_convert.formats import Format, NoOptions, make_options, option, options_of
 
 ROOT = Path(__file__).parents[1]
@@ -188,9 +188,9 @@ def test_inputs_of_one_source(tmp_path, monkeypatch):
 def test_unrecognised_and_missing_inputs_say_what_to_do(tmp_path):
     path = tmp_path / "what.ever"
     path.write_text("nothing anyone knows")
-    with pytest.raises(UsageError, match=r"is not recognised by its content or its name: name it with --from"):
+    with pytest.raises(FormatError, match=r"what.ever: found content and a name that belong to no format, .*--from"):
         plugins.detect([path])
-    with pytest.raises(UsageError, match="there is no file or directory"):
+    with pytest.raises(MissingInputError, match="there is no file or directory"):
         plugins.detect([tmp_path / "absent"])
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from molrec_convert.errors import UsageError
+from molrec_convert.errors import MissingInputError
 
 __all__ = ["PATH", "directory_size", "examples", "existing", "human_size", "print_json", "print_lines"]
 
@@ -22,7 +22,7 @@ PATH = click.Path(path_type=Path)
 def existing(path: Path) -> Path:
     """The path, which must be there."""
     if not path.exists():
-        raise UsageError(f"there is no file or directory {path}")
+        raise MissingInputError(path)
     return path
 
 
