@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from molrec_convert.model import Record
 from molrec_convert.model.standard import STATE_COLUMNS
-from molrec_lammps import dump_batch, dump_rows, dump_units
+from molrec_lammps import dump_batch, dump_record, dump_rows, dump_units
 
 
 class TestPlaces:
@@ -254,6 +254,21 @@ class TestSlices:
                 patch.setattr(dump_units, "_LONGEST_UNIT", longest)
                 found = list(read(paths[name])[0].trajectory)
             assert [state.blocks for state in found] == [state.blocks for state in expected]
+
+    def test_large_frames_one_at_a_time(self, paths: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("fixed", "stream", "ragged"):
+            expected, _ = read(paths[name])
+            states = list(expected.trajectory)
+            with monkeypatch.context() as patch:
+                patch.setattr(dump_batch, "LARGE_FRAME", 0)
+                patch.setattr(dump_record, "LARGE_FRAME", 0)
+                record, _ = read(paths[name])
+                sizes = [batch.n_frames for batch in record.trajectory.batches(batch_bytes=1)]
+                assert sum(sizes) == 40
+                assert name == "ragged" or max(sizes) == 1
+                again = list(read(paths[name])[0].trajectory)
+            assert [state.blocks for state in again] == [state.blocks for state in states]
+            assert record.trajectory.declaration.blocks["atoms"] == expected.trajectory.declaration.blocks["atoms"]
 
     def test_the_plain_parser_gives_the_same(self, paths: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
         expected = list(read(paths["fixed"])[0].trajectory)

@@ -2,7 +2,7 @@
 
 A *job* is some megabytes of frames that become one batch, cut into units of about a megabyte of text. Each unit is one
 call of the parser, after which its rows go to their places in the arrays of the job. The next jobs are parsed while a
-batch is being used, two at most: memory follows the size of a job.
+batch is being used, two at most (one when a single frame is large): memory follows the size of a job.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from molrec_lammps.dump_rows import Columns, RowFault, Texts, kind_of, parse_row
 from molrec_lammps.dump_source import Source
 from molrec_lammps.dump_units import DumpPart, Unit, load, units_of, wrong_count
 
-__all__ = ["JOB_BYTES", "RAGGED", "RowReader", "Rows", "Vocabulary"]
+__all__ = ["JOB_BYTES", "LARGE_FRAME", "RAGGED", "RowReader", "Rows", "Vocabulary"]
 
 #: The hint of a reading whose set of ids changes.
 RAGGED = "ragged"
@@ -35,6 +35,8 @@ RAGGED = "ragged"
 JOB_BYTES = 2**23
 #: Jobs that are parsed ahead.
 _AHEAD = 2
+#: Of larger frames only one is parsed ahead.
+LARGE_FRAME = 2**24
 #: One job of fewer rows is parsed without threads.
 _INLINE_ROWS = 4096
 _WORKERS = max(2, min(4, os.cpu_count() or 1))
@@ -150,24 +152,29 @@ class RowReader:
         jobs = deque(self.jobs(frames, wanted, job_bytes))
         sources = [[source.again() for source in part.table.sources] for part in self.parts]
         sequential = any(source.sequential for part in sources for source in part)
-        small = len(jobs) == 1 and self.table.count[self.parts[0].frames[frames]].sum() < _INLINE_ROWS
+        counts = self.table.count[self.parts[0].frames[frames]]
+        small = len(jobs) == 1 and counts.sum() < _INLINE_ROWS
+        ahead = 1 if self.frame_bytes(wanted) > LARGE_FRAME else _AHEAD
         pool = _Inline() if small else ThreadPoolExecutor(_WORKERS, "dump")
         starter = ThreadPoolExecutor(1, "dump") if sequential else None
         waiting: deque[_Job | Future[_Job]] = deque()
 
         def start_more() -> None:
-            while jobs and len(waiting) < _AHEAD:
+            while jobs and len(waiting) < ahead:
                 args = (jobs.popleft(), frozenset(wanted), pool, sources)
                 waiting.append(self._start(*args) if starter is None else starter.submit(self._start, *args))
 
         try:
             start_more()
-            if ready is not None:
-                yield ready
-            while waiting:
-                rows = self._finish(waiting.popleft())
-                start_more()
+            # nothing here may hold on to rows that have been handed over: a large frame counts
+            rows = ready
+            ready = None
+            while rows is not None or waiting:
+                if rows is None:
+                    rows = self._finish(waiting.popleft())
+                    start_more()
                 yield rows
+                rows = None
         finally:
             for executor in (starter, pool):
                 if executor is not None:
@@ -180,10 +187,13 @@ class RowReader:
         """How `read` divides frames."""
         if not len(frames):
             return []
-        width = sum(np.dtype(_DTYPES[kind_of(name)]).itemsize for name in wanted)
-        nbytes = self.table.count[self.parts[0].frames[frames]] * max(8, width)
+        nbytes = self.table.count[self.parts[0].frames[frames]] * _row_bytes(wanted)
         group = (np.cumsum(nbytes) - nbytes) // max(1, job_bytes)
         return np.split(frames, np.flatnonzero(np.diff(group)) + 1)
+
+    def frame_bytes(self, wanted: Collection[str]) -> int:
+        """Bytes of the columns `wanted` of the largest frame."""
+        return int(self.table.count.max(initial=0)) * _row_bytes(wanted)
 
     def _start(self, frames: Integers, wanted: frozenset[str], pool: Executor, sources: list[list[Source]]) -> _Job:
         counts = self.table.count[self.parts[0].frames[frames]]
@@ -346,6 +356,10 @@ class RowReader:
             found=f"other ids in the frame of step {part.table.step[frame]}",
             expected=f"those of {path}, whose columns are joined to it",
         )
+
+
+def _row_bytes(wanted: Collection[str]) -> int:
+    return max(8, sum(np.dtype(_DTYPES[kind_of(name)]).itemsize for name in wanted))
 
 
 def _line(unit: Unit, row: int) -> str:

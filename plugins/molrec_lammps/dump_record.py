@@ -21,12 +21,14 @@ from numpy.typing import NDArray
 from molrec_convert.errors import FormatError, UnsupportedError, UsageError
 from molrec_convert.formats import ReadContext
 from molrec_convert.model import Block, Column, Frame, MetaDeclaration, Record
+from molrec_convert.model.standard import STATE_COLUMNS
 from molrec_convert.report import Report
-from molrec_lammps.dump_batch import RAGGED, RowReader, Rows
+from molrec_lammps.dump_batch import LARGE_FRAME, RAGGED, RowReader, Rows
 from molrec_lammps.dump_facts import RunFacts
 from molrec_lammps.dump_frames import FileIndex, FrameTable
 from molrec_lammps.dump_index import index_source
 from molrec_lammps.dump_layout import Placement, place_aligned, place_ragged, place_single
+from molrec_lammps.dump_names import COORDINATES
 from molrec_lammps.dump_order import IdSet
 from molrec_lammps.dump_plan import Plan, plan_columns, system_columns
 from molrec_lammps.dump_relations import Relations
@@ -84,10 +86,10 @@ def dump_record(
     reader = RowReader(parts)
     _check_ids_named(reader)
     everything = frozenset(name for part in parts for name in part.columns)
-    rows = _first_rows(reader, everything)
-    ragged = _is_ragged(reader, rows, RAGGED in context.hints, report)
+    rows, compared = _first_rows(reader, everything)
+    ragged = _is_ragged(reader, compared, RAGGED in context.hints, report)
     plan = plan_columns(reader, rows, facts, options, units, report)
-    placement = _place(reader, rows, plan, facts, ragged)
+    placement = _place(reader, compared, plan, facts, ragged)
     idset = _fix_ids(reader, rows, ragged)
     system, relations = _system(reader, rows, placement, plan, facts, idset, report)
     _put_meta(system, plan, units)
@@ -216,11 +218,19 @@ def _check_ids_named(reader: RowReader) -> None:
         raise UsageError("dumps without a column id cannot be joined")
 
 
-def _first_rows(reader: RowReader, columns: frozenset[str]) -> Rows:
-    """All columns of the first frames: at least two where there are two."""
+def _first_rows(reader: RowReader, columns: frozenset[str]) -> tuple[Rows, Rows]:
+    """All columns of the first frames, and of at least two frames what tells where columns go.
+
+    Of large frames only one is read whole.
+    """
     frames = np.arange(len(reader.table), dtype=np.int64)
+    if len(frames) > 1 and reader.frame_bytes(columns) > LARGE_FRAME:
+        rows = next(reader.read(frames[:1], columns, _ONE_JOB))
+        telling = columns - COORDINATES - frozenset(STATE_COLUMNS)
+        return rows, next(reader.read(frames[:2], telling, _ONE_JOB))
     count = max(2, len(reader.jobs(frames, columns)[0]))
-    return next(reader.read(frames[:count], columns, _ONE_JOB))
+    rows = next(reader.read(frames[:count], columns, _ONE_JOB))
+    return rows, rows
 
 
 def _is_ragged(reader: RowReader, first: Rows, hinted: bool, report: Report) -> bool:
@@ -247,13 +257,13 @@ def _is_ragged(reader: RowReader, first: Rows, hinted: bool, report: Report) -> 
     return changing
 
 
-def _place(reader: RowReader, first: Rows, plan: Plan, facts: RunFacts, ragged: bool) -> Placement:
+def _place(reader: RowReader, compared: Rows, plan: Plan, facts: RunFacts, ragged: bool) -> Placement:
     rows = int(reader.table.count.max())
     if ragged:
         return place_ragged([*plan.columns, *system_columns(plan, facts)], rows, with_ids=reader.has_ids)
     if len(reader.table) == 1:
         return place_single(plan.columns, rows)
-    return place_aligned(plan.columns, rows, first)
+    return place_aligned(plan.columns, rows, compared)
 
 
 def _fix_ids(reader: RowReader, first: Rows, ragged: bool) -> IdSet | None:

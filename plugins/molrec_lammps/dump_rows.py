@@ -26,6 +26,9 @@ _TEXTS = frozenset({"element", "typelabel"})
 _SPACE = np.zeros(256, dtype=np.bool_)
 _SPACE[[9, 10, 11, 12, 13, 32]] = True
 _NEWLINE = ord("\n")
+_TWO_BLANKS = 0x2020
+#: Values looked at together, so that what is made of them stays in the cache.
+_CACHED = 2**15
 _HEXADECIMAL = re.compile(rb"(?:^|\s)[-+]?0[xX]")
 _UNEVEN = re.compile(rb"^\s|\s\s|[^\S ]")
 
@@ -222,8 +225,12 @@ def _from_arrow(column: Any) -> Any:
 
 def _has_empty_field(text: bytes) -> bool:
     """Whether two blanks follow one another: an empty field, which only shows where the column is parsed."""
-    blank = np.frombuffer(text, dtype=np.uint8) == ord(" ")
-    return bool((blank[1:] & blank[:-1]).any())
+    for first in (0, 1):
+        pairs = np.frombuffer(text, dtype="<u2", offset=first, count=(len(text) - first) // 2)
+        for start in range(0, len(pairs), _CACHED):
+            if (pairs[start : start + _CACHED] == _TWO_BLANKS).any():
+                return True
+    return False
 
 
 def _squeeze(text: bytes) -> bytes:

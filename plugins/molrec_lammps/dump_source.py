@@ -16,7 +16,7 @@ from molrec_lammps.compression import Decompressed, compression_of
 __all__ = ["MEMORY_BYTES", "FileSource", "LineReader", "Source", "StreamSource", "TextSource", "open_source"]
 
 #: Compressed text up to this length is kept once it is decompressed.
-MEMORY_BYTES = 32 * 2**20
+MEMORY_BYTES = 2**23
 #: A line longer than this is no text.
 _LONGEST_LINE = 2**24
 
@@ -105,7 +105,7 @@ class TextSource(Source):
 class StreamSource(Source):
     """A compressed file, decompressed as it is read. It keeps what lies less than `MARGIN` before the last `start`."""
 
-    MARGIN = 2**24
+    MARGIN = 2**23
 
     sequential = True
 

@@ -103,8 +103,7 @@ class DumpTrajectory(Trajectory):
             yield from pass_.without_rows(frames)
             return
         wanted = frozenset(name for members in blocks.values() for column in members for name in column.reads)
-        for rows in self._rows(frames, wanted, min(batch_bytes, JOB_BYTES)):
-            yield pass_.batch(rows)
+        yield from map(pass_.batch, self._rows(frames, wanted, min(batch_bytes, JOB_BYTES)))
         if relations is not None:
             relations.report(self._report)
 
