@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from forcefields import nullable, peroxide, single
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_tree import build_force_field
 
@@ -660,3 +660,67 @@ def test_the_seed_read_from_its_store(tmp_path: Path) -> None:
     made.check()
     assert made == peroxide()
     assert list(made.document) == list(peroxide().document)
+
+
+KEYS = [
+    *(
+        "name",
+        "units",
+        "styles",
+        "source",
+        "special_bonds",
+        "category",
+        "style",
+        "params",
+        "expression",
+        "endpoint_key",
+    ),
+    *("preset", "length", "angle", "lj", "coul", "format", "mixing", "cutoff", "special"),
+]
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+JSON = st.recursive(
+    LEAVES | st.sampled_from(["real", "bond", "type"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=3), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+ENTRIES = st.fixed_dictionaries(
+    {"category": st.sampled_from(["bond", "pair", "cmap", "x"]), "style": st.just("a")},
+    optional={"params": JSON, "expression": JSON, "endpoint_key": st.sampled_from(["type", "class", "smirks", "no"])},
+)
+COLUMNS = st.dictionaries(
+    st.sampled_from(["name", "itom", "jtom", "ktom", "mtom", "class", "smirks", "k", "grid", "mass", "id"]),
+    st.sampled_from(
+        [
+            Column(np.zeros(2)),
+            Column(np.zeros((2, 3, 3))),
+            Column(np.array([1, 2])),
+            Column(["a", "b"]),
+            Column(["a", ""]),
+            nullable([None, 1.0]),
+            Column(np.array(["a", "a"], "T"), np.array([True, False])),
+            Column(np.zeros(1)),
+            Column(np.array([["a"], ["b"]])),
+            Column(np.full((2, 2, 2), np.nan)),
+            Column(np.zeros(2, np.uint64)),
+        ]
+    ),
+)
+TABLE_NAMES = st.sampled_from(["bond.a", "pair.a", "cmap.a", "x.a", "box", "notes", "", "a/b"])
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.dictionaries(st.sampled_from(KEYS), JSON, max_size=6),
+    st.lists(ENTRIES | JSON, max_size=3) | JSON,
+    st.dictionaries(TABLE_NAMES, COLUMNS, max_size=4),
+    st.sampled_from([None, 1, 2]),
+)
+def test_any_document_and_tables_end_in_faults(
+    document: dict[str, Any], styles: Any, tables: dict[str, dict[str, Column]], version: int | None
+) -> None:
+    blocks = {name: Block(columns) for name, columns in tables.items()}
+    for fault in ForceField({**document, "styles": styles}, blocks, version).faults():
+        assert isinstance(fault, ContractError)
+        assert fault.node.startswith("forcefield")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.metadata
+import re
 import types
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from molrec_convert import plugins
 from molrec_convert.forcefield.findings import remarks
 from molrec_convert.forcefield.registry import STANDARD
 from molrec_convert.forcefield.styles import Parameter, StyleDefinition
+from molrec_convert.model import Block, Frame
 from molrec_convert.model.forcefield import ForceField, table_from_rows
 
 
@@ -159,3 +162,40 @@ def test_a_plugin_whose_styles_clash_or_that_fails_is_named_and_skipped(installe
     problems = plugins.problems()
     assert any("the styles of the plugin 'clashing' are skipped" in text for text in problems)
     assert any("the plugin 'failing' is skipped: RuntimeError: no disk" in text for text in problems)
+
+
+# --- documentation ----------------------------------------------------------------------------------------------------
+
+
+def documented(style: StyleDefinition) -> str:
+    """The line of the registry's table in the documentation."""
+    formulas = [style.formula(definitions) for definitions in style.definitions]
+    energy = " · ".join(f"`{formula}`" for formula in dict.fromkeys(f for f in formulas if f)) or style.energy
+    parameters = [f"`{p.name}` {p.dimension}" + (f" (`{p.later}` in 2)" if p.later else "") for p in style.parameters]
+    own = ", ".join(f"`{p.name}`" for p in style.style_parameters)
+    cells = [
+        f"`{style.name}`",
+        ", ".join(map(str, style.definitions)),
+        energy,
+        (", ".join(parameters) or "–") + (f"; style: {own}" if own else ""),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def test_the_documented_registry_is_the_registry() -> None:
+    page = (Path(__file__).parents[1] / "docs/forcefield.md").read_text(encoding="utf-8")
+    table = page.partition("| style | definitions | energy | parameters |\n|---|---|---|---|\n")[2].partition("\n\n")[0]
+    assert table.splitlines() == [documented(style) for style in STANDARD]
+
+
+def test_the_documented_examples_run() -> None:
+    page = (Path(__file__).parents[1] / "docs/forcefield.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    atoms = Block({"type": ["OW", "HW"]})
+    bonds = Block({"atomi": np.zeros(1, np.uint64), "atomj": np.ones(1, np.uint64), "type": ["OW-HW"]})
+    names: dict[str, Any] = {"system": Frame({"atoms": atoms, "bonds": bonds})}
+    for block in blocks:
+        exec(block, names)  # the documentation's own examples
+    assert names["resolution"]["bonds"].terms(0)[0].parameters == {"k": 900.0, "r0": 0.9572}
+    assert names["second"].table("bond", "harmonic")["k"].tolist() == [450.0]
+    assert names["molrec_styles"]()[0].style == "fene"

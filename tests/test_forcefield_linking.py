@@ -18,6 +18,8 @@ from molrec_convert.forcefield.linking import Resolution, resolve
 from molrec_convert.forcefield.pairs import mixed_distance, mixed_energy
 from molrec_convert.model import Block, Column, Frame
 from molrec_convert.model.forcefield import ForceField, table_from_rows
+from molrec_convert.stores.zarr.frames import read_frame, write_frame
+from molrec_convert.stores.zarr.storage import open_storage
 
 
 def numbers(parameters: dict[str, Any]) -> dict[str, float]:
@@ -436,3 +438,28 @@ def test_a_system_of_very_many_types_is_looked_at_for_a_while(monkeypatch: pytes
     resolution = resolve(atoms(*(f"T{n}" for n in range(1000))), lennard_jones(OWN, mixing="arithmetic"))
     (text,) = [text for text in remarks(resolution) if text.startswith("forcefield/")]
     assert re.search(r"and at least 10\d{4} more pairs of the system$", text)
+
+
+def test_words_and_arrays_are_not_mixed() -> None:
+    rows = [{**row, "epsilon": word, "note": "n"} for row, word in zip(OWN, ("deep", "flat"), strict=True)]
+    resolution = resolve(atoms("A", "B"), lennard_jones(rows, mixing="arithmetic"))
+    assert resolution.pair("A", "B")[0].parameters == {"sigma": 2.75}
+    assert resolution.pair("A", "A")[0].parameters == {"epsilon": "deep", "sigma": 3.0, "note": "n"}
+    forcefield = lennard_jones([{"name": n, "itom": n, "jtom": n} for n in "AB"], "mine", mixing="geometric")
+    forcefield.tables["pair.mine"].columns["epsilon"] = Column(np.arange(4.0).reshape(2, 2))
+    forcefield.check()
+    resolution = resolve(atoms("A", "B"), forcefield)
+    assert resolution.pair("B", "B")[0].parameters == {"epsilon": [2.0, 3.0]}
+    assert resolution.pair("A", "B")[0].parameters == {}
+
+
+def test_references_to_atoms_that_are_not_there_match_nothing() -> None:
+    system = atoms("O1", "H1")
+    system.blocks["bonds"] = relation([[0, 1], [0, 7]])
+    assert resolve(system, peroxide())["bonds"]["bond.harmonic"].row.tolist() == [1, -1]
+
+
+def test_the_rows_of_a_store_are_linked_like_those_in_memory(tmp_path: Path) -> None:
+    write_frame(tmp_path, "system", peroxide_system())
+    resolution = resolve(read_frame(open_storage(tmp_path), "system"), peroxide())
+    assert resolution["bonds"]["bond.harmonic"].row.tolist() == [1, 0, 1]

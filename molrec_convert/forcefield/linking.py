@@ -174,8 +174,8 @@ class _Linker:
     def _types_of(self, relation: Block, name: str) -> NDArray[np.int64]:
         """The type of the atom each row of a relation references, -1 for none."""
         column = relation.columns[name]
-        valid = relation.validity(name)
         known = self.resolution.atom_types
+        valid = relation.validity(name) & (column.values < len(known))
         return np.where(valid, known[np.where(valid, column.values, 0).astype(np.int64)], -1)
 
     def _take_from_system(self, block: str, links: BlockLinks) -> None:

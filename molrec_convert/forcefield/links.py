@@ -89,7 +89,7 @@ class Link:
     def terms(self, index: int) -> Term:
         """The contribution to one row."""
         values = {
-            name: column.values[index].tolist() if column.trailing else _plain(column.values[index])
+            name: column.values[index] if column.dtype == "string" else column.values[index].tolist()
             for name, column in self.parameters.items()
             if column.validity is None or column.validity[index]
         }
@@ -153,7 +153,3 @@ class BlockLinks(Mapping[str, Link]):
 
 def _alike(own: Column, given: Column) -> bool:
     return own.dtype == given.dtype and own.trailing == given.trailing
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

@@ -96,7 +96,7 @@ class PairLinks:
         columns, mixed = self.parameters_of_codes(self._codes([a]), self._codes([b]))
         row = int(self.rows([a], [b])[0])
         values = {
-            name: column.values[0].item() if isinstance(column.values[0], np.generic) else column.values[0]
+            name: column.values[0] if column.dtype == "string" else column.values[0].tolist()
             for name, column in columns.items()
             if column.validity is None or column.validity[0]
         }
@@ -147,8 +147,11 @@ class PairLinks:
         return np.array([self._position[name] for name in names], dtype=np.int64)
 
     def _rule(self, name: str) -> Parameter | None:
-        found = None if self._registered is None else self._registered.parameter(name, self._definitions)
-        found = _CUSTOMARY.get(name) if self._registered is None else found
+        column = self._table.columns[name]
+        if column.dtype != "f64" or column.trailing:
+            return None
+        registered = self._registered
+        found = _CUSTOMARY.get(name) if registered is None else registered.parameter(name, self._definitions)
         return found if found is not None and found.mixing is not None else None
 
     def _given(self, name: str, row: NDArray[np.int64]) -> tuple[Any, NDArray[np.bool_]]:
@@ -162,7 +165,7 @@ class PairLinks:
 
     def _own(self, name: str, row: NDArray[np.int64]) -> tuple[Numbers, NDArray[np.bool_]]:
         """The values of types by themselves: a null takes the parameter it falls back on, a cutoff the style's."""
-        if name not in self._table.columns or self._table.columns[name].dtype != "f64":
+        if name not in self._table.columns or self._rule(name) is None:
             return np.zeros(len(row)), np.zeros(len(row), dtype=np.bool_)
         values, valid = self._given(name, row)
         rule = self._rule(name)

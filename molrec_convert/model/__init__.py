@@ -8,6 +8,7 @@ from molrec_convert.model.declaration import (
     Declaration,
     MetaDeclaration,
 )
+from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.frame import Block, Box, Column, Frame
 from molrec_convert.model.record import NEWEST_VERSION, Record, UnknownContent
 from molrec_convert.model.tags import TAGS, Meta
@@ -26,6 +27,7 @@ __all__ = [
     "Column",
     "ColumnDeclaration",
     "Declaration",
+    "ForceField",
     "Frame",
     "FrameBatch",
     "MemoryTrajectory",
