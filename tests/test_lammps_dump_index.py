@@ -103,6 +103,7 @@ class TestThreeWays:
         expected = facts(exact_index(TextSource(Path("a.dump"), text)))
         monkeypatch.setattr(dump_scan, "_BLOCK_BYTES", block)
         monkeypatch.setattr(dump_scan, "_OVERLAP", 512)
+        monkeypatch.setattr(dump_index, "_FEW_FRAMES", 0)
         monkeypatch.setattr(dump_exact, "_BLOCK_BYTES", block)
         assert facts(index_source(TextSource(Path("a.dump"), text))) == expected
         assert facts(exact_index(TextSource(Path("a.dump"), text))) == expected
@@ -110,6 +111,7 @@ class TestThreeWays:
     @pytest.mark.parametrize("name", ["uniform", "npt", "growing", "boxes", "columns", "iodine"])
     def test_small_frames_are_scanned(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(dump_index, "exact_index", None)
+        monkeypatch.setattr(dump_index, "_FEW_FRAMES", 0)
         index = index_source(TextSource(Path("a.dump"), TEXTS[name].encode()))
         assert len(index.table) == TEXTS[name].count("TIMESTEP")
 
@@ -326,6 +328,7 @@ def test_a_text_cut_anywhere(frames: int, atoms: int, seed: int, block: int) -> 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(dump_scan, "_BLOCK_BYTES", block)
             patch.setattr(dump_scan, "_OVERLAP", 600)
+            patch.setattr(dump_index, "_FEW_FRAMES", 0)
             try:
                 results.append(facts(way(TextSource(Path("a.dump"), cut))))
             except FormatError as error:

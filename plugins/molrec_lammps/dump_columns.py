@@ -22,6 +22,9 @@ from molrec_lammps.type_names import names_column
 
 __all__ = ["ById", "ByType", "Cartesian", "Made", "OutColumn", "Plain", "TypeName", "Word"]
 
+#: Types up to this one are looked up without sorting.
+_FEW_TYPES = 2**12
+
 #: Values of a column and its mask (None: every row holds one).
 Made = tuple[NDArray[Any], NDArray[np.bool_] | None]
 
@@ -78,9 +81,16 @@ class TypeName:
 
     def __call__(self, rows: Rows) -> Made:
         """See `OutColumn.make`."""
-        numbers, places = np.unique(rows.values["type"], return_inverse=True)
-        names = [self.labels.get(number, str(number)) for number in numbers.tolist()]
-        return names_column(names or [""], places), rows.mask(("type",))
+        types = rows.values["type"]
+        if int(types.max(initial=0)) < _FEW_TYPES:
+            numbers, places = np.flatnonzero(np.bincount(types)), types
+            names = [""] * (int(types.max(initial=0)) + 1)
+            for number in numbers.tolist():
+                names[number] = self.labels.get(number, str(number))
+        else:
+            numbers, places = np.unique(types, return_inverse=True)
+            names = [self.labels.get(number, str(number)) for number in numbers.tolist()]
+        return names_column(names, places), rows.mask(("type",))
 
 
 @dataclass(frozen=True)

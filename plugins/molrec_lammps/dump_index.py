@@ -19,6 +19,8 @@ __all__ = ["index_source", "leap_index"]
 
 #: Frames of more bytes of rows are leapt over.
 _LEAP_BYTES = 2**16
+#: Of so few frames the exact pass is the quickest: it matters where every frame has a file of its own.
+_FEW_FRAMES = 4
 
 
 def index_source(source: Source) -> FileIndex:
@@ -32,6 +34,8 @@ def index_source(source: Source) -> FileIndex:
         length = first.count * (len(sample) / max(1, sample.count(b"\n")))
         if length > _LEAP_BYTES and not source.sequential:
             return leap_index(source)
+        if source.size is not None and source.size < _FEW_FRAMES * (first.rows + length):
+            return exact_index(source)
         return scan_index(source)
     except (Doubt, FormatError, CutHeader):
         return exact_index(source)
