@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.errors import FormatError
+from molrec_convert.errors import ContractError, FormatError, UsageError
 
-__all__ = ["Environment", "acquire"]
+__all__ = ["Environment", "Handle", "acquire", "release"]
 
 
 class Environment:
@@ -90,7 +90,8 @@ class Environment:
 _open: dict[tuple[int, int], Environment] = {}
 #: Closed by their last reader while arrays still showed their memory.
 _lingering: list[Environment] = []
-_lock = threading.Lock()
+#: Reentrant: a collection may be collected as garbage while another one is opened.
+_lock = threading.RLock()
 
 
 def acquire(path: str | Path) -> Environment:
@@ -122,9 +123,45 @@ def release(environment: Environment) -> None:
         _close_lingering()
 
 
+class Handle:
+    """One reader's hold on a file: opens the environment when it is needed, again in another process."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._environment: Environment | None = None
+        self._closed = False
+
+    def open(self) -> Environment:
+        """The file's environment in this process."""
+        environment = self._environment
+        if environment is None or environment.process != os.getpid():
+            if self._closed:
+                raise UsageError(f"the collection {self.path} is closed")
+            environment = self._environment = acquire(self.path)
+        return environment
+
+    def view(self, key: bytes) -> NDArray[np.uint8]:
+        """The value of a key that must be there, in place."""
+        value = self.open().view(key)
+        if value is None:
+            raise ContractError(key.decode("utf-8", "backslashreplace"), "the key is not there")
+        return value
+
+    def close(self) -> None:
+        """Let go of the file, for good."""
+        self._closed = True
+        environment, self._environment = self._environment, None
+        # what another process opened is that process's
+        if environment is not None and environment.process == os.getpid():
+            release(environment)
+
+    def __del__(self) -> None:
+        self.close()
+
+
 def _close_lingering() -> None:
     for environment in list(_lingering):
-        if not environment.held:
+        if environment in _lingering and not environment.held:
             _lingering.remove(environment)
             environment.close()
 
@@ -132,7 +169,7 @@ def _close_lingering() -> None:
 def _after_fork() -> None:
     """In a child: forget what the parent had open, so that this process opens files of its own."""
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     for environment in [*_open.values(), *_lingering]:
         if not environment.held:
             environment.close()

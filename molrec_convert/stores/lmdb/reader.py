@@ -8,6 +8,7 @@ Source: Collection and its LMDB file.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from molrec_convert.model.frame import Block, Frame
 from molrec_convert.model.record import absolute_rows, check_document
 from molrec_convert.model.tags import check_json
 from molrec_convert.model.trajectory import Trajectory
-from molrec_convert.stores.lmdb.environment import Environment, acquire, release
+from molrec_convert.stores.lmdb.environment import Handle
 from molrec_convert.stores.lmdb.frame_bytes import Buffer, decode
 from molrec_convert.stores.lmdb.header_json import from_utf8, mapping
 from molrec_convert.stores.lmdb.keys import (
@@ -91,8 +92,7 @@ class StoredCollection(Collection):
         self._first: NDArray[np.uint64] = np.zeros(0, np.uint64)
         self._frames: NDArray[np.uint64] = self._first
         self._all_single = False
-        self._environment: Environment | None = None
-        self._closed = False
+        self._file = Handle(path)
 
     def __len__(self) -> int:
         return self._n_records
@@ -106,11 +106,11 @@ class StoredCollection(Collection):
     def index(self) -> Block:
         """One row per record. Numbers are read and checked on first use, texts when their column is looked at."""
         if self._index is None:
-            entries = self._open().entries
+            entries = self._file.open().entries
             if self._n_records + self._n_frames > entries:
                 found = f"{self._n_records} records and {self._n_frames} frames"
                 raise ContractError(META.decode(), "counts more than the file has keys", found=found)
-            index = read_index(lambda: self._view(INDEX), self._n_records, self._n_frames)
+            index = read_index(functools.partial(self._file.view, INDEX), self._n_records, self._n_frames)
             self._first, self._frames = index["first_frame"], index["n_frames"]
             self._all_single = bool((self._frames == 1).all())
             self._index = index
@@ -163,7 +163,7 @@ class StoredCollection(Collection):
     def unknown_keys(self) -> list[str]:
         """Keys of the file that this version has no meaning for, as text."""
         found = []
-        keys = self._open().keys()
+        keys = self._file.open().keys()
         key = next(keys, None)
         while key is not None:
             prefix = key[:1]
@@ -182,15 +182,7 @@ class StoredCollection(Collection):
 
     def close(self) -> None:
         """Let go of the file. Records that have been read stay usable."""
-        self._closed = True
-        if self._environment is not None:
-            environment, self._environment = self._environment, None
-            if environment.process == os.getpid():
-                release(environment)
-
-    def __del__(self) -> None:
-        if getattr(self, "_environment", None) is not None:
-            self.close()
+        self._file.close()
 
     def __reduce__(self) -> Any:
         return StoredCollection, (self.path, self._meta)
@@ -209,7 +201,7 @@ class StoredCollection(Collection):
         )
 
     def _record_meta(self, index: int) -> dict[str, Any]:
-        value = self._open().get(numbered(RECORD, index))
+        value = self._file.open().get(numbered(RECORD, index))
         if value is None:
             raise ContractError(f"r[{index}]", "the record has no meta document")
         document = mapping(from_utf8(bytes(value), ("r", index)), f"r[{index}]")
@@ -218,7 +210,7 @@ class StoredCollection(Collection):
 
     def _system(self, index: int, in_place: bool) -> Frame | None:
         key = numbered(SYSTEM, index)
-        value: Buffer | None = self._open().view(key) if in_place else self._find(key)
+        value: Buffer | None = self._file.open().view(key) if in_place else self._find(key)
         if value is None:
             return None
         frame = decode(value, ("s", index))
@@ -245,18 +237,10 @@ class StoredCollection(Collection):
 
     # Values
 
-    def _open(self) -> Environment:
-        environment = self._environment
-        if environment is None or environment.process != os.getpid():
-            if self._closed:
-                raise UsageError(f"the collection {self.path} is closed")
-            environment = self._environment = acquire(self.path)
-        return environment
-
     def _frame_value(self, ordinal: int, *, peek: bool = False, in_place: bool = False) -> Buffer:
         """The value of a frame: a copy, or to look at for a moment (`peek`), or in place."""
         key = numbered(FRAME, ordinal)
-        environment = self._open()
+        environment = self._file.open()
         value: Buffer | None = environment.view(key) if in_place else environment.get(key)
         if value is None:
             raise ContractError(f"f[{ordinal}]", "the frame is not there")
@@ -264,14 +248,8 @@ class StoredCollection(Collection):
 
     def _find(self, key: bytes) -> bytearray | None:
         """A copy of a value, None when there is none."""
-        value = self._open().get(key)
+        value = self._file.open().get(key)
         return None if value is None else bytearray(value)
-
-    def _view(self, key: bytes) -> NDArray[np.uint8]:
-        value = self._open().view(key)
-        if value is None:
-            raise ContractError(key.decode(), "the key is not there")
-        return value
 
 
 def _count(document: dict[str, Any], key: str, node: str) -> int:

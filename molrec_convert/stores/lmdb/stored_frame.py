@@ -56,7 +56,13 @@ class StoredBlock(Block):
         if self._columns is None:
             declared = self._precisions
             self._columns = {
-                key: ValueColumn(self, key, entry, entry.precision if declared is None else declared.get(key))
+                key: ValueColumn(
+                    self._source,
+                    (self._name, key),
+                    entry,
+                    entry.precision if declared is None else declared.get(key),
+                    self._arrays,
+                )
                 for key, entry in self._layout.columns.items()
             }
         return self._columns
@@ -65,24 +71,14 @@ class StoredBlock(Block):
     def columns(self, columns: dict[str, Column]) -> None:
         self._columns = columns
 
-    def array(self, name: str) -> NDArray[Any]:
-        """The array of a column, the same each time."""
-        array = self._arrays.get(name)
-        if array is None:
-            array = self._arrays[name] = self._source.values(self._name, name)
-        return array
-
-    def mask(self, name: str) -> NDArray[np.bool_] | None:
-        """The mask of a column, None when it has none."""
-        return self._source.mask(self._name, name)
-
     def __getitem__(self, name: str) -> NDArray[Any]:
         if self._columns is None:
             array = self._arrays.get(name)
             if array is not None:
                 return array
             if name in self._layout.columns:
-                return self.array(name)
+                array = self._arrays[name] = self._source.values(self._name, name)
+                return array
         return super().__getitem__(name)
 
     def __reduce__(self) -> Any:
@@ -92,8 +88,16 @@ class StoredBlock(Block):
 class ValueColumn(Column):
     """A column of a stored block: dtype, row shape and length are known, values and mask decoded on first use."""
 
-    def __init__(self, block: StoredBlock, name: str, entry: ColumnLayout, precision: float | None) -> None:
-        self._block, self._name, self._entry = block, name, entry
+    def __init__(
+        self,
+        source: Values,
+        path: tuple[str, str],
+        entry: ColumnLayout,
+        precision: float | None,
+        arrays: dict[str, NDArray[Any]],
+    ) -> None:
+        # `arrays` is the block's; the block itself would be a cycle that keeps values alive
+        self._source, self._path, self._entry, self._arrays = source, path, entry, arrays
         self._mask: NDArray[np.bool_] | None = None
         self._masked = entry.validity is not None
         self.precision = precision
@@ -101,14 +105,17 @@ class ValueColumn(Column):
 
     @property
     def values(self) -> NDArray[Any]:  # type: ignore[override]
-        """The rows, decoded now if they are not yet."""
-        return self._block.array(self._name)
+        """The rows, decoded now if they are not yet; the same array each time."""
+        array = self._arrays.get(self._path[1])
+        if array is None:
+            array = self._arrays[self._path[1]] = self._source.values(*self._path)
+        return array
 
     @property
     def validity(self) -> NDArray[np.bool_] | None:  # type: ignore[override]
         """The mask, decoded now if it is not yet; None when every row holds a value."""
         if self._masked:
-            self._mask, self._masked = self._block.mask(self._name), False
+            self._mask, self._masked = self._source.mask(*self._path), False
         return self._mask
 
     @property
