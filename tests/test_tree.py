@@ -17,7 +17,7 @@ from molrec_convert.model import Record
 from molrec_convert.stores.zarr.packing import pack
 from molrec_convert.stores.zarr.record_writer import write_record
 from molrec_convert.tree import file_lines, tree_lines
-from molrec_convert.tree_text import json_lines
+from molrec_convert.tree.text import json_lines
 
 
 def build_force_field(path: Path) -> None:

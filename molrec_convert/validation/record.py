@@ -1,0 +1,43 @@
+"""Checks a stored record against every rule of the contract: all findings, never a crash, memory bounded.
+
+An error is what a reader may or must refuse; a warning is what a reader copes with but a writer should not have left.
+Source: Record; Zarr V3 binding; Trajectory.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from molrec_convert.stores.zarr.storage import open_storage
+from molrec_convert.validation.documents import check_documents
+from molrec_convert.validation.findings import Finding, Findings, Severity
+from molrec_convert.validation.frames import FrameChecks
+from molrec_convert.validation.store import check_root, check_zip
+from molrec_convert.validation.trajectory import TrajectoryChecks
+
+__all__ = ["Finding", "Severity", "validate"]
+
+
+def validate(path: str | os.PathLike[str]) -> list[Finding]:
+    """All findings on the record at `path`, a directory or a packed file, in the order of its sections."""
+    findings = Findings()
+    where = Path(path)
+    storage = None
+    with findings.guard(""):
+        if where.is_file():
+            check_zip(where, findings)
+        storage = open_storage(where)
+    if storage is None:
+        return findings.items
+    try:
+        with findings.guard(""):
+            root = check_root(storage, findings)
+            if root is not None:
+                check_documents(storage, root, findings)
+                frames = FrameChecks(storage, root, findings)
+                frames.check()
+                TrajectoryChecks(storage, root, frames, findings).check()
+    finally:
+        storage.close()
+    return findings.items

@@ -1,0 +1,108 @@
+"""The container of a record: the root group, the zip around it, content no section knows.
+
+Source: Record, "Root and sections"; Zarr V3 binding, "Packed form".
+"""
+
+from __future__ import annotations
+
+import stat
+import zipfile
+from pathlib import Path
+
+from molrec_convert.model.names import name_fault
+from molrec_convert.stores.zarr.storage import Storage
+from molrec_convert.tree.nodes import Node, children_of, read_node
+from molrec_convert.validation.findings import Findings
+
+__all__ = ["UNCHECKED", "check_root", "check_zip", "known_children", "note_unknown"]
+
+SECTIONS = ("meta", "system", "frame", "trajectory", "method", "status")
+#: Sections of the contract this version has no checks for.
+UNCHECKED = ("forcefield", "observables", "metrics")
+_SUFFICIENT = ("frame", "system", "trajectory", "forcefield", "status")
+_UNIX, _ENCRYPTED = 3, 0x1
+
+
+def check_zip(path: Path, findings: Findings) -> None:
+    """Entries of a packed record: plain relative names, stored, sorted, no folders, each once."""
+    try:
+        with zipfile.ZipFile(path) as packed:
+            entries = packed.infolist()
+    except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError):
+        return  # opening the storage says so
+    names = [entry.orig_filename for entry in entries]
+    for entry, name in zip(entries, names, strict=True):
+        shown = name if name.isprintable() else ascii(name)[1:-1]
+        if name.endswith("/"):
+            findings.error(shown, "the zip has an entry for a folder, a packed record has entries for files only")
+        elif name.startswith("/") or "\\" in name or "\0" in name or not _plain(name.split("/")):
+            findings.error(shown, "the name of the zip entry is no plain path below the root")
+        if entry.flag_bits & _ENCRYPTED:
+            findings.error(shown, "the zip entry is encrypted")
+        elif entry.compress_type != zipfile.ZIP_STORED:
+            findings.error(shown, "the zip entry is compressed, a packed record stores its files as they are")
+        kind = stat.S_IFMT(entry.external_attr >> 16) if entry.create_system == _UNIX else 0
+        if kind not in (0, stat.S_IFREG) and not name.endswith("/"):
+            findings.error(shown, "the zip entry is a link or a special file")
+    if names != sorted(names):
+        findings.warning("", "the zip entries are not sorted by name")
+
+
+def _plain(parts: list[str]) -> bool:
+    return all(part not in ("", ".", "..") for part in parts)
+
+
+def check_root(storage: Storage, findings: Findings) -> Node | None:
+    """The root group, None when there is none to look into."""
+    root = read_node(storage, "")
+    if root.kind is None:
+        findings.error("", root.fault or "there is no zarr.json: this is not a Zarr V3 root")
+        return None
+    if root.kind == "array":
+        findings.error("", "the root is an array, a record's is a group")
+        return None
+    check_group(root, findings)
+    present = {child.name: child for child in children_of(storage, root)}
+    sections = [name for name in (*SECTIONS, *UNCHECKED) if name in present]
+    for name in sections:
+        if present[name].kind != "group":
+            findings.error(name, present[name].fault or "the section is not a Zarr group")
+    if "meta" not in present:
+        findings.warning("meta", "the section is missing, every record has one")
+    if not any(name in present for name in _SUFFICIENT):
+        findings.error("", f"the record has none of the sections {', '.join(_SUFFICIENT)}")
+    for name in UNCHECKED:
+        if name in present:
+            findings.warning(name, "the section is not checked by this version")
+    note_unknown(storage, root, known_children(root, {*SECTIONS, *UNCHECKED}), findings)
+    return root
+
+
+def check_group(node: Node, findings: Findings) -> None:
+    """What holds for every group: finite attributes, no consolidated metadata."""
+    findings.check_finite(node.attributes, node.key)
+    if node.document.get("consolidated_metadata") is not None:
+        findings.warning(node.key, "has consolidated metadata, which goes stale; readers of records ignore it")
+
+
+def known_children(node: Node, names: set[str]) -> set[str]:
+    """Those of `names` that are folders of the node."""
+    return names & set(node.folders)
+
+
+def note_unknown(storage: Storage, node: Node, known: set[str], findings: Findings) -> None:
+    """A warning for each child of a node that is none of `known`."""
+    for child in children_of(storage, node):
+        if child.name in known:
+            continue
+        fault = name_fault(child.name)
+        if fault is not None:
+            findings.error(child.key, f"the name {fault} and cannot name a node")
+        elif child.fault is not None:
+            findings.error(child.key, child.fault)
+        elif child.kind is None:
+            findings.warning(child.key, "a folder without zarr.json is no Zarr node")
+        else:
+            findings.warning(child.key, f"this version does not know the {child.kind}, it is kept as it is")
+    for name in node.files:
+        findings.warning(node.child(name), "a plain file that no section has, it is kept as it is")
