@@ -126,10 +126,12 @@ def _pieces(unit: Unit, source: Source) -> Iterator[Unit]:
     start, stop = int(unit.start[0]), int(unit.stop[0])
     row = 0
     while start < stop:
-        text = source.read(start, min(stop, start + _UNIT_BYTES))
-        end = stop if start + len(text) >= stop else start + text.rfind(b"\n") + 1
-        if end <= start:
-            end = stop
+        size = _UNIT_BYTES
+        text = source.read(start, min(stop, start + size))
+        while b"\n" not in text and start + size < stop:
+            size *= 2
+            text = source.read(start, min(stop, start + size))
+        end = stop if start + size >= stop else start + text.rfind(b"\n") + 1
         lines = int(np.count_nonzero(np.frombuffer(text, dtype=np.uint8)[: end - start] == _NEWLINE))
         if end == stop and not text.endswith(b"\n"):
             lines += 1
