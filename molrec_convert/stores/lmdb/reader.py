@@ -162,18 +162,18 @@ class StoredCollection(Collection):
 
     def unknown_keys(self) -> list[str]:
         """Keys of the file that this version has no meaning for, as text."""
+        counts = {FRAME: self._n_frames, RECORD: self._n_records, SYSTEM: self._n_records}
         found = []
         keys = self._file.open().keys()
         key = next(keys, None)
         while key is not None:
-            prefix = key[:1]
-            if len(key) == 9 and prefix in (FRAME, RECORD, SYSTEM):
-                # past all numbers of the letter; keys of another length among them are found by their own
-                jump: bytes | None = prefix + b"\xff" * 8 + b"\0"
-            else:
-                if key not in (META, INDEX, FORCEFIELD):
-                    found.append(key.decode("utf-8", "backslashreplace"))
-                jump = None
+            end = numbered(key[:1], counts.get(key[:1], 0))
+            jump = None
+            if len(key) == 9 and key < end:
+                # past all numbers of the letter at once
+                jump = end
+            elif key not in (META, INDEX, FORCEFIELD):
+                found.append(key.decode("utf-8", "backslashreplace"))
             try:
                 key = keys.send(jump)
             except StopIteration:

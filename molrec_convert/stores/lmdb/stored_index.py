@@ -32,7 +32,9 @@ _NAME = re.compile(rb'("(?:[^"\\]|\\.)*"):(?=\{)')
 #: A text column up to its texts, and any other column whole.
 _TEXTS = re.compile(rb'\{"dtype":"string","shape":\[\d{1,18}\],"values":\[')
 _NUMBERS = re.compile(rb'\{(?!"dtype":"string")[^{}]{0,4096}\}')
-_TEXTS_END = re.compile(rb'"\]')
+#: The end of a list of texts is told by what follows it. A quote within the list may be followed by `]` too, when it
+#: begins a text or is escaped; but no key can stand there, for between two texts there is a comma and nothing else.
+_TEXTS_END = re.compile(rb'"\](?=(?:,"validity":\d{1,18})?\}(?:,"(?:[^"\\]|\\.)*":\{"dtype":"|\}\}\},"meta":\{\}\}\Z))')
 _REST = re.compile(rb'(?:,"validity":(\d{1,18}))?\}')
 
 
@@ -115,13 +117,10 @@ class IndexBytes:
         texts = _TEXTS.match(header, position)
         if texts is None:
             return None
-        start = stop = texts.end() - 1
-        if bytes(header[start + 1 : start + 2]) == b"]":
-            stop = start + 2
-        else:
-            stop = _end_of_texts(header, start)
-        rest = _REST.match(header, stop)
-        if rest is None:
+        start = texts.end() - 1
+        stop = start + 2 if bytes(header[start + 1 : start + 2]) == b"]" else _end_of_texts(header, start)
+        rest = None if stop is None else _REST.match(header, stop)
+        if stop is None or rest is None:
             return None
         self._texts[name] = start, stop
         document = {"dtype": "string", "shape": [self.count], "values": []}
@@ -166,13 +165,13 @@ def read_index(fetch: Callable[[], NDArray[np.uint8]], n_records: int, n_frames:
     return index
 
 
-def _end_of_texts(header: memoryview, start: int) -> int:
-    """Where a list of texts ends: at the first `"]` whose quote is not escaped."""
+def _end_of_texts(header: memoryview, start: int) -> int | None:
+    """Where a list of texts ends."""
     position = start
     while True:
         found = _TEXTS_END.search(header, position)
         if found is None:
-            raise ContractError(_NODE, "the header is not valid JSON: a list of texts does not end")
+            return None
         before = found.start() - 1
         while header[before] == ord("\\"):
             before -= 1
