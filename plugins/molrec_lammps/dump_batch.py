@@ -8,9 +8,8 @@ batch is being used, two at most (one when a single frame is large): memory foll
 from __future__ import annotations
 
 import os
-import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
@@ -26,8 +25,9 @@ from molrec_lammps.dump_order import IdSet, RepeatedId, ascending_order, repeate
 from molrec_lammps.dump_rows import Columns, RowFault, Texts, kind_of, parse_rows
 from molrec_lammps.dump_source import Source
 from molrec_lammps.dump_units import DumpPart, Unit, load, units_of, wrong_count
+from molrec_lammps.dump_values import BOUNDS, Rows, Vocabulary, check_bounds, new_column, row_bytes
 
-__all__ = ["JOB_BYTES", "LARGE_FRAME", "RAGGED", "RowReader", "Rows", "Vocabulary"]
+__all__ = ["JOB_BYTES", "LARGE_FRAME", "RAGGED", "RowReader"]
 
 #: The hint of a reading whose set of ids changes.
 RAGGED = "ragged"
@@ -41,71 +41,7 @@ LARGE_FRAME = 2**24
 _INLINE_ROWS = 4096
 _WORKERS = max(2, min(4, os.cpu_count() or 1))
 
-_DTYPES: dict[str, type] = {"integer": np.int64, "real": np.float64, "text": np.int32}
-#: What integers can be, where a record cannot hold all of int64. Source: Record, "Standard names".
-BOUNDS = {
-    "id": (0, 2**63 - 1),
-    "type": (0, 2**31 - 1),
-    "ix": (-(2**31), 2**31 - 1),
-    "iy": (-(2**31), 2**31 - 1),
-    "iz": (-(2**31), 2**31 - 1),
-}
-
 Integers = NDArray[np.int64]
-
-
-class Vocabulary:
-    """The words of a text column, numbered as they are met. Threads may share it."""
-
-    def __init__(self) -> None:
-        self.words: list[str] = []
-        self._numbers: dict[bytes, int] = {}
-        self._lock = threading.Lock()
-
-    def codes(self, texts: Texts) -> NDArray[np.int32]:
-        """The numbers of a column's words."""
-        with self._lock:
-            for word in texts.words:
-                if word not in self._numbers:
-                    self._numbers[word] = len(self.words)
-                    self.words.append(_decoded(word))
-            numbers = np.array([self._numbers[word] for word in texts.words], dtype=np.int32)
-        return numbers[texts.codes] if len(numbers) else texts.codes
-
-
-@dataclass
-class Rows:
-    """Parsed rows of frames of the trajectory, one frame after the other, ids ascending in each.
-
-    `frames` int64[n] are ordinals of the trajectory, `offset` int64[n+1] bounds their rows. `values` holds each column
-    of the dump as int64, float64, or int32 codes of its vocabulary; `present` says of a column which frames have it (a
-    column that is not in `present` is in all). `ids` are int64, None where the dump has none or all frames the same.
-    """
-
-    frames: Integers
-    offset: Integers
-    values: dict[str, NDArray[Any]]
-    present: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
-    ids: Integers | None = None
-
-    @property
-    def counts(self) -> Integers:
-        """Rows of each frame."""
-        return np.diff(self.offset)
-
-    def take(self, positions: Integers) -> Rows:
-        """Some of the frames, by position; all of them have the same number of rows."""
-        if len(positions) == len(self.frames):
-            return self
-        rows = int(self.offset[1]) if len(self.frames) else 0
-        grid = {n: v.reshape(len(self.frames), rows)[positions].reshape(-1) for n, v in self.values.items()}
-        present = {name: mask[positions] for name, mask in self.present.items()}
-        return Rows(self.frames[positions], np.arange(len(positions) + 1, dtype=np.int64) * rows, grid, present)
-
-    def mask(self, names: Iterable[str]) -> NDArray[np.bool_] | None:
-        """Which rows have all the columns `names`; None: every one."""
-        masks = [self.present[name] for name in names if name in self.present]
-        return np.repeat(np.logical_and.reduce(masks), self.counts) if masks else None
 
 
 @dataclass
@@ -187,13 +123,13 @@ class RowReader:
         """How `read` divides frames."""
         if not len(frames):
             return []
-        nbytes = self.table.count[self.parts[0].frames[frames]] * _row_bytes(wanted)
+        nbytes = self.table.count[self.parts[0].frames[frames]] * row_bytes(wanted)
         group = (np.cumsum(nbytes) - nbytes) // max(1, job_bytes)
         return np.split(frames, np.flatnonzero(np.diff(group)) + 1)
 
     def frame_bytes(self, wanted: Collection[str]) -> int:
         """Bytes of the columns `wanted` of the largest frame."""
-        return int(self.table.count.max(initial=0)) * _row_bytes(wanted)
+        return int(self.table.count.max(initial=0)) * row_bytes(wanted)
 
     def _start(self, frames: Integers, wanted: frozenset[str], pool: Executor, sources: list[list[Source]]) -> _Job:
         counts = self.table.count[self.parts[0].frames[frames]]
@@ -201,7 +137,7 @@ class RowReader:
         size = int(offset[-1])
         keep_ids = self.has_ids and self.idset is None
         job = _Job(
-            Rows(frames, offset, {name: np.empty(size, dtype=_DTYPES[kind_of(name)]) for name in sorted(wanted)}),
+            Rows(frames, offset, {name: new_column(name, size) for name in sorted(wanted)}),
             wanted,
             [np.empty(size, dtype=np.int64) if keep_ids else None for _ in self.parts],
         )
@@ -243,7 +179,7 @@ class RowReader:
             _raise_count(source)
         try:
             columns = parse_rows(text, unit.rows, names, wanted, COORDINATES)
-            _check_bounds(columns, text, names, self.bounds)
+            check_bounds(columns, text, names, self.bounds)
         except RowFault as fault:
             if fault.row is None:
                 _raise_count(source)
@@ -358,10 +294,6 @@ class RowReader:
         )
 
 
-def _row_bytes(wanted: Collection[str]) -> int:
-    return max(8, sum(np.dtype(_DTYPES[kind_of(name)]).itemsize for name in wanted))
-
-
 def _line(unit: Unit, row: int) -> str:
     """The line of a row of a unit."""
     table = unit.part.table
@@ -378,23 +310,6 @@ def _raise_count(source: Source) -> NoReturn:
     raise FormatError(
         source.path, None, found="other text than when it was opened", expected="a file that nobody changes meanwhile"
     )
-
-
-def _check_bounds(columns: Columns, text: bytes, names: Sequence[str], bounds: Mapping[str, tuple[int, int]]) -> None:
-    """Refuse integers that a record cannot hold."""
-    for name, (low, high) in bounds.items():
-        values = columns.get(name)
-        if values is None or not len(values) or (values.min() >= low and values.max() <= high):
-            continue
-        row = int(np.flatnonzero((values < low) | (values > high))[0])
-        raise RowFault(row, f"{values[row]} ({name})", f"an integer from {low} to {high}")
-
-
-def _decoded(word: bytes) -> str:
-    try:
-        return word.decode()
-    except UnicodeDecodeError:
-        return word.decode("latin-1")
 
 
 class _Inline(Executor):

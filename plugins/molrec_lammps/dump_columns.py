@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from molrec_convert.errors import FormatError
 from molrec_convert.model import Block
 from molrec_convert.model.dtypes import DTYPES, dtype_name
-from molrec_lammps.dump_batch import RowReader, Rows
+from molrec_lammps.dump_batch import RowReader
 from molrec_lammps.dump_names import FLAVOURS, is_scaled
+from molrec_lammps.dump_values import Rows
 from molrec_lammps.type_names import names_column
 
 __all__ = ["ById", "ByType", "Cartesian", "Made", "OutColumn", "Plain", "TypeName", "Word"]

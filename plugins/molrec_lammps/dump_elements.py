@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import UsageError
 from molrec_convert.report import Report
-from molrec_lammps.dump_batch import RowReader, Rows
+from molrec_lammps.dump_batch import RowReader
 from molrec_lammps.dump_columns import ByType, OutColumn, Word
 from molrec_lammps.dump_facts import RunFacts
+from molrec_lammps.dump_values import Rows
 from molrec_lammps.elements import elements_of_types
 from molrec_lammps.options import DumpOptions
 from molrec_lammps.units import UnitsStyle

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from molrec_convert.model import BlockDeclaration, ColumnDeclaration
 from molrec_convert.model.standard import IDENTITY_COLUMNS, STATE_COLUMNS
-from molrec_lammps.dump_batch import Rows
 from molrec_lammps.dump_columns import OutColumn
+from molrec_lammps.dump_values import Rows
 
 __all__ = ["ATOMS", "Placement", "changed_frames", "place_aligned", "place_ragged", "place_single"]
 

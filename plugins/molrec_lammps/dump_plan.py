@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 
 from molrec_convert.model.standard import STATE_COLUMNS
 from molrec_convert.report import Report
-from molrec_lammps.dump_batch import RowReader, Rows
+from molrec_lammps.dump_batch import RowReader
 from molrec_lammps.dump_columns import ById, ByType, Cartesian, OutColumn, Plain, TypeName, Word
 from molrec_lammps.dump_elements import element_columns
 from molrec_lammps.dump_facts import RunFacts
 from molrec_lammps.dump_names import AXES, COORDINATES, FLAVOURS, flavours_of, is_unwrapped, own_names
 from molrec_lammps.dump_rows import kind_of
+from molrec_lammps.dump_values import Rows
 from molrec_lammps.options import DumpOptions
 from molrec_lammps.units import UnitsStyle
 

@@ -11,52 +11,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.errors import FormatError, UnsupportedError, UsageError
+from molrec_convert.errors import FormatError
 from molrec_convert.formats import ReadContext
 from molrec_convert.model import Block, Column, Frame, MetaDeclaration, Record
 from molrec_convert.model.standard import STATE_COLUMNS
 from molrec_convert.report import Report
-from molrec_lammps.dump_batch import LARGE_FRAME, RAGGED, RowReader, Rows
+from molrec_lammps.dump_batch import LARGE_FRAME, RAGGED, RowReader
 from molrec_lammps.dump_facts import RunFacts
-from molrec_lammps.dump_frames import FileIndex, FrameTable
-from molrec_lammps.dump_index import index_source
 from molrec_lammps.dump_layout import Placement, place_aligned, place_ragged, place_single
 from molrec_lammps.dump_names import COORDINATES
 from molrec_lammps.dump_order import IdSet
+from molrec_lammps.dump_parts import Dump, check_ids_named, join_dumps, open_dump
 from molrec_lammps.dump_plan import Plan, plan_columns, system_columns
 from molrec_lammps.dump_relations import Relations
-from molrec_lammps.dump_source import open_source
-from molrec_lammps.dump_steps import frames_at, number_by_order, numeric_order, overlaps, resolve_steps
 from molrec_lammps.dump_system import atoms_of, relations_of, report_differences, restricted
 from molrec_lammps.dump_trajectory import DumpTrajectory, PerFrame
-from molrec_lammps.dump_units import DumpPart
+from molrec_lammps.dump_values import Rows
 from molrec_lammps.thermo import Thermo
 from molrec_lammps.units import UnitsStyle, check_units
 
 __all__ = ["RunFacts", "Thermo", "dump_record", "read_dump"]
 
-#: More files than this are opened one at a time.
-_HELD_OPEN = 64
 #: More bytes than any job has.
 _ONE_JOB = 2**62
 
 Integers = NDArray[np.int64]
-
-
-@dataclass
-class _Dump:
-    """One dump, in one or several files: what the index pass found, and its frames in the order that counts."""
-
-    paths: list[Path]
-    indexes: list[FileIndex]
-    table: FrameTable
 
 
 def read_dump(paths: Sequence[Path], context: ReadContext) -> Record:
@@ -79,12 +64,12 @@ def dump_record(
     facts = RunFacts() if facts is None else facts
     report, options = context.report, context.options
     by_order = options.steps == "index"
-    first = _open(paths, by_order, report)
-    dumps = [first, *(_open(others, by_order, report) for others in joined)]
+    first = open_dump(paths, by_order, report)
+    dumps = [first, *(open_dump(others, by_order, report) for others in joined)]
     units = _units(dumps, facts, options.units, report)
-    parts = _join(dumps, report)
+    parts = join_dumps(dumps, report)
     reader = RowReader(parts)
-    _check_ids_named(reader)
+    check_ids_named(reader)
     everything = frozenset(name for part in parts for name in part.columns)
     rows, compared = _first_rows(reader, everything)
     ragged = _is_ragged(reader, compared, RAGGED in context.hints, report)
@@ -98,45 +83,7 @@ def dump_record(
     return Record(system=system, trajectory=trajectory, _close=lambda: _close(dumps))
 
 
-def _open(paths: Sequence[Path], by_order: bool, report: Report) -> _Dump:
-    """Index the files of one dump and put their frames into order."""
-    files = numeric_order([Path(path) for path in paths])
-    indexes = [index_source(open_source(path, hold=len(files) <= _HELD_OPEN)) for path in files]
-    for index in indexes:
-        for text in index.warnings:
-            report.warn(text)
-        if index.truncated is not None:
-            report.truncated(index.truncated)
-    if by_order:
-        table = number_by_order(indexes)
-        report.converted("TIMESTEP", "frames are numbered by their order; the file's own numbers are source_step")
-    else:
-        _refuse_parts(indexes)
-        table = resolve_steps(indexes, report)
-        report.carried("TIMESTEP", f"{len(table)} frames")
-    return _Dump(files, indexes, table)
-
-
-def _refuse_parts(indexes: Sequence[FileIndex]) -> None:
-    """Refuse files with different atoms of the same steps (a dump name with `%`): none of them is the later one."""
-    for mine, frame, theirs, other in overlaps(indexes) if len(indexes) > 1 else ():
-        ids = [_ids_of(indexes[number].table, place) for number, place in ((mine, frame), (theirs, other))]
-        if len(ids[0]) and len(ids[1]) and not np.isin(ids[0], ids[1]).any():
-            names = [str(indexes[number].table.sources[0].path) for number in (mine, theirs)]
-            raise UnsupportedError(
-                f"{names[0]} and {names[1]} hold different atoms of step {indexes[mine].table.step[frame]}: files of "
-                "single processors (a dump name with %) are not put together; join them with LAMMPS' read_dump first"
-            )
-
-
-def _ids_of(table: FrameTable, frame: int) -> Integers:
-    part = DumpPart(table, np.array([frame], dtype=np.int64), frozenset())
-    reader = RowReader([part])
-    rows = next(reader.read(np.zeros(1, dtype=np.int64), ()), None) if reader.has_ids else None
-    return np.zeros(0, dtype=np.int64) if rows is None or rows.ids is None else rows.ids
-
-
-def _units(dumps: Sequence[_Dump], facts: RunFacts, asked: str | None, report: Report) -> UnitsStyle | None:
+def _units(dumps: Sequence[Dump], facts: RunFacts, asked: str | None, report: Report) -> UnitsStyle | None:
     """The units style: `--units`, else what the dump states, else what the run knows."""
     stated: tuple[str, str] | None = None
     for dump in dumps:
@@ -163,59 +110,6 @@ def _units(dumps: Sequence[_Dump], facts: RunFacts, asked: str | None, report: R
     if stated is not None:
         report.carried("UNITS", stated[0])
     return check_units(known)
-
-
-def _join(dumps: Sequence[_Dump], report: Report) -> list[DumpPart]:
-    """The parts of the trajectory: the first dump, and of the others the columns and steps it shares with it."""
-    table = dumps[0].table
-    taken = {name for layout in table.layouts for name in layout}
-    parts = [DumpPart(table, np.arange(len(table), dtype=np.int64), frozenset(taken - {"id"}))]
-    for dump in dumps[1:]:
-        path = dump.paths[0]
-        columns = {name for layout in dump.table.layouts for name in layout} - taken
-        frames = frames_at(dump.table, table.step)
-        there = frames >= 0
-        alone = len(dump.table) - int(there.sum())
-        how = f"mrec convert {path} {path.stem}.mrec converts it by itself"
-        if not columns or not there.any():
-            why = (
-                "it has no column that the first dump lacks" if there.any() else "it has none of the first dump's steps"
-            )
-            report.dropped(str(path), f"{why}; {how}")
-            continue
-        if alone:
-            report.dropped(f"{alone} frames of {path}", f"{dumps[0].paths[0]} has no frame of their steps; {how}")
-        if not there.all():
-            report.warn(f"{path} lacks {int((~there).sum())} of the steps: its columns are null there")
-        differ = np.flatnonzero(there & (dump.table.count[np.maximum(frames, 0)] != table.count))
-        if len(differ):
-            frame = int(frames[differ[0]])
-            raise FormatError(
-                path,
-                dump.table.place(frame),
-                found=f"{dump.table.count[frame]} atoms in the frame of step {dump.table.step[frame]}",
-                expected=f"{table.count[differ[0]]}, as in {dumps[0].paths[0]}",
-            )
-        report.converted(f"columns of {path}", f"{' '.join(sorted(columns))}: joined by step and id")
-        taken |= columns
-        parts.append(DumpPart(dump.table, frames, frozenset(columns)))
-    return parts
-
-
-def _check_ids_named(reader: RowReader) -> None:
-    """Refuse frames without ids among frames with ids."""
-    table = reader.table
-    having = np.array(["id" in names for names in table.layouts])
-    if having.any() and not having.all():
-        frame = int(np.flatnonzero(~having[table.layout])[0])
-        raise FormatError(
-            table.sources[table.source[frame]].path,
-            f"line {table.line[frame] - 1}",
-            found=f"no column id in the frame of step {table.step[frame]}",
-            expected="id, as other frames have it",
-        )
-    if len(reader.parts) > 1 and not having.all():
-        raise UsageError("dumps without a column id cannot be joined")
 
 
 def _first_rows(reader: RowReader, columns: frozenset[str]) -> tuple[Rows, Rows]:
@@ -326,7 +220,7 @@ def _put_meta(system: Frame, plan: Plan, units: UnitsStyle | None) -> None:
         system.meta.put("coordinates", "unwrapped", "string")
 
 
-def _times(dump: _Dump, facts: RunFacts, by_order: bool, report: Report) -> NDArray[np.float64] | None:
+def _times(dump: Dump, facts: RunFacts, by_order: bool, report: Report) -> NDArray[np.float64] | None:
     """Times: TIME items, else step times timestep; all frames or none."""
     times, steps = dump.table.time.copy(), dump.table.step
     missing = np.isnan(times)
@@ -344,7 +238,7 @@ def _times(dump: _Dump, facts: RunFacts, by_order: bool, report: Report) -> NDAr
 
 
 def _per_step(
-    dump: _Dump, facts: RunFacts, by_order: bool, report: Report
+    dump: Dump, facts: RunFacts, by_order: bool, report: Report
 ) -> dict[str, tuple[MetaDeclaration, NDArray[Any]]]:
     """Thermo output for the steps it has, and the file's own step numbers where frames are numbered by their order."""
     if by_order:
@@ -371,7 +265,7 @@ def _per_step(
     }
 
 
-def _close(dumps: Sequence[_Dump]) -> None:
+def _close(dumps: Sequence[Dump]) -> None:
     for dump in dumps:
         for source in dump.table.sources:
             source.close()

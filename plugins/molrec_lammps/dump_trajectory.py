@@ -19,10 +19,11 @@ from molrec_convert.model import (
     Trajectory,
 )
 from molrec_convert.report import Report
-from molrec_lammps.dump_batch import JOB_BYTES, RowReader, Rows
+from molrec_lammps.dump_batch import JOB_BYTES, RowReader
 from molrec_lammps.dump_columns import OutColumn
 from molrec_lammps.dump_layout import ATOMS, Placement, changed_frames
 from molrec_lammps.dump_relations import Relations, RelationUpdates
+from molrec_lammps.dump_values import Rows
 
 __all__ = ["DumpTrajectory", "PerFrame"]
 

@@ -1,0 +1,125 @@
+"""The dumps of a trajectory: one or several files each, and the columns of further dumps joined to the first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_convert.errors import FormatError, UnsupportedError, UsageError
+from molrec_convert.report import Report
+from molrec_lammps.dump_batch import RowReader
+from molrec_lammps.dump_frames import FileIndex, FrameTable
+from molrec_lammps.dump_index import index_source
+from molrec_lammps.dump_source import open_source
+from molrec_lammps.dump_steps import frames_at, number_by_order, numeric_order, overlaps, resolve_steps
+from molrec_lammps.dump_units import DumpPart
+
+__all__ = ["Dump", "check_ids_named", "join_dumps", "open_dump"]
+
+#: More files than this are opened one at a time.
+_HELD_OPEN = 64
+Integers = NDArray[np.int64]
+
+
+@dataclass
+class Dump:
+    """One dump, in one or several files: what the index pass found, and its frames in the order that counts."""
+
+    paths: list[Path]
+    indexes: list[FileIndex]
+    table: FrameTable
+
+
+def open_dump(paths: Sequence[Path], by_order: bool, report: Report) -> Dump:
+    """Index the files of one dump and put their frames into order."""
+    files = numeric_order([Path(path) for path in paths])
+    indexes = [index_source(open_source(path, hold=len(files) <= _HELD_OPEN)) for path in files]
+    for index in indexes:
+        for text in index.warnings:
+            report.warn(text)
+        if index.truncated is not None:
+            report.truncated(index.truncated)
+    if by_order:
+        table = number_by_order(indexes)
+        report.converted("TIMESTEP", "frames are numbered by their order; the file's own numbers are source_step")
+    else:
+        _refuse_parts(indexes)
+        table = resolve_steps(indexes, report)
+        report.carried("TIMESTEP", f"{len(table)} frames")
+    return Dump(files, indexes, table)
+
+
+def _refuse_parts(indexes: Sequence[FileIndex]) -> None:
+    """Refuse files with different atoms of the same steps (a dump name with `%`): none of them is the later one."""
+    for mine, frame, theirs, other in overlaps(indexes) if len(indexes) > 1 else ():
+        ids = [_ids_of(indexes[number].table, place) for number, place in ((mine, frame), (theirs, other))]
+        if len(ids[0]) and len(ids[1]) and not np.isin(ids[0], ids[1]).any():
+            names = [str(indexes[number].table.sources[0].path) for number in (mine, theirs)]
+            raise UnsupportedError(
+                f"{names[0]} and {names[1]} hold different atoms of step {indexes[mine].table.step[frame]}: files of "
+                "single processors (a dump name with %) are not put together; join them with LAMMPS' read_dump first"
+            )
+
+
+def _ids_of(table: FrameTable, frame: int) -> Integers:
+    part = DumpPart(table, np.array([frame], dtype=np.int64), frozenset())
+    reader = RowReader([part])
+    rows = next(reader.read(np.zeros(1, dtype=np.int64), ()), None) if reader.has_ids else None
+    return np.zeros(0, dtype=np.int64) if rows is None or rows.ids is None else rows.ids
+
+
+def join_dumps(dumps: Sequence[Dump], report: Report) -> list[DumpPart]:
+    """The parts of the trajectory: the first dump, and of the others the columns and steps it shares with it."""
+    table = dumps[0].table
+    taken = {name for layout in table.layouts for name in layout}
+    parts = [DumpPart(table, np.arange(len(table), dtype=np.int64), frozenset(taken - {"id"}))]
+    for dump in dumps[1:]:
+        path = dump.paths[0]
+        columns = {name for layout in dump.table.layouts for name in layout} - taken
+        frames = frames_at(dump.table, table.step)
+        there = frames >= 0
+        alone = len(dump.table) - int(there.sum())
+        how = f"mrec convert {path} {path.stem}.mrec converts it by itself"
+        if not columns or not there.any():
+            why = (
+                "it has no column that the first dump lacks" if there.any() else "it has none of the first dump's steps"
+            )
+            report.dropped(str(path), f"{why}; {how}")
+            continue
+        if alone:
+            report.dropped(f"{alone} frames of {path}", f"{dumps[0].paths[0]} has no frame of their steps; {how}")
+        if not there.all():
+            report.warn(f"{path} lacks {int((~there).sum())} of the steps: its columns are null there")
+        differ = np.flatnonzero(there & (dump.table.count[np.maximum(frames, 0)] != table.count))
+        if len(differ):
+            frame = int(frames[differ[0]])
+            raise FormatError(
+                path,
+                dump.table.place(frame),
+                found=f"{dump.table.count[frame]} atoms in the frame of step {dump.table.step[frame]}",
+                expected=f"{table.count[differ[0]]}, as in {dumps[0].paths[0]}",
+            )
+        report.converted(f"columns of {path}", f"{' '.join(sorted(columns))}: joined by step and id")
+        taken |= columns
+        parts.append(DumpPart(dump.table, frames, frozenset(columns)))
+    return parts
+
+
+def check_ids_named(reader: RowReader) -> None:
+    """Refuse frames without ids among frames with ids."""
+    table = reader.table
+    having = np.array(["id" in names for names in table.layouts])
+    if having.any() and not having.all():
+        frame = int(np.flatnonzero(~having[table.layout])[0])
+        raise FormatError(
+            table.sources[table.source[frame]].path,
+            f"line {table.line[frame] - 1}",
+            found=f"no column id in the frame of step {table.step[frame]}",
+            expected="id, as other frames have it",
+        )
+    if len(reader.parts) > 1 and not having.all():
+        raise UsageError("dumps without a column id cannot be joined")
