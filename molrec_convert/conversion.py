@@ -22,7 +22,7 @@ from molrec_convert.model.standard import IDENTITY_COLUMNS
 from molrec_convert.model.trajectory import Trajectory, TrajectoryView
 from molrec_convert.plugins import detect, detect_target, format_named, plugin_manager
 from molrec_convert.report import Report
-from molrec_convert.staging import Staging
+from molrec_convert.staging import Staging, check_apart
 
 if TYPE_CHECKING:
     from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
@@ -136,6 +136,8 @@ def convert(
     progress = NoProgress() if progress is None else progress
     read_options, write_options = _divide(options, source_format, target_format)
     staging = Staging(Path(target), overwrite=overwrite or dry_run)
+    # a record may be rewritten in its own place
+    check_apart(Path(target), [path for path in paths if source_format != target_format or not _same(path, target)])
     reading = ReadContext(read_options, report, progress)
     writing = WriteContext(write_options, report, progress, Path(target))
     while True:
@@ -399,6 +401,10 @@ def _source_files(path: Path, target: Path | None) -> Iterable[Path]:
         and not any(part.startswith(".") for part in file.relative_to(path).parts)
         and (mine is None or mine not in (file.absolute(), *file.absolute().parents))
     )
+
+
+def _same(path: Path, target: PathLike) -> bool:
+    return os.path.realpath(path) == os.path.realpath(target)
 
 
 def _view_words(trajectory: Trajectory) -> list[list[int | None]]:

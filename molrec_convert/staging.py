@@ -14,12 +14,16 @@ import functools
 import json
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from molrec_convert.errors import UsageError
 
-__all__ = ["Staging"]
+__all__ = ["Staging", "check_apart", "check_target"]
+
+#: The document at the root of a record's directory.
+_ROOT = "zarr.json"
 
 _EXCHANGE = 2
 _AT_FDCWD = -100
@@ -34,13 +38,8 @@ class Staging:
 
     def __init__(self, target: Path, *, overwrite: bool = False) -> None:
         self.target = Path(os.path.abspath(target))
-        if not self.target.name:
-            raise UsageError(f"{target} names no file to write")
         parent = self.target.parent
-        if not parent.is_dir():
-            raise UsageError(f"cannot write {target}: there is no directory {parent}")
-        if os.path.lexists(self.target) and not overwrite:
-            raise UsageError(f"{target} exists already: name another target, or replace it with --overwrite")
+        check_target(target, overwrite=overwrite)
         self.path = parent / f".{self.target.name}.partial"
         self.note_path = parent / f".{self.target.name}.partial.json"
 
@@ -79,6 +78,37 @@ class Staging:
             _remove(self.path)
         _sync_directory(self.target.parent)
         self.note_path.unlink(missing_ok=True)
+
+
+def check_target(target: Path, *, overwrite: bool) -> None:
+    """Refuse a target that cannot be written, is taken, or is not ours to replace.
+
+    Files are replaced as a copy would replace them, of directories only records and empty ones: what else lies in a
+    directory is nobody's to remove.
+    """
+    where = Path(os.path.abspath(target))
+    if not where.name:
+        raise UsageError(f"{target} names no file to write")
+    if not where.parent.is_dir():
+        raise UsageError(f"cannot write {target}: there is no directory {where.parent}")
+    if not os.path.lexists(where):
+        return
+    if not overwrite:
+        raise UsageError(f"{target} exists already: name another target, or replace it with --overwrite")
+    if where.is_dir() and not where.is_symlink() and not (where / _ROOT).is_file() and any(where.iterdir()):
+        raise UsageError(f"{target} is a directory that holds no record, and is not replaced: name another target")
+
+
+def check_apart(target: Path, sources: Iterable[Path]) -> None:
+    """Refuse a target that would replace a source, or the directory a source lies in."""
+    named = Path(os.path.abspath(target))
+    where = Path(os.path.realpath(named.parent)) / named.name
+    for source in sources:
+        own = Path(os.path.realpath(source))
+        same = own == where or Path(os.path.abspath(source)) == named
+        if same or where in own.parents:
+            what = "is the source" if same else f"holds the source {source}"
+            raise UsageError(f"{target} {what}, which the result would replace: name another target")
 
 
 def exchange(a: Path, b: Path) -> None:

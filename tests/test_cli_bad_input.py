@@ -117,7 +117,7 @@ def test_a_cut_last_frame(source: Any, tmp_path: Path, capsys: Any, kept: int) -
 def test_not_a_simulation_file(tmp_path: Path, capsys: Any, content: bytes, name: str) -> None:
     path = tmp_path / name
     path.write_bytes(content)
-    assert run(["convert", str(path), str(tmp_path / "run.mrec")]) == 2
+    assert run(["convert", str(path), str(tmp_path / "run.mrec")]) == 1
     last = check_sentence(capsys.readouterr().err)
     assert str(path) in last
     assert "--from" in last
@@ -132,6 +132,21 @@ def test_a_file_of_another_format(tmp_path: Path, capsys: Any, content: bytes, n
     assert run(["convert", str(path), str(tmp_path / "run.mrec"), "--from", name]) in (1, 2)
     check_sentence(capsys.readouterr().err)
     assert left_beside(tmp_path) == {"run.bin"}
+
+
+@pytest.mark.parametrize("target", ["run/run.lammpstrj", "run", ".", "run/../run", "other"])
+def test_overwrite_removes_no_source_and_no_folder_of_other_files(
+    source: Any, tmp_path: Path, capsys: Any, target: str
+) -> None:
+    for name in ("run", "other"):
+        (tmp_path / name).mkdir()
+    dump = source(*GOOD, name="run/run.lammpstrj")
+    (tmp_path / "other" / "thesis.txt").write_text("mine")
+    assert run(["convert", str(dump), str(tmp_path / target), "--to", "mrec", "--overwrite"]) == 2
+    check_sentence(capsys.readouterr().err)
+    assert dump.read_text() == "".join(GOOD)
+    assert (tmp_path / "other" / "thesis.txt").read_text() == "mine"
+    assert left_beside(tmp_path) == {"run", "other"}
 
 
 def test_an_unwritable_target(source: Any, tmp_path: Path, capsys: Any) -> None:

@@ -5,11 +5,12 @@ import os
 import pytest
 
 from molrec_convert.errors import UsageError
-from molrec_convert.staging import Staging, exchange
+from molrec_convert.staging import Staging, check_apart, exchange
 
 
 def fill(path, text):
     path.mkdir()
+    (path / "zarr.json").write_text("{}")
     (path / "content").write_text(text)
 
 
@@ -78,6 +79,32 @@ def test_the_note_lies_beside_the_partial_result(tmp_path):
 def test_a_target_without_a_folder_is_refused(tmp_path):
     with pytest.raises(UsageError, match="there is no directory"):
         Staging(tmp_path / "nowhere" / "run.mrec")
+
+
+def test_a_directory_with_anything_but_a_record_is_never_replaced(tmp_path):
+    target = tmp_path / "home"
+    target.mkdir()
+    Staging(target, overwrite=True)
+    (target / "thesis.txt").write_text("mine")
+    for name in (target, target / "sub" / ".."):
+        with pytest.raises(UsageError, match="is a directory that holds no record, and is not replaced"):
+            Staging(name, overwrite=True)
+    (tmp_path / "link").symlink_to(target)
+    Staging(tmp_path / "link", overwrite=True)
+
+
+def test_a_target_that_holds_a_source_is_refused(tmp_path):
+    source = tmp_path / "run" / "a.dump"
+    source.parent.mkdir()
+    source.write_text("")
+    (tmp_path / "link").symlink_to(source)
+    for target in (source, source.parent, tmp_path):
+        with pytest.raises(UsageError, match="name another target"):
+            check_apart(target, [source])
+    with pytest.raises(UsageError, match="is the source"):
+        check_apart(tmp_path / "link", [tmp_path / "link"])
+    check_apart(tmp_path / "run" / "a.mrec", [source, source.parent])
+    check_apart(tmp_path / "link", [source])
 
 
 @pytest.mark.parametrize("in_one_step", [True, False])

@@ -291,6 +291,18 @@ def test_unpacking_over_an_older_record(tmp_path: Path, water: Path) -> None:
     assert sorted(f.name for f in tmp_path.iterdir()) == ["old.mrec", "water.mrec", "water.mrec.zip"]
 
 
+def test_what_lies_around_the_source_is_never_replaced(tmp_path: Path, water: Path) -> None:
+    packed = tmp_path / "water.mrec.zip"
+    pack(water, packed)
+    (tmp_path / "thesis.txt").write_text("mine")
+    for target in (tmp_path, tmp_path / "empty" / "..", packed):
+        with pytest.raises(UsageError):
+            unpack(packed, target, overwrite=True)
+    with pytest.raises(UsageError):
+        pack(water, water, overwrite=True)
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["thesis.txt", "water.mrec", "water.mrec.zip"]
+
+
 def test_what_cannot_be_packed_or_unpacked(tmp_path: Path, water: Path) -> None:
     (tmp_path / "empty").mkdir()
     for source in ("missing", "empty"):

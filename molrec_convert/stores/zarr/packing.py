@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from molrec_convert.errors import ContractError, FormatError, UsageError
+from molrec_convert.staging import check_apart, check_target
 from molrec_convert.stores.zarr.storage import DirectoryStorage, read_document, sync_folder
 
 __all__ = ["pack", "unpack"]
@@ -44,7 +45,8 @@ def pack(source: str | os.PathLike[str], target: str | os.PathLike[str], *, over
     root = read_document(storage, "")
     if root is None or root["node_type"] != "group":
         raise UsageError(f"{where} is not a record's directory: it has no zarr.json of a group")
-    _refuse_existing(goal, overwrite)
+    check_target(goal, overwrite=overwrite)
+    check_apart(goal, [where])
     if where.resolve() in goal.resolve().parents:
         raise UsageError(f"{goal} lies inside the record that is to be packed")
     with _closed(where), _beside(goal) as temporary:
@@ -66,7 +68,8 @@ def unpack(source: str | os.PathLike[str], target: str | os.PathLike[str], *, ov
     where, goal = Path(source), Path(target)
     if not where.is_file():
         raise UsageError(f"{where} is not a file: there is nothing to unpack")
-    _refuse_existing(goal, overwrite)
+    check_target(goal, overwrite=overwrite)
+    check_apart(goal, [where])
     try:
         packed = zipfile.ZipFile(where)
     except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError) as error:
@@ -138,13 +141,6 @@ def _extract(packed: zipfile.ZipFile, entry: zipfile.ZipInfo, root: Path) -> Non
             shutil.copyfileobj(file, sink, _PIECE)
     except (zipfile.BadZipFile, NotImplementedError, EOFError, zlib.error) as error:
         raise ContractError(entry.filename, f"the zip entry cannot be read: {error}") from None
-
-
-def _refuse_existing(target: Path, overwrite: bool) -> None:
-    if not target.parent.is_dir():
-        raise UsageError(f"cannot write {target}: there is no directory {target.parent}")
-    if os.path.lexists(target) and not overwrite:
-        raise UsageError(f"{target} exists already: name another target, or allow it to be replaced")
 
 
 @contextlib.contextmanager
