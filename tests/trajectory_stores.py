@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from molrec_convert.model import Block, Declaration, Frame, MemoryTrajectory
+from molrec_convert.model import NO_FILL, Block, Declaration, Frame, MemoryTrajectory, Meta
 from molrec_convert.stores.zarr.storage import DirectoryStorage
 from molrec_convert.stores.zarr.trajectory_reader import StoredTrajectory
 from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
@@ -135,7 +135,11 @@ def resolved(frames: Sequence[Frame], declaration: Declaration) -> list[Frame]:
         box = frame.box if frame.box is not None else box
         present = {name: carried[name] for name in declaration.blocks if name in carried}
         step = number if frame.step is None else frame.step
-        result.append(Frame(present, frame.meta, box, step, frame.time))
+        meta = Meta(frame.meta)
+        for key, entry in declaration.meta.items():
+            if key not in meta and entry.fill is not NO_FILL:
+                meta.put(key, entry.fill, entry.dtype)
+        result.append(Frame(present, meta, box, step, frame.time))
     return result
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from molrec_convert.errors import ContractError
 from molrec_convert.stores.zarr.codecs import Pipeline, crc32c
 from molrec_convert.stores.zarr.shard_index import MISSING, index_size, is_missing, pack_index, unpack_index
+from molrec_convert.stores.zarr.storage import replace_file
 from molrec_convert.stores.zarr.unsynced import Unsynced, make_folder
 
 __all__ = ["ShardFile"]
@@ -34,7 +35,7 @@ class ShardFile:
         self._unsynced = unsynced
         self._entries = np.full((chunks, 2), MISSING, dtype=np.uint64)
         self._end = index_size(chunks)
-        self._changed = 0
+        self._changed = chunks
         self._exists = False
 
     @classmethod
@@ -69,7 +70,6 @@ class ShardFile:
             if shard._end < size:
                 os.ftruncate(descriptor, shard._end)
                 unsynced.file(path)
-            shard._changed = chunks
             if not sound or not np.array_equal(entries, shard._entries):
                 shard._changed = 0
                 shard._write_index(descriptor)
@@ -115,11 +115,13 @@ class ShardFile:
 
     def _open(self) -> int:
         if not self._exists:
+            # It appears with an index that says there is nothing, as its absence did: chunks of zeros that are
+            # committed have no other sign.
             make_folder(os.path.dirname(self.path), self._unsynced)
-            self._changed = 0
+            replace_file(self.path, pack_index(np.full((self.chunks, 2), MISSING, dtype=np.uint64)))
             self._exists = True
         self._unsynced.file(self.path)
-        return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        return os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
 
     def _write_index(self, descriptor: int) -> None:
         start = 16 * self._changed

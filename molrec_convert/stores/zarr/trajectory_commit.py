@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import shutil
 import weakref
 from pathlib import Path
@@ -20,7 +21,7 @@ from molrec_convert.stores.zarr.unsynced import Unsynced
 
 __all__ = ["ASIDE", "RecordLock", "clean_record", "remove_group", "restore_settled", "set_aside"]
 
-_TEMPORARY = ".zarr.json."
+_TEMPORARY = re.compile(r"\..+\.\d+\.tmp")
 #: Where the groups of blocks that settle wait until the declaration no longer names them.
 ASIDE = ".settled"
 
@@ -49,7 +50,7 @@ def clean_record(root: Path, unsynced: Unsynced) -> None:
     for folder, _, files in os.walk(root):
         for name in files:
             path = os.path.join(folder, name)
-            if name.startswith(_TEMPORARY):
+            if _TEMPORARY.fullmatch(name):
                 os.unlink(path)
                 unsynced.folder(folder)
             elif name == "zarr.json":

@@ -147,21 +147,25 @@ class TrajectoryWriter:
         *,
         system: Mapping[str, int] | None = None,
         frame: Mapping[str, int] | None = None,
+        settling: Mapping[str, str] | None = None,
         compression: Stage | None = None,
         flush_bytes: int = FLUSH_BYTES,
-    ) -> Self:
+    ) -> TrajectoryWriter:
         """Reopen the record at `root` to append after its last committed frame.
 
         Leftovers of an interrupted writer go: temporary files, uncommitted tails, torn shard indexes. Consolidated
-        metadata goes too. Raises `UsageError` while another writer is at work.
+        metadata goes too. `settling` says again which blocks settle in which block of `system`, for that is not
+        stored; the other options are those of `create`. Raises `UsageError` while another writer is at work.
         """
         where = Path(root)
         lock = RecordLock(where)
         try:
-            return cls._resume(where, lock, system, frame, compression, flush_bytes)
+            writer = cls._resume(where, lock, system, frame, compression, flush_bytes)
+            writer._declare_settling(settling or {})
         except BaseException:
             lock.release()
             raise
+        return writer
 
     @classmethod
     def _resume(
@@ -172,7 +176,7 @@ class TrajectoryWriter:
         frame: Mapping[str, int] | None,
         compression: Stage | None,
         flush_bytes: int,
-    ) -> Self:
+    ) -> TrajectoryWriter:
         cleaned = Unsynced()
         clean_record(root, cleaned)
         storage = DirectoryStorage(root)
@@ -425,6 +429,13 @@ class TrajectoryWriter:
         with self._guard():
             self._remove_blocks(settling)
         return found
+
+    def _declare_settling(self, settling: Mapping[str, str]) -> None:
+        blocks = {
+            name: replace(block, settles=settling.get(name, block.settles))
+            for name, block in self.declaration.blocks.items()
+        }
+        self.declaration = replace(self.declaration, blocks=blocks)
 
     def _settles(self, name: str, block: BlockWriter) -> bool:
         declared = self.declaration.blocks[name]
