@@ -25,7 +25,7 @@ from molrec_convert.model import (
     MetaDeclaration,
     Record,
 )
-from molrec_convert.model.collection import PlainForceField
+from molrec_convert.model.forcefield import ForceField
 from molrec_convert.stores.lmdb.writer import CollectionWriter
 
 #: The values of the annotated frame, before rounding to 0.001 Å.
@@ -53,7 +53,7 @@ def _masked(first: float) -> Column:
     return Column(np.array([first, 0.0]), np.array([True, False]))
 
 
-def build_forcefield() -> PlainForceField:
+def build_forcefield() -> ForceField:
     """The force field of the page's peroxide, tables in the order of its styles."""
     document = {
         "name": "h2o2-demo",
@@ -67,7 +67,7 @@ def build_forcefield() -> PlainForceField:
             {"category": "pair", "style": "lj/cut", "params": {"cutoff": 10.0, "mixing": "geometric"}},
         ],
     }
-    return PlainForceField(
+    return ForceField(
         document,
         {
             "atom.full": Block(

@@ -22,8 +22,9 @@ from molrec_convert.model import (
     MetaDeclaration,
     Record,
 )
-from molrec_convert.model.collection import CollectionView, MemoryCollection, PlainForceField
+from molrec_convert.model.collection import CollectionView, MemoryCollection
 from molrec_convert.model.collection_declaration import derive_declaration
+from molrec_convert.model.forcefield import ForceField
 from molrec_convert.report import Report
 
 
@@ -98,7 +99,7 @@ def test_a_view_keeps_nulls() -> None:
 
 
 def test_force_field() -> None:
-    forcefield = PlainForceField({"name": "f"})
+    forcefield = ForceField.new("f", {"preset": "real"})
     assert collection(forcefield=forcefield).select([0]).forcefield is forcefield
     assert collection().forcefield is None
 

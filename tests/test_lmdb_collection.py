@@ -27,7 +27,7 @@ from collection_stores import (
     write,
 )
 
-from molrec_convert.errors import ContractError, UnsupportedError, UsageError
+from molrec_convert.errors import ContractError, FormatError, MissingInputError, UnsupportedError
 from molrec_convert.model import (
     Block,
     BlockDeclaration,
@@ -41,7 +41,7 @@ from molrec_convert.model import (
     MetaDeclaration,
     Record,
 )
-from molrec_convert.model.collection import PlainForceField
+from molrec_convert.model.forcefield import ForceField
 from molrec_convert.report import Report
 from molrec_convert.stores.lmdb.reader import open_collection
 from molrec_convert.stores.lmdb.writer import CollectionWriter
@@ -222,15 +222,41 @@ def test_index_values_given_with_the_record(path: Path) -> None:
 
 
 def test_force_field_shared(path: Path) -> None:
-    forcefield = PlainForceField(
-        {"name": "f", "units": {"preset": "real"}}, {"bond.harmonic": Block({"k": np.ones(2)})}
-    )
+    forcefield = ForceField.new("f", {"preset": "real"}, note=[1, None])
+    table = {"name": np.array(["b"]), "itom": np.array(["A"]), "jtom": np.array([""]), "k": np.ones(1)}
+    forcefield.add("bond", "harmonic", Block(table))
     with open_collection(write(path, [points(0), points(1)], forcefield=forcefield)) as collection:
         read = collection.forcefield
         assert read is not None
         assert (read.document, read.tables) == (forcefield.document, forcefield.tables)
     with open_collection(write(path, [points(0)], overwrite=True)) as collection:
         assert collection.forcefield is None
+
+
+def test_force_field_refused(path: Path) -> None:
+    """At write and at read; one that a collection of this version would have misread too."""
+    for wrong in (ForceField({"name": "f", "styles": []}), ForceField.new("f", {"preset": "later"})):
+        with pytest.raises(ContractError, match="forcefield"):
+            write(path, [points(0)], forcefield=wrong)
+    second = ForceField.new("f", {"preset": "real"})
+    second.molrec_version = 2
+    with pytest.raises(ContractError, match="definitions"):
+        write(path, [points(0)], forcefield=second)
+    assert list(path.parent.iterdir()) == []
+    write(path, [points(0)], forcefield=second, document={"molrec_version": 2})
+    with open_collection(path) as collection:
+        assert collection.forcefield == second
+    edit_header(path, b"ff", lambda document: document["meta"].pop("units"))
+    with open_collection(path) as collection, pytest.raises(ContractError, match="units"):
+        _ = collection.forcefield
+
+
+def test_attributes_of_a_force_field_are_reported(path: Path) -> None:
+    forcefield = ForceField.new("f", {"preset": "real"})
+    forcefield.attributes["later"] = {"a": 1}
+    report = Report()
+    write(path, [points(0)], forcefield=forcefield, report=report)
+    assert [item.name for item in report.items] == ["attributes of forcefield/later"]
 
 
 def test_meta_document_of_the_page(path: Path) -> None:
@@ -498,7 +524,7 @@ def test_w_own_force_field(path: Path) -> None:
     with pytest.raises(ContractError, match="force field of its own"):
         write(path, [replace(points(0), unknown=Extra())])
     own = points(0)
-    own.forcefield = PlainForceField({"name": "f"})  # type: ignore[attr-defined]
+    own.forcefield = ForceField.new("f", {})  # type: ignore[attr-defined]
     with pytest.raises(ContractError, match="force field of its own"):
         write(path, [own])
 
@@ -793,9 +819,9 @@ def test_r_system_against_trajectory(path: Path) -> None:
 
 
 def test_r_no_file(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no file"):
+    with pytest.raises(MissingInputError, match="no file"):
         open_collection(tmp_path / "none.mrec.lmdb")
-    with pytest.raises(UsageError, match="no file"):
+    with pytest.raises(FormatError, match="directory"):
         open_collection(tmp_path)
 
 

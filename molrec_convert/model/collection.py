@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Protocol, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,39 +24,15 @@ from molrec_convert.model.collection_index import IndexBuilder, IndexColumns, fi
 from molrec_convert.model.collection_member import as_member, first_update_rows, member_rows
 from molrec_convert.model.collection_query import parse_query
 from molrec_convert.model.declaration import Declaration
+from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.frame import Block, Column, Frame
 from molrec_convert.model.record import Record
 from molrec_convert.report import Report
 
-__all__ = ["Collection", "CollectionView", "ForceFieldTables", "MemoryCollection", "Selection"]
+__all__ = ["Collection", "CollectionView", "MemoryCollection", "Selection"]
 
 #: What selects records: an expression over index columns, one bool per record, ordinals, or a slice.
 Selection = str | Sequence[int] | NDArray[Any] | slice
-
-
-class ForceFieldTables(Protocol):
-    """What a collection carries of a force field: its document and its style tables."""
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """The plain JSON document: `name`, `units`, `styles`, and others."""
-
-    @property
-    def tables(self) -> dict[str, Block]:
-        """The style tables, by block name."""
-
-
-@dataclass
-class PlainForceField:
-    """A force field as a document and tables, nothing checked."""
-
-    document: dict[str, Any] = field(default_factory=dict)
-    tables: dict[str, Block] = field(default_factory=dict)
-
-
-def force_field(document: dict[str, Any], tables: dict[str, Block]) -> ForceFieldTables:
-    """A force field of these parts."""
-    return PlainForceField(document, tables)
 
 
 class Collection(ABC):
@@ -84,7 +59,7 @@ class Collection(ABC):
 
     @property
     @abstractmethod
-    def forcefield(self) -> ForceFieldTables | None:
+    def forcefield(self) -> ForceField | None:
         """The force field all records share."""
 
     @abstractmethod
@@ -168,7 +143,7 @@ class MemoryCollection(Collection):
         document: Mapping[str, Any] | None = None,
         declaration: Declaration | None = None,
         index_columns: IndexColumns = (),
-        forcefield: ForceFieldTables | None = None,
+        forcefield: ForceField | None = None,
         report: Report | None = None,
     ) -> None:
         stated = dict(document or {})
@@ -180,6 +155,8 @@ class MemoryCollection(Collection):
         self.declaration = derive_declaration(declared) if declaration is None else declaration
         self.declaration.check()
         self._forcefield = forcefield
+        if forcefield is not None:
+            check_forcefield(forcefield, self.document)
         builder = IndexBuilder(index_columns)
         for number, record in enumerate(self._records):
             node = f"record {number}"
@@ -207,7 +184,7 @@ class MemoryCollection(Collection):
         return int(self._index["n_frames"].sum())
 
     @property
-    def forcefield(self) -> ForceFieldTables | None:
+    def forcefield(self) -> ForceField | None:
         """See `Collection.forcefield`."""
         return self._forcefield
 
@@ -245,7 +222,7 @@ class CollectionView(Collection):
         return int(self.index["n_frames"].sum())
 
     @property
-    def forcefield(self) -> ForceFieldTables | None:
+    def forcefield(self) -> ForceField | None:
         """See `Collection.forcefield`."""
         return self.source.forcefield
 
@@ -259,6 +236,12 @@ class CollectionView(Collection):
     def close(self) -> None:
         """Let go of the source's file."""
         self.source.close()
+
+
+def check_forcefield(forcefield: ForceField, document: Mapping[str, Any]) -> None:
+    """Refuse a force field that breaks a rule, or that a collection of this version would have misread."""
+    forcefield.check_version(document.get("molrec_version"))
+    forcefield.check()
 
 
 def check_member(record: Record, node: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from molrec_convert.errors import ContractError
 from molrec_convert.model.alignment import Alignment
+from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.frame import Block, Column, Frame, references
 from molrec_convert.model.record import Record
 from molrec_convert.model.standard import IDENTITY_COLUMNS
@@ -66,7 +67,7 @@ def as_member(record: Record, report: Report | None = None) -> Record:
 def report_losses(record: Record, report: Report) -> None:
     """Report what a record holds and a collection has no place for."""
     if record.system is not None:
-        _report_attributes(record.system, report)
+        _report_attributes("system", record.system.attributes, record.system.blocks, report)
     if record.trajectory is not None:
         for path in record.trajectory.attributes:
             report.dropped(f"attributes of trajectory/{path}".rstrip("/"), "a collection has no place for them")
@@ -80,13 +81,20 @@ def report_losses(record: Record, report: Report) -> None:
             report.dropped(node, "a collection has no place for content this version does not know")
 
 
-def _report_attributes(system: Frame, report: Report) -> None:
-    for path in system.attributes:
-        report.dropped(f"attributes of system/{path}", "a collection has no place for them")
-    for name, block in system.blocks.items():
+def report_forcefield_losses(forcefield: ForceField, report: Report) -> None:
+    """Report what a force field holds beside its document and tables."""
+    _report_attributes("forcefield", forcefield.attributes, forcefield.tables, report)
+
+
+def _report_attributes(
+    section: str, attributes: Mapping[str, Any], blocks: Mapping[str, Block], report: Report
+) -> None:
+    for path in attributes:
+        report.dropped(f"attributes of {section}/{path}", "a collection has no place for them")
+    for name, block in blocks.items():
         for key, column in block.columns.items():
             if column.attributes:
-                report.dropped(f"attributes of system/{name}/{key}", "a collection has no place for them")
+                report.dropped(f"attributes of {section}/{name}/{key}", "a collection has no place for them")
 
 
 def _node_of(key: str) -> str:

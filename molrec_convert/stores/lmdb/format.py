@@ -135,7 +135,7 @@ def _write_record(record: Record, path: Path, context: WriteContext, options: Co
     units = {**options.units(), **collection_units(record.units)}
     if not units and record.units is None:
         context.report.warn("the source states no units: the collection names none, unless --collection-units does")
-    version = record.meta.get("molrec_version", 1)
+    version = record.meta.get("molrec_version", 1 if forcefield is None else forcefield.minimum_version)
     member = as_member(record, context.report)
     declared = [] if member.trajectory is None else [member.trajectory.declaration]
     context.progress.start("records", 1)

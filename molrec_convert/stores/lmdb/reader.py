@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.errors import ContractError, UnsupportedError, UsageError
-from molrec_convert.model.collection import Collection, ForceFieldTables, force_field
+from molrec_convert.errors import ContractError, FormatError, MissingInputError, UnsupportedError
+from molrec_convert.model.collection import Collection
 from molrec_convert.model.collection_declaration import check_collection_document
 from molrec_convert.model.declaration import Declaration
+from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.frame import Block, Frame
 from molrec_convert.model.record import absolute_rows, check_document
 from molrec_convert.model.tags import check_json
@@ -51,12 +52,14 @@ __all__ = ["StoredCollection", "open_collection"]
 def open_collection(path: str | os.PathLike[str], *, verify: bool = False) -> StoredCollection:
     """The collection in an LMDB file. `verify` walks every page of the file first: for a file of unknown origin.
 
-    Raises `UsageError` where there is no file, `FormatError` where it is no sound LMDB file, `ContractError` where
-    it is no collection, `UnsupportedError` where its layout is newer.
+    Raises `MissingInputError` where there is no file, `FormatError` where it is no sound LMDB file, `ContractError`
+    where it is no collection, `UnsupportedError` where its layout is newer.
     """
     where = os.path.abspath(path)
+    if not os.path.exists(where):
+        raise MissingInputError(path)
     if not os.path.isfile(where):
-        raise UsageError(f"there is no file {os.fspath(path)}")
+        raise FormatError(path, found="a directory", expected="a file")
     with PageFile(where) as pages:
         if verify:
             pages.check()
@@ -117,14 +120,17 @@ class StoredCollection(Collection):
         return self._index
 
     @property
-    def forcefield(self) -> ForceFieldTables | None:
+    def forcefield(self) -> ForceField | None:
         """The force field all records share, None when there is none."""
         value = self._find(FORCEFIELD)
         if value is None:
             return None
         frame = decode(value, "ff")
-        check_json(frame.document, "ff")
-        return force_field(frame.document, {name: stored_block(frame, name) for name in frame.blocks})
+        tables = {name: stored_block(frame, name) for name in frame.blocks}
+        version = self.document.get("molrec_version")
+        forcefield = ForceField.from_parts(frame.document, tables, molrec_version=version)
+        forcefield.check(frame.node)
+        return forcefield
 
     def record(self, index: int) -> StoredRecord:
         """See `Collection.record`. Nothing of it is read before it is used."""

@@ -12,14 +12,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from molrec_convert.errors import ContractError, UsageError
+from molrec_convert.errors import UsageError
 from molrec_convert.model.alignment import Alignment
 from molrec_convert.model.batch import FrameBatch
-from molrec_convert.model.collection import ForceFieldTables, check_member
+from molrec_convert.model.collection import check_forcefield, check_member
 from molrec_convert.model.collection_declaration import check_member_declaration, collection_document
 from molrec_convert.model.collection_index import IndexBuilder, IndexColumns
-from molrec_convert.model.collection_member import as_member, member_rows, report_losses
+from molrec_convert.model.collection_member import as_member, member_rows, report_forcefield_losses, report_losses
 from molrec_convert.model.declaration import Declaration
+from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.record import Record, absolute_rows, check_document
 from molrec_convert.model.trajectory import MemoryTrajectory
 from molrec_convert.report import Report
@@ -58,7 +59,7 @@ class CollectionWriter:
         declaration: Declaration,
         document: dict[str, Any],
         index: IndexBuilder,
-        forcefield: ForceFieldTables | None,
+        forcefield: ForceField | None,
         report: Report,
     ) -> None:
         self.declaration, self.document, self.report = declaration, document, report
@@ -80,7 +81,7 @@ class CollectionWriter:
         document: Mapping[str, Any] | None = None,
         units: Mapping[str, str] | None = None,
         index_columns: IndexColumns = (),
-        forcefield: ForceFieldTables | None = None,
+        forcefield: ForceField | None = None,
         overwrite: bool = False,
         in_place: bool = False,
         report: Report | None = None,
@@ -97,10 +98,12 @@ class CollectionWriter:
         stored = collection_document(stated)
         declaration.check()
         index = IndexBuilder(index_columns)
+        report = Report() if report is None else report
         if forcefield is not None:
-            _encode_forcefield(forcefield)
+            check_forcefield(forcefield, stored)
+            report_forcefield_losses(forcefield, report)
         file = StoreFile(Path(path), overwrite=overwrite, in_place=in_place)
-        return cls(file, declaration, stored, index, forcefield, Report() if report is None else report)
+        return cls(file, declaration, stored, index, forcefield, report)
 
     def __len__(self) -> int:
         return len(self._index)
@@ -242,7 +245,12 @@ class CollectionWriter:
         self._file.append(batch)
 
     def _last_values(self) -> list[tuple[bytes, bytes]]:
-        values = [] if self._forcefield is None else [(FORCEFIELD, _encode_forcefield(self._forcefield))]
+        forcefield = self._forcefield
+        values = (
+            []
+            if forcefield is None
+            else [(FORCEFIELD, encode_tables(forcefield.document, forcefield.tables, "forcefield"))]
+        )
         values.append((INDEX, encode_tables({}, {"records": self._index.block()}, "index")))
         document = {
             "layout": LAYOUT,
@@ -259,11 +267,3 @@ class CollectionWriter:
         self._open = False
         self._metas.close()
         self._systems.close()
-
-
-def _encode_forcefield(forcefield: ForceFieldTables) -> bytes:
-    for name, block in forcefield.tables.items():
-        if name == "box":
-            raise ContractError("forcefield/box", "the name is reserved for the cell, which is no block")
-        block.check(f"forcefield/{name}", name=name)
-    return encode_tables(forcefield.document, forcefield.tables, "forcefield")
