@@ -31,6 +31,7 @@ __all__ = ["append", "convert", "open", "read", "write"]
 
 PathLike = str | os.PathLike[str]
 _POSITIONS = ("x", "y", "z")
+_ATOMS = "atoms"
 
 
 def read(
@@ -244,43 +245,62 @@ def _shape(
     if frames is not None:
         if trajectory is None:
             raise UsageError("the source has no trajectory to take frames from")
-        trajectory = _slice(trajectory, frames)
+        trajectory = _slice(trajectory, frames, report)
     if columns is not None:
-        trajectory, frame = _select(trajectory, frame, columns, report)
+        trajectory, frame = _select(trajectory, frame, record.system, columns, report)
     if precision is not None:
         trajectory, frame = _round(trajectory, frame, precision, report)
     return dataclasses.replace(record, trajectory=trajectory, frame=frame, _close=None)
 
 
-def _slice(trajectory: Trajectory, frames: slice) -> Trajectory:
+def _slice(trajectory: Trajectory, frames: slice, report: Report) -> Trajectory:
     start, stop, step = frames.start, frames.stop, frames.step
+    count = trajectory.n_frames
     if step is not None and step < 1:
         raise UsageError(f"frames are taken forward only, not with a step of {step}")
     if any(bound is not None and bound < 0 for bound in (start, stop)):
-        start, stop, step = frames.indices(len(trajectory))
-    return TrajectoryView(trajectory, start or 0, stop, step or 1)
+        if count is None:
+            raise UsageError(
+                "only reading to the end tells how many frames the source has: count the frames to take from its start"
+            )
+        if stop is None and start < -count:
+            raise UsageError(_out_of_range(count, start))
+        start, stop, step = frames.indices(count)
+    view = TrajectoryView(trajectory, start or 0, stop, step or 1)
+    if count and not view.n_frames:
+        if view.start >= count:
+            raise UsageError(_out_of_range(count, view.start))
+        report.warn(f"none of the {count} frames is asked for, so the trajectory is empty")
+    return view
+
+
+def _out_of_range(count: int, frame: int) -> str:
+    only = f"the frames 0 to {count - 1}" if count > 1 else "the frame 0 only"
+    return f"the source has {only}, there is no frame {frame}"
 
 
 def _select(
-    trajectory: Trajectory | None, frame: Frame | None, columns: list[str], report: Report
+    trajectory: Trajectory | None, frame: Frame | None, system: Frame | None, columns: list[str], report: Report
 ) -> tuple[Trajectory | None, Frame | None]:
+    """Only these columns, and those that say what a particle is: they stay in `system`, or where atoms come and go."""
     here = set() if frame is None else {*_column_names(frame)}
+    settled = set() if system is None or _ATOMS not in system.blocks else {*system[_ATOMS].columns}
     if trajectory is not None:
         declared = trajectory.declaration
         there = {p for n, b in declared.blocks.items() for c in b.columns for p in (c, f"{n}/{c}")}
         identity = [
             f"{name}/{key}"
             for name, block in declared.blocks.items()
-            if block.settles is not None
+            if block.settles is not None or (name == _ATOMS and not settled)
             for key in block.columns
             if key in IDENTITY_COLUMNS
         ]
-        _refuse_unknown(columns, here | there)
+        _refuse_unknown((name for name in columns if name not in settled), here | there)
         kept = list(dict.fromkeys([*(c for c in columns if c in there), *identity]))
         report.converted("trajectory", f"columns kept as asked: {', '.join(columns)}")
         trajectory = TrajectoryView(trajectory, columns=kept)
     else:
-        _refuse_unknown(columns, here)
+        _refuse_unknown((name for name in columns if name not in settled), here)
     if frame is not None:
         blocks = {}
         for name, block in frame.blocks.items():
@@ -309,10 +329,14 @@ def _round(
         there = {p for n, b in declared.blocks.items() for c in b.columns for p in (c, f"{n}/{c}")}
         known |= there
         mine = {name: value for name, value in asked.items() if name in there}
+        for name in mine:
+            _check_roundable(name, declared)
         if mine:
             trajectory = TrajectoryView(trajectory, precision=mine)
             _report_precision("trajectory", trajectory.declaration, report)
-    _refuse_unknown(asked, known)
+    # what is asked for the positions is for those of x y z that there are
+    lenient = asked.keys() >= set(_POSITIONS) and not known.isdisjoint(_POSITIONS)
+    _refuse_unknown((name for name in asked if not (lenient and name in _POSITIONS)), known)
     if frame is not None:
         blocks = dict(frame.blocks)
         for name, block in blocks.items():
@@ -320,6 +344,7 @@ def _round(
             for key, column in block.columns.items():
                 value = asked.get(f"{name}/{key}", asked.get(key))
                 if value is not None:
+                    _check_real(key, column.dtype)
                     value = check_precision(value, column.dtype, f"frame/{name}/{key}")
                     rounded[key] = Column(column.values, column.validity, value, column.attributes)
                     report.converted(f"frame/{name}/{key}", _precision_words(value))
@@ -332,6 +357,18 @@ def _round(
             )
         frame = dataclasses.replace(frame, blocks=blocks)
     return trajectory, frame
+
+
+def _check_roundable(name: str, declared: Declaration) -> None:
+    for block, entry in declared.blocks.items():
+        for key, column in entry.columns.items():
+            if name in (key, f"{block}/{key}"):
+                _check_real(name, column.dtype)
+
+
+def _check_real(name: str, dtype: str) -> None:
+    if dtype != "f64":
+        raise UsageError(f"the column {name!r} is {dtype}, and only f64 is rounded to a precision")
 
 
 def _column_names(frame: Frame) -> Iterable[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -315,11 +317,38 @@ def test_sources_that_cannot_be(toy: Any, tmp_path: Path, capsys: Any) -> None:
     assert_sentence(capsys.readouterr().err)
 
 
-def test_an_unwritable_report_does_not_hide_the_result(toy: Any, tmp_path: Path, capsys: Any) -> None:
-    target = tmp_path / "a.mrec"
-    assert run(["convert", str(toy()), str(target), "--report", str(tmp_path / "no" / "r.json")]) == 1
-    assert_sentence(capsys.readouterr().err)
+def test_a_report_that_cannot_be_written_is_refused_at_once(toy: Any, tmp_path: Path, capsys: Any) -> None:
+    source, target = toy(), tmp_path / "a.mrec"
+    for report in (tmp_path / "no" / "r.json", tmp_path, source, target):
+        assert run(["convert", str(source), str(target), "--report", str(report)]) == 2
+        assert_sentence(capsys.readouterr().err)
+    assert [path.name for path in tmp_path.iterdir()] == [source.name]
+    assert source.read_text() == f"#toy\n{FRAMES}"
+
+
+def test_an_unwritable_report_does_not_hide_the_result(
+    toy: Any, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    source, target, report = toy(f"drop charge\n{FRAMES}"), tmp_path / "a.mrec", tmp_path / "r.json"
+    monkeypatch.setattr("molrec_convert.cli.convert.write_report", fail)
+    assert run(["convert", str(source), str(target), "--report", str(report)]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith(f"mrec: {report}: no space left on device")
+    assert lines[1].startswith("dropped: charge")
     assert steps(target) == [0, 10, 20, 30]
+
+
+def test_a_report_on_standard_output(toy: Any, tmp_path: Path, capsys: Any) -> None:
+    assert run(["convert", str(toy()), str(tmp_path / "a.mrec"), "--report", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["target"] == str(tmp_path / "a.mrec")
+
+
+def test_frames_from_an_end_nobody_knows(toy: Any, tmp_path: Path, capsys: Any) -> None:
+    assert run(["convert", str(toy()), str(tmp_path / "a.mrec"), "--frames", "-1"]) == 2
+    assert_sentence(capsys.readouterr().err)
 
 
 def test_a_plugin_adds_a_command(capsys: Any) -> None:

@@ -96,6 +96,37 @@ def test_columns_are_kept_as_asked_in_trajectory_and_frame(tmp_path):
     assert list(molrec_convert.open(tmp_path / "d.mrec").frame) == ["atoms"]
     with pytest.raises(UsageError, match=r"no column 'q'; they have vx, x, y, z"):
         molrec_convert.convert(tmp_path / "a.mrec", tmp_path / "e.mrec", columns=["q"])
+    # what stays in `system` may be named too
+    molrec_convert.convert(tmp_path / "a.mrec", tmp_path / "f.mrec", columns=["id", "x", "atoms/z"])
+    assert same(tmp_path / "b.mrec", tmp_path / "f.mrec")
+
+
+def test_what_a_particle_is_stays_where_atoms_come_and_go(tmp_path):
+    frames = [
+        Frame({"atoms": Block({"id": np.arange(n, dtype=np.uint64), "x": np.ones(n), "vx": np.ones(n)})}, step=n)
+        for n in (2, 3)
+    ]
+    molrec_convert.write(Record(trajectory=MemoryTrajectory(frames)), tmp_path / "a.mrec")
+    molrec_convert.convert(tmp_path / "a.mrec", tmp_path / "b.mrec", columns=["x"])
+    kept = molrec_convert.open(tmp_path / "b.mrec").trajectory
+    assert sorted(kept.declaration.blocks["atoms"].columns) == ["id", "x"]
+    assert kept[1]["atoms"]["id"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("frames", [slice(12, 13), slice(20, 30), slice(-13, None), slice(99, None, 5)])
+def test_frames_that_are_not_there_are_an_error(tmp_path, frames):
+    molrec_convert.write(record(), tmp_path / "a.mrec")
+    with pytest.raises(UsageError, match="the source has the frames 0 to 11, there is no frame"):
+        molrec_convert.convert(tmp_path / "a.mrec", tmp_path / "b.mrec", frames=frames)
+    assert os.listdir(tmp_path) == ["a.mrec"]
+
+
+@pytest.mark.parametrize("frames", [slice(0, 0), slice(5, 3), slice(-1, 0)])
+def test_no_frames_are_reported(tmp_path, frames):
+    molrec_convert.write(record(), tmp_path / "a.mrec")
+    report = molrec_convert.convert(tmp_path / "a.mrec", tmp_path / "b.mrec", frames=frames)
+    assert any("none of the 12 frames is asked for" in text for text in report.warnings)
+    assert len(molrec_convert.open(tmp_path / "b.mrec").trajectory) == 0
 
 
 def test_precision_is_for_positions_or_for_named_columns(tmp_path):
@@ -111,6 +142,26 @@ def test_precision_is_for_positions_or_for_named_columns(tmp_path):
     assert {k: c.precision for k, c in columns.items()} == {"x": None, "y": None, "z": None, "vx": 0.25}
     with pytest.raises(UsageError, match="no column 'q'"):
         molrec_convert.convert(tmp_path / "a.mrec", tmp_path / "d.mrec", precision={"q": 1.0})
+
+
+@pytest.mark.parametrize("precision", [0.25, {"x": 0.25, "y": 0.25, "z": 0.25}])
+def test_precision_is_for_those_positions_that_are_kept(tmp_path, precision):
+    molrec_convert.write(record(), tmp_path / "a.mrec")
+    molrec_convert.convert(tmp_path / "a.mrec", tmp_path / "b.mrec", precision=precision, columns=["y", "vx"])
+    columns = molrec_convert.open(tmp_path / "b.mrec").trajectory.declaration.blocks["atoms"].columns
+    assert {k: c.precision for k, c in columns.items()} == {"y": 0.25, "vx": None}
+    for asked in (precision, {"x": 0.25}):
+        with pytest.raises(UsageError, match="no column 'x'"):
+            molrec_convert.convert(tmp_path / "a.mrec", tmp_path / "c.mrec", precision=asked, columns=["vx"])
+
+
+def test_only_reals_are_rounded(tmp_path):
+    frames = [Frame({"atoms": Block({"x": [0.5], "n": np.array([n], dtype=np.int64)})}, step=n) for n in (1, 2)]
+    molrec_convert.write(Record(trajectory=MemoryTrajectory(frames)), tmp_path / "a.mrec")
+    molrec_convert.write(Record(frame=frames[0]), tmp_path / "f.mrec")
+    for source in ("a.mrec", "f.mrec"):
+        with pytest.raises(UsageError, match="the column 'n' is i64, and only f64 is rounded"):
+            molrec_convert.convert(tmp_path / source, tmp_path / "b.mrec", precision={"n": 1.0})
 
 
 def test_precision_of_a_frame(tmp_path):

@@ -15,7 +15,7 @@ from molrec_convert.cli.common import PATH, directory_size, examples, human_size
 from molrec_convert.cli.options import FormatFlag, format_flags, given
 from molrec_convert.cli.outcome import DONE, FAULT, INTERRUPTED, complain, sentence
 from molrec_convert.cli.progress import Counter, watch
-from molrec_convert.cli.showing import show_report, write_report
+from molrec_convert.cli.showing import check_report_path, show_report, write_report
 from molrec_convert.errors import LossError
 from molrec_convert.plugins import formats
 from molrec_convert.report import Report
@@ -99,7 +99,10 @@ _PARAMETERS: list[click.Parameter] = [
         help="Round x, y and z to this tolerance, or with COLUMN=P that column; may be repeated.",
     ),
     click.Option(
-        ["--report", "report_path"], type=PATH, metavar="FILE", help="Write what became of every item as JSON."
+        ["--report", "report_path"],
+        type=PATH,
+        metavar="FILE",
+        help="Write what became of every item as JSON ('-': to standard output).",
     ),
     click.Option(["--strict"], is_flag=True, help="Refuse, before anything is written, what would lose something."),
     click.Option(["--dry-run"], is_flag=True, help="Only say what would be lost; write nothing."),
@@ -139,7 +142,10 @@ def _convert(paths: Sequence[Path], **arguments: Any) -> int:
     context = click.get_current_context()
     assert isinstance(context.command, _ConvertCommand)
     options = given(context, [flag.option.name for flag in context.command.flags])
-    report = Report()
+    report, report_path = Report(), arguments["report_path"]
+    if report_path is not None:
+        check_report_path(report_path, paths)
+    reported = True
     watcher = watch()
     began = time.monotonic()
     show_problems()
@@ -156,16 +162,26 @@ def _convert(paths: Sequence[Path], **arguments: Any) -> int:
         show_report(report)
         raise
     finally:
-        if arguments["report_path"] is not None:
+        if report_path is not None:
             facts = {"sources": [*map(str, sources)], "target": str(target), "dry_run": arguments["dry_run"]}
-            write_report(report, arguments["report_path"], facts)
+            reported = _write_report(report, report_path, facts)
     show_report(report)
     click.echo(_closing(target, watcher, time.monotonic() - began, arguments), err=True)
     if report.truncations and not arguments["allow_truncated"]:
         there = "would be" if arguments["dry_run"] else "are"
         complain(f"the source is cut off, its whole frames {there} in {target}; accept that with --allow-truncated")
         return FAULT
-    return DONE
+    return DONE if reported else FAULT
+
+
+def _write_report(report: Report, path: Path, facts: dict[str, Any]) -> bool:
+    """Write the report; whatever becomes of that, the conversion is done and says so."""
+    try:
+        write_report(report, path, facts)
+    except OSError as error:
+        complain(sentence(error, str(path)))
+        return False
+    return True
 
 
 def _run(

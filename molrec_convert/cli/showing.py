@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
 
+from molrec_convert.errors import UsageError
 from molrec_convert.report import Fate, Report
 
-__all__ = ["show_report", "write_report"]
+__all__ = ["check_report_path", "show_report", "write_report"]
 
 _COLOURS = {"derived": "cyan", "dropped": "yellow", "warning": "yellow", "cut off": "red"}
 
@@ -25,6 +29,22 @@ def show_report(report: Report) -> None:
         _line("warning", text)
     for text in report.truncations:
         _line("cut off", text)
+
+
+def check_report_path(path: Path, others: Iterable[Path]) -> None:
+    """Refuse, before anything is converted, a report that cannot be written, or that would replace a source."""
+    if str(path) == "-":
+        return
+    named = os.path.realpath(path)
+    for other in others:
+        if os.path.realpath(other) == named:
+            raise UsageError(f"the report would replace {other}: name another file behind --report")
+    if not path.parent.is_dir():
+        raise UsageError(f"cannot write the report {path}: there is no directory {path.parent}")
+    if path.is_dir():
+        raise UsageError(f"cannot write the report {path}: it is a directory")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
 def write_report(report: Report, path: Path, facts: dict[str, Any]) -> None:
