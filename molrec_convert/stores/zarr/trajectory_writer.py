@@ -150,7 +150,7 @@ class TrajectoryWriter:
         settling: Mapping[str, str] | None = None,
         compression: Stage | None = None,
         flush_bytes: int = FLUSH_BYTES,
-    ) -> TrajectoryWriter:
+    ) -> Self:
         """Reopen the record at `root` to append after its last committed frame.
 
         Leftovers of an interrupted writer go: temporary files, uncommitted tails, torn shard indexes. Consolidated
@@ -176,7 +176,7 @@ class TrajectoryWriter:
         frame: Mapping[str, int] | None,
         compression: Stage | None,
         flush_bytes: int,
-    ) -> TrajectoryWriter:
+    ) -> Self:
         cleaned = Unsynced()
         clean_record(root, cleaned)
         storage = DirectoryStorage(root)
