@@ -16,6 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from molrec_convert._version import __version__
+from molrec_convert.wiring import provide
 
 if TYPE_CHECKING:
     from molrec_convert.conversion import append, convert, open, read, write
@@ -34,14 +35,22 @@ if TYPE_CHECKING:
         Box,
         Column,
         Declaration,
+        Event,
+        ForceField,
         Frame,
         FrameBatch,
         MemoryTrajectory,
         Meta,
+        Metrics,
+        Observable,
+        Observables,
         Record,
+        Series,
         Trajectory,
     )
     from molrec_convert.report import Report
+    from molrec_convert.resolving import resolve
+    from molrec_convert.stores.zarr.metrics_log import MetricsLog
 
 _HOME = {
     **dict.fromkeys(("append", "convert", "open", "read", "write"), "molrec_convert.conversion"),
@@ -57,17 +66,28 @@ _HOME = {
             "Box",
             "Column",
             "Declaration",
+            "Event",
+            "ForceField",
             "Frame",
             "FrameBatch",
             "MemoryTrajectory",
             "Meta",
+            "Metrics",
+            "Observable",
+            "Observables",
             "Record",
+            "Series",
             "Trajectory",
         ),
         "molrec_convert.model",
     ),
+    "MetricsLog": "molrec_convert.stores.zarr.metrics_log",
     "Report": "molrec_convert.report",
+    "resolve": "molrec_convert.resolving",
 }
+
+# What the model calls and cannot import, as it stands above it.
+provide("resolve", "molrec_convert.resolving:resolve")
 
 __all__ = [
     "Block",
@@ -76,6 +96,8 @@ __all__ = [
     "Column",
     "ContractError",
     "Declaration",
+    "Event",
+    "ForceField",
     "Format",
     "FormatError",
     "Frame",
@@ -83,10 +105,15 @@ __all__ = [
     "LossError",
     "MemoryTrajectory",
     "Meta",
+    "Metrics",
+    "MetricsLog",
     "MolrecError",
+    "Observable",
+    "Observables",
     "ReadContext",
     "Record",
     "Report",
+    "Series",
     "Trajectory",
     "UnsupportedError",
     "UsageError",
@@ -98,6 +125,7 @@ __all__ = [
     "open",
     "option",
     "read",
+    "resolve",
     "write",
 ]
 

@@ -36,11 +36,8 @@ def rich(tmp_path: Path) -> Path:
     path = tmp_path / "rich.mrec"
     write_record(record, path, CONTEXT)
     # Sections, groups, arrays and plain files.
-    stores.write(path, Frame({"bond.harmonic": Block({"k": [1.0]})}), "forcefield")
-    group(path / "observables" / "meta" / "msd", kind="scalar")
-    stores.zarr_create(path / "observables" / "msd", np.arange(5.0))
-    (path / "metrics").mkdir()
-    (path / "metrics" / "metrics.jsonl").write_text('{"t":"scalar"}\n')
+    group(path / "plots", kind="later")
+    stores.zarr_create(path / "plots" / "rdf", np.arange(5.0))
     stores.zarr_create(path / "loose", np.arange(3, dtype=np.float32))
     (path / "README.txt").write_text("read me")
     (path / "notes").mkdir()
@@ -67,15 +64,14 @@ def rich(tmp_path: Path) -> Path:
 
 UNKNOWN = {
     "README.txt",
-    "forcefield/zarr.json",
     "frame/box/strain/zarr.json",
     "frame/sites/_validity/later/zarr.json",
     "frame/sites/c/notes.txt",
     "loose/zarr.json",
     "meta/history/zarr.json",
-    "metrics/metrics.jsonl",
     "notes/a.txt",
-    "observables/msd/c/0",
+    "plots/rdf/c/0",
+    "plots/zarr.json",
     "system/atoms/groups/zarr.json",
     "system/loose/zarr.json",
     "trajectory/atoms/charge_later/zarr.json",
@@ -178,13 +174,13 @@ def test_unknown_content_cannot_leave_the_record(tmp_path: Path) -> None:
     assert not (tmp_path / "escape").exists()
 
 
-def test_a_section_this_version_does_not_know_is_enough_for_a_record(tmp_path: Path) -> None:
+def test_unknown_content_below_a_section_is_enough_for_a_record(tmp_path: Path) -> None:
     group(tmp_path / "a")
-    group(tmp_path / "a" / "forcefield", name="f", units={}, styles=[])
+    group(tmp_path / "a" / "status" / "later")
     with open_record(tmp_path / "a") as record:
         assert record.sections == ["meta"]
         write_record(record, tmp_path / "b", CONTEXT)
-    assert stores.attributes(tmp_path / "b" / "forcefield") == {"name": "f", "units": {}, "styles": []}
+    assert (tmp_path / "b" / "status" / "later" / "zarr.json").is_file()
 
 
 def test_hidden_files_are_no_content(rich: Path) -> None:

@@ -1,4 +1,4 @@
-"""Records in memory: dtypes, columns, blocks, frames, declarations, frame batches, trajectories, records."""
+"""Records in memory: columns, blocks, frames, trajectories, force fields, observables, metrics, records."""
 
 from molrec_convert.model.batch import BlockUpdates, BoxUpdates, FrameBatch, batch_from_frames
 from molrec_convert.model.declaration import (
@@ -10,6 +10,8 @@ from molrec_convert.model.declaration import (
 )
 from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.frame import Block, Box, Column, Frame
+from molrec_convert.model.metrics import Event, Metrics, Series
+from molrec_convert.model.observables import Observable, Observables
 from molrec_convert.model.record import NEWEST_VERSION, Record, UnknownContent
 from molrec_convert.model.tags import TAGS, Meta
 from molrec_convert.model.trajectory import BATCH_BYTES, MemoryTrajectory, Trajectory, TrajectoryView
@@ -27,13 +29,18 @@ __all__ = [
     "Column",
     "ColumnDeclaration",
     "Declaration",
+    "Event",
     "ForceField",
     "Frame",
     "FrameBatch",
     "MemoryTrajectory",
     "Meta",
     "MetaDeclaration",
+    "Metrics",
+    "Observable",
+    "Observables",
     "Record",
+    "Series",
     "Trajectory",
     "TrajectoryView",
     "UnknownContent",

@@ -309,10 +309,15 @@ class Frame:
             if name == "box":
                 raise ContractError(f"{node}/box", "the name is reserved for the cell, which is no block")
             block.check(f"{node}/{name}", name=name)
+        self.check_attributes(node)
+        check_references(node, self.blocks, self.rows, absolute)
+
+    def check_attributes(self, node: str = "frame") -> None:
+        """Refuse attributes that are not plain finite JSON, or have a meaning of their own."""
+        for name, block in self.blocks.items():
             _check_attributes(block.attributes, BLOCK_ATTRIBUTES, f"{node}/{name}")
             for key, column in block.columns.items():
                 _check_attributes(column.attributes, COLUMN_ATTRIBUTES, f"{node}/{name}/{key}")
-        check_references(node, self.blocks, self.rows, absolute)
         for path, attributes in self.attributes.items():
             _check_attributes(attributes, frozenset({"cell_defined"}), f"{node}/{path}")
 

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from molrec_convert.errors import ContractError
 from molrec_convert.model.alignment import Alignment
+from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.frame import Frame
+from molrec_convert.model.metrics import Metrics
+from molrec_convert.model.observables import Observables
 from molrec_convert.model.tags import check_json
 from molrec_convert.model.trajectory import Trajectory
+from molrec_convert.wiring import provided
+
+if TYPE_CHECKING:
+    from molrec_convert.forcefield.linking import Resolution
+    from molrec_convert.forcefield.registry import Registry
 
 __all__ = [
     "NEWEST_VERSION",
@@ -28,6 +36,7 @@ __all__ = [
 NEWEST_VERSION = 2
 #: A record holds one of these sections at least.
 _SUFFICIENT = frozenset({"frame", "system", "trajectory", "forcefield", "status"})
+_SECTIONS = ("system", "frame", "trajectory", "forcefield", "observables", "method", "status", "metrics")
 
 
 class UnknownContent(Protocol):
@@ -42,10 +51,11 @@ class UnknownContent(Protocol):
 
 @dataclass
 class Record:
-    """One record: documents, snapshots, and at most one trajectory.
+    """One record: documents, snapshots, at most one trajectory, a force field, results and curves.
 
     `meta`, `method`, `status` are plain JSON documents. `system` says what the particles are, `frame` and
-    `trajectory` what state they are in. `unknown` is what a store holds beside that, `attributes` what its root group
+    `trajectory` what state they are in, `forcefield` what energy they have; `observables` are results by name,
+    `metrics` curves of a run by key. `unknown` is what a store holds beside that, `attributes` what its root group
     says. A record opened from a store reads lazily and is a context manager; `close` is safe to call twice.
     """
 
@@ -53,8 +63,11 @@ class Record:
     system: Frame | None = None
     frame: Frame | None = None
     trajectory: Trajectory | None = None
+    forcefield: ForceField | None = None
+    observables: Observables | None = None
     method: dict[str, Any] | None = None
     status: dict[str, Any] | None = None
+    metrics: Metrics | None = None
     attributes: dict[str, Any] = field(default_factory=dict)
     unknown: UnknownContent | None = None
     path: str | None = None
@@ -71,8 +84,16 @@ class Record:
     @property
     def sections(self) -> list[str]:
         """Names of the sections present, `meta` first."""
-        names = ("system", "frame", "trajectory", "method", "status")
-        return ["meta", *(name for name in names if getattr(self, name) is not None)]
+        return ["meta", *(name for name in _SECTIONS if self._has(name))]
+
+    def resolve(self, registry: Registry | None = None) -> Resolution:
+        """What every atom, relation and pair of `system` takes from `forcefield`: see `molrec_convert.resolve`."""
+        resolution: Resolution = provided("resolve")(self, registry)
+        return resolution
+
+    def _has(self, section: str) -> bool:
+        """Whether a section is there, told without reading it."""
+        return getattr(self, section) is not None
 
     def close(self) -> None:
         """Let go of the files behind a lazy record."""
@@ -136,8 +157,9 @@ def check_document(document: Any, section: str) -> None:
 def check_record(record: Record) -> None:
     """Refuse a record that breaks a rule before any frame of its trajectory is read.
 
-    Documents, `system` and `frame` with their references, the trajectory's declaration, and how the sections go
-    together. The frames are checked as they pass, by `Alignment` and the trajectory's writer.
+    Documents, `system` and `frame` with their references, force field, observables, metrics, the trajectory's
+    declaration, and how the sections go together. The frames are checked as they pass, by `Alignment` and the
+    trajectory's writer.
     """
     check_documents(record)
     keys: Iterable[str] = () if record.unknown is None else record.unknown.keys()
@@ -152,6 +174,9 @@ def check_record(record: Record) -> None:
     alignment = Alignment(record.system)
     if record.frame is not None:
         alignment.check_frame(record.frame)
+    for part in (record.forcefield, record.observables, record.metrics):
+        if part is not None:
+            part.check()
     if record.trajectory is not None:
         record.trajectory.declaration.check()
         alignment.check_declaration(record.trajectory.declaration)

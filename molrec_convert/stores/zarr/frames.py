@@ -1,4 +1,4 @@
-"""Frame-shaped groups, `system` and `frame`: blocks, columns, masks, typed meta and the cell, both ways.
+"""Frame-shaped groups: blocks, columns, masks, both ways; typed meta and the cell of `system` and `frame`.
 
 Opening one reads metadata alone. A column decodes its values when they are asked for, a block has its references
 checked when it is taken, `Frame.check` checks all of them.
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError
 from molrec_convert.model.dtypes import same_bits
+from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.frame import Block, Box, Column, Frame
 from molrec_convert.model.names import name_fault
 from molrec_convert.model.precision import precision_fault, stored
@@ -27,7 +28,7 @@ from molrec_convert.stores.zarr.metadata import ArrayMetadata, group_document, p
 from molrec_convert.stores.zarr.storage import Storage, read_document, write_document
 from molrec_convert.stores.zarr.stored_frame import StoredCell, StoredColumn, StoredFrame, row_count
 
-__all__ = ["read_frame", "write_frame"]
+__all__ = ["read_frame", "read_tables", "write_forcefield", "write_frame"]
 
 #: Blocks people look for first; the others follow by name.
 _FIRST = ("atoms", "bonds", "angles", "dihedrals", "impropers")
@@ -53,6 +54,20 @@ def write_frame(root: str | os.PathLike[str], section: str, frame: Frame, *, com
     if attributes:
         attributes[_TYPES] = frame.meta.tags
     write_document(Path(root, section), group_document(attributes))
+
+
+def write_forcefield(root: str | os.PathLike[str], forcefield: ForceField, *, compression: Stage | None = None) -> None:
+    """Write the section `forcefield` of the record at `root`: the document as it is, a block for each table.
+
+    Nothing may be there yet. Raises `ContractError`, before anything is written, for one that breaks a rule.
+    """
+    section = "forcefield"
+    forcefield.check(section)
+    frame = Frame(forcefield.tables, attributes=forcefield.attributes)
+    frame.check_attributes(section)
+    for name, block in frame.blocks.items():
+        _write_block(root, section, name, block, frame, compression)
+    write_document(Path(root, section), group_document(forcefield.document))
 
 
 def _write_block(
@@ -118,19 +133,45 @@ def read_frame(storage: Storage, section: str) -> StoredFrame:
     Refused with the node's path: a section that is no group, meta values that do not fit their tags, blocks without a
     count, columns of a foreign dtype or another length, masks that mark no rows of a column, malformed cells.
     """
+    meta = _read_meta(_group_attributes(storage, section), section)
+    frame = StoredFrame(meta=meta, storage=storage, section=section)
+    folders, _ = storage.children(section)
+    for name in sorted(folders, key=lambda n: (_FIRST.index(n) if n in _FIRST else len(_FIRST), n)):
+        if name == "box":
+            frame.cell = _read_cell(storage, section, read_document(storage, f"{section}/{name}"), frame)
+        elif _add_block(storage, section, name, frame):
+            frame.blocks[name].check(f"{section}/{name}")
+    return frame
+
+
+def read_tables(storage: Storage, section: str = "forcefield") -> tuple[dict[str, Any], StoredFrame]:
+    """The document of a section without typed meta and without a cell, and its blocks, columns undecoded.
+
+    A child `box` is no block, and none of the section's: it is left to those who carry what is unknown.
+    """
+    document = {key: value for key, value in _group_attributes(storage, section).items() if key != _UNSHOWN}
+    frame = StoredFrame(storage=storage, section=section)
+    for name in storage.children(section)[0]:
+        if name != "box":
+            _add_block(storage, section, name, frame)
+    return document, frame
+
+
+def _group_attributes(storage: Storage, section: str) -> dict[str, Any]:
     document = read_document(storage, section)
     if document is None or document["node_type"] != "group":
         raise ContractError(section, "the section is not a Zarr group")
-    frame = StoredFrame(meta=_read_meta(document["attributes"], section), storage=storage, section=section)
-    folders, _ = storage.children(section)
-    for name in sorted(folders, key=lambda n: (_FIRST.index(n) if n in _FIRST else len(_FIRST), n)):
-        child = read_document(storage, f"{section}/{name}")
-        if name == "box":
-            frame.cell = _read_cell(storage, section, child, frame)
-        elif child is not None and child["node_type"] == "group" and name_fault(name) is None:
-            frame.blocks[name] = _read_block(storage, section, name, child["attributes"], frame)
-            frame.blocks[name].check(f"{section}/{name}")
-    return frame
+    attributes: dict[str, Any] = document["attributes"]
+    return attributes
+
+
+def _add_block(storage: Storage, section: str, name: str, frame: StoredFrame) -> bool:
+    """Take a child as a block when it is one; others are unknown content."""
+    child = read_document(storage, f"{section}/{name}")
+    if child is None or child["node_type"] != "group" or name_fault(name) is not None:
+        return False
+    frame.blocks[name] = _read_block(storage, section, name, child["attributes"], frame)
+    return True
 
 
 def _read_meta(attributes: dict[str, Any], section: str) -> Meta:

@@ -20,10 +20,10 @@ from molrec_convert.model.trajectory import BATCH_BYTES
 from molrec_convert.stores.zarr.frames import read_frame
 from molrec_convert.stores.zarr.record_writer import RecordWriter, write_packed, write_record
 from molrec_convert.stores.zarr.storage import Storage, open_storage, read_document
-from molrec_convert.stores.zarr.stored_frame import StoredColumn, StoredFrame
+from molrec_convert.stores.zarr.stored_record import LateSections, StoredRecord, frame_nodes
 from molrec_convert.stores.zarr.trajectory_reader import StoredTrajectory
 from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
-from molrec_convert.stores.zarr.unknown import StoredUnknown
+from molrec_convert.stores.zarr.unknown import KnownNodes, StoredUnknown
 
 __all__ = ["append_record", "open_record", "read_store", "write_packed", "write_record"]
 
@@ -83,29 +83,37 @@ def _open(storage: Storage) -> Record:
     if root["node_type"] != "group":
         raise FormatError(storage.path, found="an array", expected="a record, whose root is a group")
     documents = {name: _read_document(storage, name) for name in _DOCUMENTS}
+    meta = documents["meta"] or {}
     frames = {name: read_frame(storage, name) for name in _FRAMES if read_document(storage, name) is not None}
-    groups, arrays = {"", *(name for name, document in documents.items() if document is not None)}, set[str]()
+    known = KnownNodes(groups={"", *(name for name, document in documents.items() if document is not None)})
     for name, frame in frames.items():
-        _add_nodes(frame, name, groups, arrays)
+        known.add(frame_nodes(frame, name))
     trajectory = None
     if read_document(storage, _TRAJECTORY) is not None:
         rows = {name: frame.rows for name, frame in frames.items()}
         trajectory = _RecordTrajectory(storage, rows, Alignment(frames.get("system")))
-        for path in trajectory.groups:
-            groups.add(f"{_TRAJECTORY}/{path}" if path else _TRAJECTORY)
-        arrays.update(f"{_TRAJECTORY}/{path}" for path in trajectory.arrays)
-    return Record(
-        documents["meta"] or {},
-        frames.get("system"),
-        frames.get("frame"),
-        trajectory,
-        documents["method"],
-        documents["status"],
-        root["attributes"],
-        StoredUnknown(storage, groups, arrays),
-        os.fspath(storage.path),
-        storage.close,
+        known.groups |= {f"{_TRAJECTORY}/{path}" if path else _TRAJECTORY for path in trajectory.groups}
+        known.arrays |= {f"{_TRAJECTORY}/{path}" for path in trajectory.arrays}
+    late = LateSections(storage, meta.get("molrec_version"))
+
+    def nodes() -> KnownNodes:
+        known.add(late.nodes())
+        return known
+
+    record = StoredRecord(
+        meta=meta,
+        system=frames.get("system"),
+        frame=frames.get("frame"),
+        trajectory=trajectory,
+        method=documents["method"],
+        status=documents["status"],
+        attributes=root["attributes"],
+        unknown=StoredUnknown(storage, nodes),
+        path=os.fspath(storage.path),
+        _close=storage.close,
     )
+    record.read_later(late.readers())
+    return record
 
 
 def _read_document(storage: Storage, section: str) -> dict[str, Any] | None:
@@ -117,20 +125,6 @@ def _read_document(storage: Storage, section: str) -> dict[str, Any] | None:
     attributes: dict[str, Any] = document["attributes"]
     check_document(attributes, section)
     return attributes
-
-
-def _add_nodes(frame: StoredFrame, section: str, groups: set[str], arrays: set[str]) -> None:
-    """The nodes of a frame-shaped section; everything else below it is unknown content."""
-    groups.add(section)
-    for name, block in frame.blocks.items():
-        groups |= {f"{section}/{name}", f"{section}/{name}/_validity"}
-        for key, column in block.columns.items():
-            arrays.add(f"{section}/{name}/{key}")
-            if isinstance(column, StoredColumn) and column.nullable:
-                arrays.add(f"{section}/{name}/_validity/{key}")
-    if frame.cell is not None:
-        groups.add(f"{section}/box")
-        arrays |= {f"{section}/box/{part}" for part in ("vectors", "origin", "boundary")}
 
 
 class _RecordTrajectory(StoredTrajectory):

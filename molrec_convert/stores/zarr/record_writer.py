@@ -22,8 +22,10 @@ from molrec_convert.model.tags import canonical_json
 from molrec_convert.model.trajectory import Trajectory
 from molrec_convert.stores.options import MrecOptions
 from molrec_convert.stores.zarr.codecs import Stage
-from molrec_convert.stores.zarr.frames import write_frame
+from molrec_convert.stores.zarr.frames import write_forcefield, write_frame
 from molrec_convert.stores.zarr.metadata import group_document
+from molrec_convert.stores.zarr.metrics import write_metrics
+from molrec_convert.stores.zarr.observables import write_observables
 from molrec_convert.stores.zarr.packing import pack
 from molrec_convert.stores.zarr.storage import sync_tree, write_document
 from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
@@ -50,8 +52,9 @@ def write_record(record: Record, path: Path, context: WriteContext) -> None:
     """Write a record into the directory `path`, a staging place that becomes the record when this returns.
 
     With `context.resume` the directory holds an interrupted attempt of the same conversion, which goes on at its last
-    committed frame. Sections come in the order root, meta, frame, method, status, trajectory, system, unknown content:
-    a column that turns out never to change moves from the trajectory into `system`.
+    committed frame. Sections come in the order root, meta, frame, forcefield, observables, method, status, metrics,
+    trajectory, system, unknown content: a column that turns out never to change moves from the trajectory into
+    `system`.
     Raises `ContractError` for a record that breaks a rule, `UsageError` when the directory holds something else,
     `OSError` when it cannot be written.
     """
@@ -59,15 +62,25 @@ def write_record(record: Record, path: Path, context: WriteContext) -> None:
     if not context.resume and path.is_dir() and any(path.iterdir()):
         raise UsageError(f"{path} holds something already")
     compression = _compression(context)
+    meta = _stamped(record, context)
     write_document(path, group_document(record.attributes))
-    _write_document(path, "meta", _stamped(record.meta, context))
+    _write_document(path, "meta", meta)
     if record.frame is not None:
         _write_frame(path, "frame", record.frame, compression)
         _report_step(record.frame, context)
+    if record.forcefield is not None:
+        _remove(path / "forcefield")
+        write_forcefield(path, record.forcefield, compression=compression)
+    if record.observables is not None:
+        _remove(path / "observables")
+        write_observables(path, record.observables, compression)
     for name in ("method", "status"):
         document = getattr(record, name)
         if document is not None:
             _write_document(path, name, document)
+    if record.metrics is not None:
+        _remove(path / "metrics")
+        write_metrics(path, record.metrics, compression)
     system_written = False
     if record.trajectory is not None:
         system_written = _write_trajectory(record, record.trajectory, path, context, compression)
@@ -94,9 +107,16 @@ def _compression(context: WriteContext) -> Stage | None:
     return None if chosen is None else Stage(*chosen)
 
 
-def _stamped(meta: dict[str, Any], context: WriteContext) -> dict[str, Any]:
-    """The meta document with the version every writer states and, of a conversion, who made it."""
-    stamped: dict[str, Any] = {"molrec_version": meta.get("molrec_version", 1)}
+def _stamped(record: Record, context: WriteContext) -> dict[str, Any]:
+    """The meta document with the version every writer states and, of a conversion, who made it.
+
+    The version is at least what the numbers of the force field need so that nobody misreads them.
+    """
+    meta, version = record.meta, record.meta.get("molrec_version", 1)
+    if record.forcefield is not None:
+        version = max(version, record.forcefield.minimum_version)
+        record.forcefield.check_version(version)
+    stamped: dict[str, Any] = {"molrec_version": version}
     if context.creator:
         stamped["creator"] = {"name": "molrec-convert", "version": __version__}
         earlier = meta.get("creator", stamped["creator"])

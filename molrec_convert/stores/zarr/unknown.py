@@ -9,31 +9,59 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from molrec_convert.errors import ContractError
 from molrec_convert.model.record import UnknownContent
 from molrec_convert.stores.zarr.storage import Storage
 
-__all__ = ["StoredUnknown", "write_unknown"]
+__all__ = ["KnownNodes", "StoredUnknown", "write_unknown"]
 
 #: Files of an array: its metadata, and chunks under either key encoding.
 _ARRAY_FILE = re.compile(r"zarr\.json|c(?:[./]\d+)*|\d+(?:[./]\d+)*")
 
 
-class StoredUnknown:
-    """The unknown content of a store. Files are listed when they are first asked for."""
+@dataclass
+class KnownNodes:
+    """Keys of the nodes, and of the plain files, that the sections of a record consist of ("" is the root)."""
 
-    def __init__(self, storage: Storage, groups: Set[str], arrays: Set[str]) -> None:
-        self._storage = storage
-        self._groups, self._arrays = groups, arrays
+    groups: set[str] = field(default_factory=set)
+    arrays: set[str] = field(default_factory=set)
+    files: set[str] = field(default_factory=set)
+
+    def add(self, other: KnownNodes) -> None:
+        """Take the nodes of another section."""
+        self.groups |= other.groups
+        self.arrays |= other.arrays
+        self.files |= other.files
+
+    def __contains__(self, key: str) -> bool:
+        """Whether a file belongs to one of the nodes."""
+        if key in self.files:
+            return True
+        parts = key.split("/")
+        if parts[-1] == "zarr.json" and "/".join(parts[:-1]) in self.groups:
+            return True
+        for depth in range(1, len(parts)):
+            if "/".join(parts[:depth]) in self.arrays:
+                return _ARRAY_FILE.fullmatch("/".join(parts[depth:])) is not None
+        return False
+
+
+class StoredUnknown:
+    """The unknown content of a store. Known nodes are worked out, and files listed, when first asked for."""
+
+    def __init__(self, storage: Storage, known: Callable[[], KnownNodes]) -> None:
+        self._storage, self._known = storage, known
         self._keys: list[str] | None = None
 
     def keys(self) -> Iterator[str]:
         """See `UnknownContent.keys`."""
         if self._keys is None:
-            self._keys = [key for key in self._storage.keys() if not self._known(key)]  # noqa: SIM118
+            known = self._known()
+            self._keys = [key for key in self._storage.keys() if key not in known]  # noqa: SIM118
         return iter(self._keys)
 
     def read(self, key: str) -> bytes:
@@ -42,15 +70,6 @@ class StoredUnknown:
         if data is None:
             raise KeyError(key)
         return data
-
-    def _known(self, key: str) -> bool:
-        parts = key.split("/")
-        if parts[-1] == "zarr.json" and "/".join(parts[:-1]) in self._groups:
-            return True
-        for depth in range(1, len(parts)):
-            if "/".join(parts[:depth]) in self._arrays:
-                return _ARRAY_FILE.fullmatch("/".join(parts[depth:])) is not None
-        return False
 
 
 def write_unknown(content: UnknownContent, root: Path, *, replace: bool = False) -> None:
