@@ -141,6 +141,7 @@ def convert(
     check_apart(Path(target), [path for path in paths if source_format != target_format or not _same(path, target)])
     reading = ReadContext(read_options, report, progress)
     writing = WriteContext(write_options, report, progress, Path(target))
+    mark = report.mark()
     while True:
         record = _read(source_format, paths, reading)
         try:
@@ -155,7 +156,9 @@ def convert(
         except LayoutChanged as changed:
             if changed.hint in reading.hints:
                 raise
+            report.rewind(mark)
             report.warn(f"{changed.reason}: started over with the layout for that")
+            mark = report.mark()
             reading = dataclasses.replace(reading, hints=reading.hints | {changed.hint})
         finally:
             record.close()

@@ -73,6 +73,16 @@ class Report:
         if text not in self.truncations:
             self.truncations.append(text)
 
+    def mark(self) -> tuple[int, int, int]:
+        """Where the report stands now, for `rewind`."""
+        return len(self.items), len(self.warnings), len(self.truncations)
+
+    def rewind(self, mark: tuple[int, int, int]) -> None:
+        """Forget what was recorded since `mark`: a reading that is given up said it."""
+        items, warnings, truncations = mark
+        self._seen.difference_update(self.items[items:])
+        del self.items[items:], self.warnings[warnings:], self.truncations[truncations:]
+
     def of(self, fate: Fate) -> Iterator[Item]:
         """The items of one fate, in order."""
         return (item for item in self.items if item.fate is fate)

@@ -299,6 +299,7 @@ def test_a_source_that_needs_another_layout_is_read_again(tmp_path, formats, sou
 
     def read(paths, context):
         hints.append(context.hints)
+        context.report.converted("rows", "any order" if context.hints else "in order of ids")
         change = LayoutChanged("ragged", "ids change at frame 5")
         return Record(trajectory=Streamed(trajectory(), None if "ragged" in context.hints else 5, change))
 
@@ -306,6 +307,7 @@ def test_a_source_that_needs_another_layout_is_read_again(tmp_path, formats, sou
     report = molrec_convert.convert(source, tmp_path / "out.mrec")
     assert hints == [frozenset(), frozenset({"ragged"})]
     assert report.warnings == ["ids change at frame 5: started over with the layout for that"]
+    assert [str(item) for item in report.items] == ["converted: rows (any order)"]
     assert same(Record({"molrec_version": 1}, trajectory=trajectory()), tmp_path / "out.mrec")
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from dump_texts import column, fates, frame, positions, read, write
 
-from molrec_convert.errors import FormatError
+from molrec_convert.errors import LayoutChanged
 from molrec_convert.model import Block, Column, Frame
+from molrec_convert.report import Fate
 from molrec_lammps import dump_batch
 from molrec_lammps.dump_record import RunFacts, Thermo
 
@@ -240,12 +242,69 @@ class TestJoined:
         assert fates(report, "lacks 1 of the steps")
         assert fates(report, "dropped: 2 frames of")
 
-    def test_other_atoms_are_an_error(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        ("ids", "why"),
+        [
+            (ALL[:5], r"it has 5 atoms at step 0 and .*a\.dump has 6, so it is not joined"),
+            ([1, 2, 3, 4, 7, 8], r"its frames hold other atoms than .*a\.dump; mrec convert .*b\.dump b\.mrec"),
+        ],
+    )
+    def test_a_dump_of_other_atoms_is_left_out(self, tmp_path: Path, ids: list[int], why: str) -> None:
+        record, report = read(self.first(tmp_path, [0, 10]), joined=[[self.other(tmp_path, [0, 10], ids)]])
+        assert positions(record, 1)[:, 0].tolist() == [i + 10 for i in ALL]
+        assert "vx" not in record.trajectory.declaration.blocks["atoms"].columns
+        dropped = [str(item) for item in report.of(Fate.DROPPED)]
+        assert len(dropped) == 1
+        assert re.search(why, dropped[0])
+        assert not fates(report, "joined by step and id")
+
+    def test_other_atoms_further_on(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(dump_batch.RowReader.jobs, "__defaults__", (1,))
+        one = self.first(tmp_path, [0, 10, 20, 30])
+        texts = [
+            frame(s, [f"{i} {s}" for i in ([1, 2, 3, 4, 5, 9] if s == 20 else ALL)], "id vx") for s in range(0, 31, 10)
+        ]
+        two = write(tmp_path / "b.dump", *texts)
+        record, report = read(one, joined=[[two]])
+        assert fates(report, "vx: joined by step and id")
+        with pytest.raises(LayoutChanged, match=r"b\.dump, line 32: .* step 20 has other ids than .*a\.dump") as caught:
+            list(record.trajectory)
+        record, report = read(one, joined=[[two]], hints=[caught.value.hint])
+        assert len(list(record.trajectory)) == 4
+        assert fates(report, "its frames hold other atoms")
+
+    def test_a_dump_in_another_frame_of_reference_is_left_out(self, tmp_path: Path) -> None:
         one = self.first(tmp_path, [0, 10])
-        with pytest.raises(FormatError, match="5 atoms in the frame of step 0, expected 6"):
-            read(one, joined=[[self.other(tmp_path, [0, 10], ALL[:5])]])
-        with pytest.raises(FormatError, match="other ids in the frame of step 0"):
-            read(one, joined=[[self.other(tmp_path, [0, 10], [1, 2, 3, 4, 7, 8])]])
+        turned = ("BOX BOUNDS abc origin pp pp pp", "0 8 0 0\n-9 0 0 0\n0 0 10 0\n")
+        two = write(tmp_path / "b.dump", *(frame(s, [f"{i} {s}" for i in ALL], "id vx", box=turned) for s in (0, 10)))
+        record, report = read(one, joined=[[two]])
+        assert fates(report, "its cell is not that of")
+        assert "vx" not in record.trajectory.declaration.blocks["atoms"].columns
+
+    @pytest.mark.parametrize("which", [0, 1])
+    def test_a_dump_without_ids_is_left_out(self, tmp_path: Path, which: int) -> None:
+        columns = [["id", "type", "x", "y", "z"], ["id", "vx"]]
+        columns[which][0] = "proc"
+        one = write(tmp_path / "a.dump", frame(0, [f"{i} 1 {i} 0 0" for i in ALL], " ".join(columns[0])))
+        two = write(tmp_path / "b.dump", frame(0, [f"{i} {i}" for i in ALL], " ".join(columns[1])))
+        record, report = read(one, joined=[[two]])
+        assert fates(report, f"{'ab'[which]}.dump has no column id, so it is not joined")
+        assert positions(record, 0)[:, 0].tolist() == ALL
+
+    def test_frames_numbered_by_order_are_joined_when_their_steps_agree(self, tmp_path: Path) -> None:
+        one = self.first(tmp_path, [0, 10, 5])
+        record, report = read(one, joined=[[self.other(tmp_path, [0, 10, 5])]], steps="index")
+        assert column(record, 2, "vx").tolist() == [i * 100 + 5 for i in ALL]
+        record, report = read(one, joined=[[self.other(tmp_path, [0, 20, 5])]], steps="index")
+        assert fates(report, "its frames are of other steps than those of")
+        assert "vx" not in record.trajectory.declaration.blocks["atoms"].columns
+
+    def test_numbers_both_state_are_reported(self, tmp_path: Path) -> None:
+        one = self.first(tmp_path, [0])
+        two = write(tmp_path / "b.dump", frame(0, [f"{i} 1 0.125 0.125 0.125 7" for i in ALL], "id type x y z vx"))
+        record, report = read(one, joined=[[two]])
+        assert fates(report, f"dropped: columns of {two} (x y z: those of {one} are taken; mrec convert {two} b.mrec")
+        assert column(record, 0, "vx").tolist() == [7] * 6
 
     def test_nothing_to_join(self, tmp_path: Path) -> None:
         one = self.first(tmp_path, [0, 10])
@@ -266,5 +325,8 @@ class TestJoined:
             [i * 100 + n for i in ids] for n, ids in enumerate(sets)
         ]
         other = write(tmp_path / "c.dump", *texts[:3], frame(3, ["1 0", "2 0", "3 0"], "id vx"))
-        with pytest.raises(FormatError, match="other ids in the frame of step 3"):
-            list(read(one, joined=[[other]])[0].trajectory)
+        if job == 1:
+            with pytest.raises(LayoutChanged, match="the frame of step 3 has other ids than"):
+                list(read(one, joined=[[other]])[0].trajectory)
+        else:
+            assert fates(read(one, joined=[[other]])[1], "its frames hold other atoms")

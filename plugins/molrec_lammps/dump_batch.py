@@ -27,10 +27,12 @@ from molrec_lammps.dump_source import Source
 from molrec_lammps.dump_units import DumpPart, Unit, load, units_of, wrong_count
 from molrec_lammps.dump_values import BOUNDS, Rows, Vocabulary, check_bounds, new_column, row_bytes
 
-__all__ = ["JOB_BYTES", "LARGE_FRAME", "RAGGED", "RowReader"]
+__all__ = ["APART", "JOB_BYTES", "LARGE_FRAME", "RAGGED", "RowReader"]
 
 #: The hint of a reading whose set of ids changes.
 RAGGED = "ragged"
+#: With the path of a dump behind it: the hint of a reading that dump is not joined to.
+APART = "apart "
 #: Bytes of the arrays of a job.
 JOB_BYTES = 2**23
 #: Jobs that are parsed ahead.
@@ -284,13 +286,11 @@ class RowReader:
                 )
         return AssertionError("ids are as they should be")
 
-    def _other_ids(self, part: DumpPart, frame: int) -> FormatError:
-        path = self.table.sources[0].path
-        return FormatError(
-            part.table.sources[part.table.source[frame]].path,
-            f"line {part.table.line[frame]}",
-            found=f"other ids in the frame of step {part.table.step[frame]}",
-            expected=f"those of {path}, whose columns are joined to it",
+    def _other_ids(self, part: DumpPart, frame: int) -> LayoutChanged:
+        return LayoutChanged(
+            f"{APART}{part.table.sources[0].path}",
+            f"{part.table.where(frame)}: the frame of step {part.table.step[frame]} has other ids than "
+            f"{self.table.sources[0].path}",
         )
 
 

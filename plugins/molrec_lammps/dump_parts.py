@@ -9,16 +9,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.errors import FormatError, UnsupportedError, UsageError
+from molrec_convert.errors import FormatError, UnsupportedError
 from molrec_convert.report import Report
 from molrec_lammps.dump_batch import RowReader
 from molrec_lammps.dump_frames import FileIndex, FrameTable
 from molrec_lammps.dump_index import index_source
+from molrec_lammps.dump_rows import kind_of
 from molrec_lammps.dump_source import open_source
 from molrec_lammps.dump_steps import frames_at, number_by_order, numeric_order, overlaps, resolve_steps
 from molrec_lammps.dump_units import DumpPart
 
-__all__ = ["Dump", "check_ids_named", "join_dumps", "open_dump"]
+__all__ = ["Dump", "by_itself", "check_ids_named", "join_dumps", "open_dump"]
 
 #: More files than this are opened one at a time.
 _HELD_OPEN = 64
@@ -72,41 +73,76 @@ def _ids_of(table: FrameTable, frame: int) -> Integers:
     return np.zeros(0, dtype=np.int64) if rows is None or rows.ids is None else rows.ids
 
 
-def join_dumps(dumps: Sequence[Dump], report: Report) -> list[DumpPart]:
-    """The parts of the trajectory: the first dump, and of the others the columns and steps it shares with it."""
-    table = dumps[0].table
+def by_itself(paths: Sequence[Path]) -> str:
+    """How the files of one dump are converted on their own, in words."""
+    shown = " ".join(str(path) for path in paths[:3]) + (" …" if len(paths) > 3 else "")
+    return f"mrec convert {shown} {paths[0].stem}.mrec converts it by itself"
+
+
+def join_dumps(dumps: Sequence[Dump], by_order: bool, report: Report) -> list[DumpPart]:
+    """The parts of the trajectory: the first dump, and of the others the columns and steps it shares with it.
+
+    A dump whose frames are not those of the first seen otherwise is left out, which is reported; so is every number
+    that both state, for they may be written to other digits.
+    """
+    first, table = dumps[0], dumps[0].table
     taken = {name for layout in table.layouts for name in layout}
     parts = [DumpPart(table, np.arange(len(table), dtype=np.int64), frozenset(taken - {"id"}))]
     for dump in dumps[1:]:
         path = dump.paths[0]
-        columns = {name for layout in dump.table.layouts for name in layout} - taken
+        named = {name for layout in dump.table.layouts for name in layout}
+        columns = named - taken
         frames = frames_at(dump.table, table.step)
-        there = frames >= 0
-        alone = len(dump.table) - int(there.sum())
-        how = f"mrec convert {path} {path.stem}.mrec converts it by itself"
-        if not columns or not there.any():
-            why = (
-                "it has no column that the first dump lacks" if there.any() else "it has none of the first dump's steps"
-            )
-            report.dropped(str(path), f"{why}; {how}")
+        there = np.flatnonzero(frames >= 0)
+        how = by_itself(dump.paths)
+        if not len(there):
+            report.dropped(str(path), f"it has none of the first dump's steps; {how}")
             continue
+        if not columns:
+            report.dropped(str(path), f"it has no column that the first dump lacks; {how}")
+            continue
+        why = _unlike(first, dump, there, frames[there], by_order)
+        if why:
+            report.dropped(str(path), f"{why}, so it is not joined; {how}")
+            continue
+        alone, absent = len(dump.table) - len(there), len(table) - len(there)
         if alone:
-            report.dropped(f"{alone} frames of {path}", f"{dumps[0].paths[0]} has no frame of their steps; {how}")
-        if not there.all():
-            report.warn(f"{path} lacks {int((~there).sum())} of the steps: its columns are null there")
-        differ = np.flatnonzero(there & (dump.table.count[np.maximum(frames, 0)] != table.count))
-        if len(differ):
-            frame = int(frames[differ[0]])
-            raise FormatError(
-                path,
-                dump.table.place(frame),
-                found=f"{dump.table.count[frame]} atoms in the frame of step {dump.table.step[frame]}",
-                expected=f"{table.count[differ[0]]}, as in {dumps[0].paths[0]}",
-            )
+            report.dropped(f"{alone} frames of {path}", f"{first.paths[0]} has no frame of their steps; {how}")
+        if absent:
+            report.warn(f"{path} lacks {absent} of the steps: its columns are null there")
         report.converted(f"columns of {path}", f"{' '.join(sorted(columns))}: joined by step and id")
+        twice = sorted(name for name in named & taken if kind_of(name) == "real")
+        if twice:
+            report.dropped(f"columns of {path}", f"{' '.join(twice)}: those of {first.paths[0]} are taken; {how}")
         taken |= columns
         parts.append(DumpPart(dump.table, frames, frozenset(columns)))
     return parts
+
+
+def _unlike(first: Dump, dump: Dump, mine: Integers, theirs: Integers, by_order: bool) -> str:
+    """Why frames of the same steps cannot be joined, `mine` of the first dump, `theirs` of the other; "": they can."""
+    table, other = first.table, dump.table
+    for entry, its in ((first, table), (dump, other)):
+        if not all("id" in names for names in its.layouts):
+            return f"{entry.paths[0]} has no column id"
+    if by_order:
+        own = [np.concatenate([index.table.step for index in entry.indexes]) for entry in (first, dump)]
+        if (own[0][mine] != own[1][theirs]).any():
+            return f"its frames are of other steps than those of {first.paths[0]}"
+    differ = np.flatnonzero(other.count[theirs] != table.count[mine])
+    if len(differ):
+        at = differ[0]
+        return (
+            f"it has {other.count[theirs[at]]} atoms at step {other.step[theirs[at]]} "
+            f"and {first.paths[0]} has {table.count[mine[at]]}"
+        )
+    boxes, back = np.unique(np.stack([table.box[mine], other.box[theirs]]), axis=1, return_inverse=True)
+    same = np.isclose(table.vectors[boxes[0]], other.vectors[boxes[1]], 1e-6, 1e-9).all(axis=(1, 2))
+    same &= np.isclose(table.origin[boxes[0]], other.origin[boxes[1]], 1e-6, 1e-9).all(axis=1)
+    if not same.all():
+        at = np.flatnonzero(~same[back.reshape(-1)])[0]
+        return f"its cell is not that of {first.paths[0]} at step {other.step[theirs[at]]}"
+    return ""
 
 
 def check_ids_named(reader: RowReader) -> None:
@@ -121,5 +157,3 @@ def check_ids_named(reader: RowReader) -> None:
             found=f"no column id in the frame of step {table.step[frame]}",
             expected="id, as other frames have it",
         )
-    if len(reader.parts) > 1 and not having.all():
-        raise UsageError("dumps without a column id cannot be joined")

@@ -10,24 +10,24 @@ Rows ascend by id in both. What becomes of every column is in `dump_names` and `
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.errors import FormatError
+from molrec_convert.errors import FormatError, LayoutChanged
 from molrec_convert.formats import ReadContext
 from molrec_convert.model import Block, Column, Frame, MetaDeclaration, Record
 from molrec_convert.model.standard import STATE_COLUMNS
 from molrec_convert.report import Report
-from molrec_lammps.dump_batch import LARGE_FRAME, RAGGED, RowReader
+from molrec_lammps.dump_batch import APART, LARGE_FRAME, RAGGED, RowReader
 from molrec_lammps.dump_facts import RunFacts
 from molrec_lammps.dump_layout import Placement, place_aligned, place_ragged, place_single
 from molrec_lammps.dump_names import COORDINATES
 from molrec_lammps.dump_order import IdSet
-from molrec_lammps.dump_parts import Dump, check_ids_named, join_dumps, open_dump
+from molrec_lammps.dump_parts import Dump, by_itself, check_ids_named, join_dumps, open_dump
 from molrec_lammps.dump_plan import Plan, plan_columns, system_columns
 from molrec_lammps.dump_relations import Relations
 from molrec_lammps.dump_system import atoms_of, relations_of, report_differences, restricted
@@ -58,16 +58,40 @@ def dump_record(
 ) -> Record:
     """A record of a dump: its frames in step order, and what `facts` says beside it.
 
-    The columns of the dumps in `joined` are joined by step and id; a column the first has too is taken from there.
-    With the hint `ragged` in the context the atoms of a frame may be any. FormatError names the line of what is wrong.
+    The columns of the dumps in `joined` are joined by step and id; a column the first has too is taken from there, and
+    a dump that holds other atoms is left out. With the hint `ragged` in the context the atoms of a frame may be any.
+    FormatError names the line of what is wrong.
     """
-    facts = RunFacts() if facts is None else facts
+    apart = {hint for hint in context.hints if hint.startswith(APART)}
+    while True:
+        mark = context.report.mark()
+        try:
+            return _record(paths, context, RunFacts() if facts is None else facts, joined, apart)
+        except LayoutChanged as changed:
+            if not changed.hint.startswith(APART) or changed.hint in apart:
+                raise
+            context.report.rewind(mark)
+            apart.add(changed.hint)
+
+
+def _record(
+    paths: Sequence[Path],
+    context: ReadContext,
+    facts: RunFacts,
+    joined: Sequence[Sequence[Path]],
+    apart: Collection[str],
+) -> Record:
     report, options = context.report, context.options
     by_order = options.steps == "index"
     first = open_dump(paths, by_order, report)
-    dumps = [first, *(open_dump(others, by_order, report) for others in joined)]
+    dumps = [first]
+    for others in joined:
+        if any(f"{APART}{path}" in apart for path in others):
+            report.dropped(str(others[0]), f"its frames hold other atoms than {first.paths[0]}; {by_itself(others)}")
+        else:
+            dumps.append(open_dump(others, by_order, report))
     units = _units(dumps, facts, options.units, report)
-    parts = join_dumps(dumps, report)
+    parts = join_dumps(dumps, by_order, report)
     reader = RowReader(parts)
     check_ids_named(reader)
     everything = frozenset(name for part in parts for name in part.columns)
