@@ -21,7 +21,7 @@ from seed_examples import page
 from molrec_convert.errors import ContractError
 from molrec_convert.model import Block, Box, Column, Frame, Meta
 from molrec_convert.stores.lmdb import frame_bytes, frame_writing
-from molrec_convert.stores.lmdb.frame_bytes import decode, encode_frame, encode_tables
+from molrec_convert.stores.lmdb.frame_bytes import FrameBytes, decode, encode_frame, encode_tables
 from molrec_convert.stores.lmdb.stored_frame import StoredFrame, stored_block
 
 COLUMN = {"dtype": "f64", "shape": [2], "offset": 0}
@@ -38,7 +38,8 @@ def header(**columns: Any) -> dict[str, Any]:
 def read_back(value: Any) -> Frame:
     """A snapshot out of a value, as the reader makes it."""
     found = decode(value)
-    return StoredFrame({name: stored_block(found, name) for name in found.blocks}, None, found.box, source=found)
+    blocks = {name: stored_block(found, name) for name in found.blocks}
+    return StoredFrame.of(found, blocks, FrameBytes.meta, is_step=False, referring=found.layout.referring)
 
 
 # the page
@@ -320,9 +321,8 @@ def test_refused_standard_columns_and_references() -> None:
     bonds = block(atomi={"dtype": "u64", "shape": [2], "offset": 0})
     value = frame_value({"blocks": {"atoms": atoms, "bonds": bonds}, "meta": {}}, struct.pack("<2Q", 0, 1))
     found = decode(value)
-    frame = StoredFrame(
-        {name: stored_block(found, name) for name in found.blocks}, source=found, referring=found.layout.referring
-    )
+    assert found.layout.referring == ("bonds",)
+    frame = read_back(value)
     with pytest.raises(ContractError, match=r"bonds/atomi.*out of range"):
         _ = frame["bonds"]
 

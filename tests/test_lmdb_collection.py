@@ -770,8 +770,8 @@ def test_r_counts_beyond_the_file(good: Path) -> None:
 def test_r_frame_values(good: Path, change: Any, said: str) -> None:
     edit_header(good, key("f", 2), change)
     with open_collection(good) as collection:
-        with pytest.raises(ContractError, match=rf"f\[2\].*{said}|{said}"):
-            collection.frame(2)
+        with pytest.raises(ContractError, match=rf"f\[2\].*{said}"):
+            collection.frame(2).check()
         with pytest.raises(ContractError):
             list(collection[1].trajectory.batches())
         assert collection.frame(0) == points(0, frames=2).trajectory[0]

@@ -34,13 +34,15 @@ _SEPARATOR = b'},"meta":{'
 class FrameBytes:
     """A decoded header over its value: arrays are made when they are asked for, and share the value's memory.
 
-    Writable where the value is (a `bytearray`), else read-only.
+    Writable where the value is (a `bytearray`), else read-only. What the header says beside its blocks is parsed when
+    it is asked for.
     """
 
-    __slots__ = ("_base", "_name", "_rest", "_value", "layout")
+    __slots__ = ("_base", "_name", "_numbers", "_rest", "_value", "layout")
 
-    def __init__(self, value: Buffer, base: int, layout: Layout, rest: dict[str, Any], name: Name) -> None:
+    def __init__(self, value: Buffer, base: int, layout: Layout, rest: bytes | dict[str, Any], name: Name) -> None:
         self._value, self._base, self._rest, self._name = value, base, rest, name
+        self._numbers: NDArray[np.float64] | None = None
         self.layout = layout
 
     @property
@@ -71,6 +73,18 @@ class FrameBytes:
         array = np.frombuffer(self._value, entry.numpy, entry.items, self._base + entry.offset)
         return array if len(entry.shape) == 1 else array.reshape(entry.shape)
 
+    def arrays(self, block: str) -> dict[str, NDArray[Any]]:
+        """The arrays of a block's columns of plain numbers, all at once: slices of one array over the payload."""
+        found: dict[str, NDArray[Any]] = {}
+        plain = self.layout.blocks[block].plain
+        if plain:
+            if self._numbers is None:
+                self._numbers = np.frombuffer(self._value, np.float64, self.layout.extent // 8, self._base)
+            numbers = self._numbers
+            for name, first, last in plain:
+                found[name] = numbers[first:last]
+        return found
+
     def mask(self, block: str, column: str) -> NDArray[np.bool_] | None:
         """The mask of a column, None when it has none or all its rows hold a value."""
         layout = self.layout.blocks[block]
@@ -83,20 +97,19 @@ class FrameBytes:
     @property
     def document(self) -> dict[str, Any]:
         """The meta document as it stands: plain JSON, or typed JSON whose tags stand elsewhere."""
-        document = self._rest["meta"]
-        assert isinstance(document, dict)
+        document: dict[str, Any] = self._others["meta"]
         return document
 
     def meta(self, tags: Mapping[str, str] | None = None) -> Meta:
         """The typed meta document, by `tags` or by the header's own."""
         if tags is None:
-            tags = mapping(self._rest.get("meta_types", {}), f"{self.node}: meta_types")
+            tags = mapping(self._others.get("meta_types", {}), f"{self.node}: meta_types")
         return read_meta(self.document, tags, self.node)
 
     @property
     def step(self) -> int:
         """The step number."""
-        step = self._rest.get("step")
+        step = self._others.get("step")
         if type(step) is int and -(2**53) <= step <= 2**53:
             return step
         if step is None:
@@ -107,20 +120,31 @@ class FrameBytes:
     @property
     def time(self) -> float | None:
         """The time, None when the run states none."""
-        if "time" not in self._rest:
+        if "time" not in self._others:
             return None
-        value: float = from_typed_json(self._rest["time"], "f64", f"{self.node}: time")
+        value: float = from_typed_json(self._others["time"], "f64", f"{self.node}: time")
         return value
 
     @property
     def has_box(self) -> bool:
         """Whether the header states a cell."""
-        return "box" in self._rest
+        return "box" in self._others
 
     @property
     def box(self) -> Box | None:
         """The cell, None when the header states none."""
-        return _read_box(self._rest["box"], f"{self.node}/box") if "box" in self._rest else None
+        return _read_box(self._others["box"], f"{self.node}/box") if "box" in self._others else None
+
+    @property
+    def _others(self) -> dict[str, Any]:
+        """What the header says beside its blocks."""
+        rest = self._rest
+        if isinstance(rest, bytes):
+            rest = from_utf8(rest, self._name)
+            if not isinstance(rest, dict) or "blocks" in rest or type(rest.get("meta")) is not dict:
+                raise ContractError(self.node, "the header states its blocks or its meta more than once")
+            self._rest = rest
+        return rest
 
     def _flags(self, offset: int, count: int, path: str) -> NDArray[np.bool_]:
         flags = np.frombuffer(self._value, np.uint8, count, self._base + offset)
@@ -143,12 +167,11 @@ def decode(value: Buffer, name: Name = "frame bytes") -> FrameBytes:
     header = bytes(value[8 : 8 + size])
     cut = header.find(_SEPARATOR)
     layout = _LAYOUTS.get(header[: cut + 1]) if cut > 0 else None
+    rest: bytes | dict[str, Any] = b""
     if layout is None:
         layout, rest = _parse_header(header, cut, name)
     else:
-        rest = from_utf8(b"{" + header[cut + 2 :], name)
-        if "blocks" in rest or type(rest["meta"]) is not dict:
-            raise ContractError(node_text(name), "the header states its blocks or its meta more than once")
+        rest = b"{" + header[cut + 2 :]
     if layout.extent > total - base:
         found, expected = f"{layout.extent} bytes", f"at most {total - base}"
         raise ContractError(node_text(name), "a buffer reaches past the value", found=found, expected=expected)

@@ -50,7 +50,8 @@ class ColumnLayout(NamedTuple):
 class BlockLayout:
     """One block: row count, structural shape, columns in order, targets, other attributes.
 
-    `references` maps referencing columns to their targets: declared ones and standard endpoints.
+    `references` maps referencing columns to their targets: declared ones and standard endpoints. `plain` has the
+    columns of one f64 per row with their first and last place in the payload, counted in f64.
     """
 
     count: int
@@ -59,6 +60,7 @@ class BlockLayout:
     targets: dict[str, str] = field(default_factory=dict)
     attributes: dict[str, Any] = field(default_factory=dict)
     references: dict[str, str] = field(default_factory=dict)
+    plain: tuple[tuple[str, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,12 @@ def _parse_block(entry: dict[str, Any], node: str) -> BlockLayout:
         if columns[name].dtype != "u64":
             raise ContractError(f"{node}/{name}", "a row reference is u64", found=columns[name].dtype, expected="u64")
     attributes = mapping(entry.get("attributes", {}), f"{node}: attributes")
-    return BlockLayout(count, columns, shape, dict(targets), attributes, found)
+    plain = tuple(
+        (name, (column.offset or 0) // 8, (column.offset or 0) // 8 + count)
+        for name, column in columns.items()
+        if column.dtype == "f64" and len(column.shape) == 1 and count
+    )
+    return BlockLayout(count, columns, shape, dict(targets), attributes, found, plain)
 
 
 def parse_column(entry: Any, name: str, count: int, node: str) -> ColumnLayout:

@@ -65,14 +65,17 @@ class PageFile:
         number, depth = self._root, 0
         while number != _NO_PAGE:
             depth += 1
-            page, nodes = self._nodes(number, depth)
-            if _HEADER.unpack_from(page)[2] & _LEAF:
-                for name, position in nodes:
-                    if name == key:
-                        return self._value(page, position, number)
+            page, positions, is_leaf = self._tree_page(number, depth)
+            first, last = (0, len(positions)) if is_leaf else (1, len(positions))
+            while first < last:
+                middle = (first + last) // 2
+                name = self._node(page, positions[middle], number)[0]
+                if is_leaf and name == key:
+                    return self._value(page, positions[middle], number)
+                first, last = (middle + 1, last) if name <= key else (first, middle)
+            if is_leaf:
                 return None
-            following = [child for name, child in nodes[1:] if name <= key]
-            number = following[-1] if following else nodes[0][1]
+            number = self._node(page, positions[first - 1], number)[1]
         return None
 
     def check(self) -> int:
@@ -136,6 +139,17 @@ class PageFile:
 
     def _nodes(self, number: int, depth: int) -> tuple[bytes, list[tuple[bytes, int]]]:
         """A page of the tree and its nodes: key, and child page of a branch or position of a leaf's node."""
+        page, positions, is_leaf = self._tree_page(number, depth)
+        nodes: list[tuple[bytes, int]] = []
+        for index, position in enumerate(positions):
+            name, child = self._node(page, position, number)
+            if not is_leaf and index > 1 and name <= nodes[-1][0]:
+                raise self._fault(number, "has keys that do not ascend")
+            nodes.append((name, position if is_leaf else child))
+        return page, nodes
+
+    def _tree_page(self, number: int, depth: int) -> tuple[bytes, tuple[int, ...], bool]:
+        """A page of the tree, the positions of its nodes within its bounds, and whether it is a leaf."""
         if depth > _DEEPEST:
             raise self._fault(number, "lies deeper than any tree")
         page = self._page(number)
@@ -145,24 +159,19 @@ class PageFile:
         if not 16 <= lower <= upper <= self.page_size or lower % 2:
             raise self._fault(number, "has bounds outside itself")
         positions = struct.unpack_from(f"<{(lower - 16) // 2}H", page, 16)
-        leaf = bool(flags & _LEAF)
-        if not positions or (not leaf and len(positions) < 2):
+        is_leaf = bool(flags & _LEAF)
+        if not positions or (not is_leaf and len(positions) < 2):
             raise self._fault(number, "has too few nodes")
-        nodes = []
-        for index, position in enumerate(positions):
-            if position < upper or position + 8 > self.page_size:
-                raise self._fault(number, "has a node outside itself")
-            low, high, node_flags, length = _NODE.unpack_from(page, position)
-            if position + 8 + length > self.page_size:
-                raise self._fault(number, "has a key that reaches past it")
-            name = page[position + 8 : position + 8 + length]
-            if leaf:
-                nodes.append((name, position))
-            else:
-                if index > 1 and name <= nodes[-1][0]:
-                    raise self._fault(number, "has keys that do not ascend")
-                nodes.append((name, low | high << 16 | node_flags << 32))
-        return page, nodes
+        if min(positions) < upper or max(positions) + 8 > self.page_size:
+            raise self._fault(number, "has a node outside itself")
+        return page, positions, is_leaf
+
+    def _node(self, page: bytes, position: int, number: int) -> tuple[bytes, int]:
+        """The key of a node, and the page a branch's leads to."""
+        low, high, flags, length = _NODE.unpack_from(page, position)
+        if position + 8 + length > self.page_size:
+            raise self._fault(number, "has a key that reaches past it")
+        return page[position + 8 : position + 8 + length], low | high << 16 | flags << 32
 
     def _check_value(self, page: bytes, position: int, number: int, seen: bytearray) -> None:
         first, size = self._extent(page, position, number)

@@ -27,7 +27,7 @@ from molrec_convert.model.record import absolute_rows, check_document
 from molrec_convert.model.tags import check_json
 from molrec_convert.model.trajectory import Trajectory
 from molrec_convert.stores.lmdb.environment import Handle
-from molrec_convert.stores.lmdb.frame_bytes import Buffer, decode
+from molrec_convert.stores.lmdb.frame_bytes import Buffer, FrameBytes, decode
 from molrec_convert.stores.lmdb.header_json import from_utf8, mapping
 from molrec_convert.stores.lmdb.keys import (
     FORCEFIELD,
@@ -221,8 +221,8 @@ class StoredCollection(Collection):
             return None
         frame = decode(value, ("s", index))
         blocks: dict[str, Block] = {name: stored_block(frame, name) for name in frame.blocks}
-        system = StoredFrame(blocks, None, frame.box, source=frame, referring=frame.layout.referring)
-        if any(layout.targets for layout in frame.blocks.values()):
+        system = StoredFrame.of(frame, blocks, FrameBytes.meta, is_step=False, referring=frame.layout.referring)
+        if frame.layout.referring and any(layout.targets for layout in frame.blocks.values()):
             system.absolute = absolute_rows(system, None)
         return system
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,6 +26,9 @@ class Values(Protocol):
     def mask(self, block: str, column: str, /) -> NDArray[np.bool_] | None:
         """The mask of a column, None when it has none or all its rows hold a value."""
 
+    def arrays(self, block: str, /) -> dict[str, NDArray[Any]]:
+        """The arrays that are made more quickly together, by column."""
+
 
 class StoredBlock(Block):
     """A block of a stored value. Its layout has been checked; arrays are decoded on first use and kept.
@@ -42,7 +45,7 @@ class StoredBlock(Block):
     ) -> None:
         # nothing of the base's: its columns are made when someone looks at them
         self._source, self._name, self._layout, self._precisions = source, name, layout, precisions
-        self._arrays: dict[str, NDArray[Any]] = {}
+        self._arrays: dict[str, NDArray[Any]] | None = None
         self._columns: dict[str, Column] | None = None
         self._count = layout.count
         self.structural_shape = layout.structural_shape
@@ -55,13 +58,14 @@ class StoredBlock(Block):
         """The columns, in order."""
         if self._columns is None:
             declared = self._precisions
+            arrays = self._decoded()
             self._columns = {
                 key: ValueColumn(
                     self._source,
                     (self._name, key),
                     entry,
                     entry.precision if declared is None else declared.get(key),
-                    self._arrays,
+                    arrays,
                 )
                 for key, entry in self._layout.columns.items()
             }
@@ -73,13 +77,21 @@ class StoredBlock(Block):
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         if self._columns is None:
-            array = self._arrays.get(name)
+            arrays = self._arrays
+            if arrays is None:
+                arrays = self._arrays = self._source.arrays(self._name)
+            array = arrays.get(name)
+            if array is None and name in self._layout.columns:
+                array = arrays[name] = self._source.values(self._name, name)
             if array is not None:
                 return array
-            if name in self._layout.columns:
-                array = self._arrays[name] = self._source.values(self._name, name)
-                return array
         return super().__getitem__(name)
+
+    def _decoded(self) -> dict[str, NDArray[Any]]:
+        """The arrays made so far; columns add to them."""
+        if self._arrays is None:
+            self._arrays = {}
+        return self._arrays
 
     def __reduce__(self) -> Any:
         return _plain_block, (dict(self.columns), self.count, self.structural_shape, self.targets, self.attributes)
@@ -144,11 +156,16 @@ def stored_block(frame: FrameBytes, name: str, precisions: Mapping[str, float | 
     return StoredBlock(frame, name, frame.layout.blocks[name], precisions)
 
 
+_LATER: Any = object()
+
+
 class StoredFrame(Frame):
     """A snapshot of stored values. Taking a block checks its references, `check` those of all blocks.
 
-    `source` holds the meta document, with its own tags or with `tags`; `referring` names the blocks whose references
-    have to be checked, `absolute` is what absolute ones are held against.
+    What `source` says of meta, step, time and cell is decoded on first use; a cell it leaves out `earlier` finds.
+    `tags` are those of the meta, where the value does not state them; `meta_of` decodes a meta that needs more than
+    that. `referring` names the blocks whose references have to be checked, `absolute` is what absolute ones are held
+    against.
     """
 
     def __init__(
@@ -159,28 +176,88 @@ class StoredFrame(Frame):
         step: int | None = None,
         time: float | None = None,
         attributes: dict[str, dict[str, Any]] | None = None,
-        *,
-        source: FrameBytes | None = None,
-        tags: Mapping[str, str] | None = None,
-        absolute: Mapping[str, int] | None = None,
-        referring: tuple[str, ...] = (),
     ) -> None:
         self.blocks = {} if blocks is None else blocks
-        self._meta, self._source, self._tags = meta, source, tags
-        self.box, self.step, self.time = box, step, time
+        self._meta, self._box, self._step, self._time = Meta() if meta is None else meta, box, step, time
         self.attributes = {} if attributes is None else attributes
-        self.absolute, self._referring = absolute, referring
+        self._source: FrameBytes | None = None
+        self._referring: tuple[str, ...] = ()
+        self.absolute: Mapping[str, int] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        source: FrameBytes,
+        blocks: dict[str, Block],
+        meta: Callable[[FrameBytes], Meta],
+        *,
+        is_step: bool,
+        earlier: Callable[[str], FrameBytes | None] | None = None,
+        absolute: Mapping[str, int] | None = None,
+        referring: tuple[str, ...] = (),
+    ) -> StoredFrame:
+        """A snapshot of a value: a frame of a trajectory (`is_step`), or a system."""
+        frame = cls.__new__(cls)
+        frame.blocks, frame.attributes = blocks, {}
+        frame._source, frame._read_meta, frame._earlier = source, meta, earlier
+        frame._meta = frame._box = _LATER
+        frame._step = frame._time = _LATER if is_step else None
+        frame.absolute, frame._referring = absolute, referring
+        return frame
+
+    _read_meta: Callable[[FrameBytes], Meta]
+    _earlier: Callable[[str], FrameBytes | None] | None
 
     @property
     def meta(self) -> Meta:
-        """The typed meta document, decoded now if it is not yet."""
-        if self._meta is None:
-            self._meta = Meta() if self._source is None else self._source.meta(self._tags)
+        """The typed meta document."""
+        if self._meta is _LATER:
+            assert self._source is not None
+            self._meta = self._read_meta(self._source)
         return self._meta
 
     @meta.setter
     def meta(self, meta: Meta) -> None:
         self._meta = meta
+
+    @property
+    def box(self) -> Box | None:
+        """The cell."""
+        if self._box is _LATER:
+            assert self._source is not None
+            source: FrameBytes | None = self._source
+            if not self._source.has_box and self._earlier is not None:
+                source = self._earlier("box")
+            self._box = None if source is None else source.box
+        return self._box
+
+    @box.setter
+    def box(self, box: Box | None) -> None:
+        self._box = box
+
+    @property
+    def step(self) -> int | None:
+        """The step number."""
+        if self._step is _LATER:
+            assert self._source is not None
+            self._step = self._source.step
+        return self._step
+
+    @step.setter
+    def step(self, step: int | None) -> None:
+        self._step = step
+
+    @property
+    def time(self) -> float | None:
+        """The time."""
+        if self._time is _LATER:
+            assert self._source is not None
+            self._time = self._source.time
+        return self._time
+
+    @time.setter
+    def time(self, time: float | None) -> None:
+        self._time = time
 
     def __getitem__(self, name: str) -> Block:
         block = self.blocks.get(name)
@@ -194,6 +271,7 @@ class StoredFrame(Frame):
     def check(self, node: str | None = None, absolute: Mapping[str, int] | None = None) -> None:
         """See `Frame.check`; absolute references are held against the sections of the same record."""
         super().check(self._node if node is None else node, self.absolute if absolute is None else absolute)
+        _ = self.meta, self.box, self.step, self.time
 
     @property
     def _node(self) -> str:

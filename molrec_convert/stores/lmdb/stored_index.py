@@ -70,6 +70,10 @@ class IndexBytes:
             raise ContractError(f"{_NODE}/{name}", "a bool is one byte, 0 or 1", found=str(part.max()))
         return np.array(part).view(dtype).reshape(entry.shape)
 
+    def arrays(self, _: str) -> dict[str, NDArray[Any]]:
+        """Nothing is made before it is asked for."""
+        return {}
+
     def mask(self, _: str, name: str) -> NDArray[np.bool_] | None:
         """The mask of a column, copied; None when every record has a value."""
         position = self.columns[name].validity

@@ -55,7 +55,7 @@ class SharedDeclaration:
         self._fitting: dict[int, Layout] = {}
 
     def check(self, frame: FrameBytes) -> None:
-        """Refuse a value with blocks or columns outside the declaration, or other per-step keys than declared."""
+        """Refuse a value with blocks or columns outside the declaration."""
         layout = frame.layout
         if self._fitting.get(id(layout)) is not layout:
             for name in layout.blocks:
@@ -63,6 +63,9 @@ class SharedDeclaration:
             if len(self._fitting) >= 1024:
                 self._fitting.clear()
             self._fitting[id(layout)] = layout
+
+    def check_keys(self, frame: FrameBytes) -> None:
+        """Refuse a value with other per-step keys than declared."""
         document = frame.document
         if document.keys() != self.tags.keys():
             for key in document.keys() - self.tags.keys():
@@ -90,32 +93,22 @@ class SharedDeclaration:
                 block.structural_shape, block.targets = declared.structural_shape, dict(declared.targets)
             if source is not last and source.layout.blocks[name].references:
                 referring = (*referring, name)
-        box = last.box
-        if box is None and earlier is not None:
-            source = earlier("box")
-            box = None if source is None else source.box
-        meta = self._filled(last) if self.fills and len(last.document) < len(self.tags) else None
         absolute = absolute_rows(system(), None) if self.absolute and referring else None
         for name, target in self._aligned:
             if name in blocks:
                 _check_aligned(blocks, name, target, last.node)
-        return StoredFrame(
-            blocks,
-            meta,
-            box,
-            last.step,
-            last.time,
-            source=last,
-            tags=self.tags,
-            absolute=absolute,
-            referring=referring,
+        return StoredFrame.of(
+            last, blocks, self.meta, is_step=True, earlier=earlier, absolute=absolute, referring=referring
         )
 
-    def _filled(self, frame: FrameBytes) -> Meta:
+    def meta(self, frame: FrameBytes) -> Meta:
+        """The per-step values of a frame, by their declared tags; what it omits at its fill."""
+        self.check_keys(frame)
         meta = frame.meta(self.tags)
-        for key in self.fills - frame.document.keys():
-            entry = self.declaration.meta[key]
-            meta.put(key, entry.fill, entry.dtype)
+        if self.fills and len(meta) < len(self.tags):
+            for key in self.fills - frame.document.keys():
+                entry = self.declaration.meta[key]
+                meta.put(key, entry.fill, entry.dtype)
         return meta
 
     def _check_block(self, name: str, frame: FrameBytes) -> None:
@@ -202,6 +195,11 @@ class StoredTrajectory(Trajectory):
         """Number of frames."""
         return self._count
 
+    def __getitem__(self, index: Any) -> Any:
+        if type(index) is int and 0 <= index < self._count:
+            return self.frame(index)
+        return super().__getitem__(index)
+
     def frame(self, index: int) -> Frame:
         """See `Trajectory.frame`."""
         return self._shared.frame(
@@ -255,6 +253,8 @@ class StoredTrajectory(Trajectory):
                 np.stack([b.origin for b in boxes]),
                 np.stack([b.boundary for b in boxes]),
             )
+        for frame in taken:
+            self._shared.check_keys(frame)
         times = [frame.time for frame in taken]
         if any(time is None for time in times) and any(time is not None for time in times):
             raise ContractError(f"{self._node}/time", "time is stated for all frames or for none")
