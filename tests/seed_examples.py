@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from forcefields import peroxide, peroxide_system
 
 from molrec_convert.model import (
     Block,
@@ -16,10 +17,14 @@ from molrec_convert.model import (
     Column,
     ColumnDeclaration,
     Declaration,
+    Event,
     Frame,
     MemoryTrajectory,
     Meta,
     MetaDeclaration,
+    Metrics,
+    Observable,
+    Observables,
     Record,
 )
 
@@ -143,6 +148,91 @@ def build_reaction() -> Record:
     return Record(meta={"molrec_version": 1}, trajectory=MemoryTrajectory(frames, reaction_declaration()))
 
 
+def build_peroxide() -> Record:
+    """Hydrogen peroxide and a force field for it."""
+    return Record(meta={"molrec_version": 1}, system=peroxide_system(), forcefield=peroxide())
+
+
+def _observables() -> Observables:
+    dipole = Observable.of([0.0, 0.0, 0.3929], "vector", "molecular dipole moment", unit="e*angstrom")
+    msd = Observable.of(
+        [0.0, 0.0011, 0.0024, 0.0031],
+        "scalar",
+        "mean squared displacement",
+        time_dependent=True,
+        unit="angstrom**2",
+        sampling="per_frame",
+    )
+    return Observables({"dipole": dipole, "msd": msd})
+
+
+def build_results() -> Record:
+    """Two observables, one of them over the four frames of the trajectory."""
+    record = build_vibration()
+    return Record(meta={"molrec_version": 1}, trajectory=record.trajectory, observables=_observables())
+
+
+def fit_events() -> list[Event]:
+    """The three events of the training run."""
+    stamp = "2026-08-04T00:00:0{}+00:00"
+    return [
+        Event("train/loss", 0.5, stamp.format(1), 1),
+        Event("train/loss", 0.25, stamp.format(2), 2),
+        Event("eval/MAE", 0.1, stamp.format(2), 2),
+    ]
+
+
+def build_fit() -> Record:
+    """A training run: documents, and its curves in both forms."""
+    return Record(
+        meta={
+            "molrec_version": 1,
+            "creator": {"name": "molrec-fixtures", "version": "0.0.0"},
+            "created_at": "2026-08-04T00:00:00+00:00",
+        },
+        method={
+            "type": "training",
+            "description": "fit a potential to the H2O2 conformers",
+            "engine": {"name": "molnex", "version": "0.0.0"},
+        },
+        status={
+            "state": "succeeded",
+            "stage": "train",
+            "global_step": 2,
+            "started_at": "2026-08-04T00:00:00+00:00",
+            "finished_at": "2026-08-04T00:00:02+00:00",
+        },
+        metrics=Metrics.from_events(fit_events()),
+    )
+
+
+def build_tour() -> Record:
+    """Every section at once. The page shows a frame of water beside a system of peroxide, which no rule allows; here
+    the frame is of the peroxide, with blocks of the same names."""
+    fit, vibration, water = build_fit(), build_vibration(), build_water()
+    assert water.frame is not None
+    frame = Frame(
+        {
+            "atoms": Block({"b_factor": Column(np.arange(4.0), np.array([True, True, False, False]))}),
+            "bonds": Block({"bond_type": np.array([1, 1, 1], np.uint64)}),
+            "density": water.frame["density"],
+        },
+        water.frame.meta,
+        water.frame.box,
+    )
+    return Record(
+        meta=fit.meta,
+        system=peroxide_system(),
+        frame=frame,
+        trajectory=vibration.trajectory,
+        forcefield=peroxide(),
+        observables=_observables(),
+        method=fit.method,
+        status=fit.status,
+        metrics=fit.metrics,
+    )
+
+
 def page(shared: Path) -> list[str]:
     """The lines of "Layout by example"."""
     return (shared / "seeds" / "layout-by-example.txt").read_text(encoding="utf-8").splitlines()
@@ -154,6 +244,20 @@ def seed_tree(shared: Path, name: str, occurrence: int = 0) -> list[str]:
     start = [i for i, line in enumerate(lines) if line == f"{name}/"][occurrence]
     stop = next(i for i in range(start + 1, len(lines)) if not lines[i].startswith(" "))
     return lines[start:stop]
+
+
+def seed_log(shared: Path) -> str:
+    """The text of the log of the training run."""
+    lines = page(shared)
+    start = lines.index("metrics/metrics.jsonl:") + 1
+    return "".join(f"{line}\n" for line in lines[start : lines.index("", start)])
+
+
+def seed_overview(shared: Path) -> list[str]:
+    """The overview of the record that has every section."""
+    lines = page(shared)
+    start = next(i for i, line in enumerate(lines) if line.startswith("tour.mrec/"))
+    return lines[start : lines.index("", start)]
 
 
 def seed_listing(shared: Path) -> list[str]:

@@ -7,13 +7,12 @@ meaning, and shows content it does not know like any other. Source: the tree not
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from molrec_convert.errors import FormatError, MolrecError, UsageError
+from molrec_convert.errors import MolrecError, UsageError
 from molrec_convert.stores.zarr.storage import Storage, open_storage
-from molrec_convert.tree.nodes import Node, children_of, read_node
+from molrec_convert.tree.nodes import Node, children_of, read_node, read_root, shown_name
 from molrec_convert.tree.order import ordered
 from molrec_convert.tree.text import (
     SHOWN,
@@ -33,9 +32,6 @@ _BRANCH, _ATTRIBUTE = " \\-- ", " +-- "
 _MORE, _LAST = " |   ", "     "
 _FILE_WIDTH = 44
 
-#: Reads the first rows of an array: (key, rows or None for an array without axes) → values as Python lists.
-Peek = Callable[[str, int | None], Any]
-
 
 def tree_lines(
     path: str | os.PathLike[str], sections: Sequence[str] = (), *, zarr: bool = True, name: str | None = None
@@ -47,12 +43,12 @@ def tree_lines(
     """
     storage = open_storage(path)
     try:
-        root = _root(storage)
+        root = read_root(storage)
         missing = [section for section in sections if section not in root.folders]
         if missing:
             known = ", ".join(ordered(root, root.folders)) or "none"
             raise UsageError(f"{storage.path} has no section {missing[0]!r}; it has {known}")
-        yield f"{plain(name or _name_of(storage.path))}/"
+        yield f"{plain(name or shown_name(storage.path))}/"
         yield from _Printer(storage, zarr).body(root, "", tuple(sections))
     finally:
         storage.close()
@@ -62,24 +58,12 @@ def file_lines(path: str | os.PathLike[str]) -> Iterator[str]:
     """The files of a stored record, sorted by name, each with what it is."""
     storage = open_storage(path)
     try:
-        _root(storage)
+        read_root(storage)
         kinds: dict[str, str | None] = {}
         for key in storage.keys(""):
             yield f"  {plain(key).ljust(_FILE_WIDTH - 2)}  {_file_kind(storage, key, kinds)}"
     finally:
         storage.close()
-
-
-def _name_of(path: Path) -> str:
-    return path.name if path.name not in ("", "..") else path.resolve().name
-
-
-def _root(storage: Storage) -> Node:
-    root = read_node(storage, "")
-    if root.kind != "group":
-        what = root.fault or ("a Zarr array" if root.kind else "no zarr.json")
-        raise FormatError(storage.path, found=what, expected="a MolRec record, whose root is a Zarr V3 group")
-    return root
 
 
 def _file_kind(storage: Storage, key: str, kinds: dict[str, str | None]) -> str:

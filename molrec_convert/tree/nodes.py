@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from molrec_convert.errors import MolrecError
+from molrec_convert.errors import FormatError, MolrecError
 from molrec_convert.stores.zarr.metadata import parse_document
 from molrec_convert.stores.zarr.storage import Storage
 
-__all__ = ["Node", "children_of", "read_node", "walk"]
+__all__ = ["Node", "children_of", "read_node", "read_root", "shown_name", "walk"]
 
 #: Folders nested deeper than this are not looked into; a record has five levels.
 MAX_DEPTH = 32
@@ -78,6 +79,20 @@ def read_node(storage: Storage, key: str) -> Node:
         except OSError as error:
             fault = fault or f"the folder cannot be listed: {error.strerror or error}"
     return Node(key, kind, document, fault, tuple(folders), tuple(name for name in files if name != "zarr.json"))
+
+
+def read_root(storage: Storage) -> Node:
+    """The root group; `FormatError` for what is no record."""
+    root = read_node(storage, "")
+    if root.kind != "group":
+        what = root.fault or ("a Zarr array" if root.kind else "no zarr.json")
+        raise FormatError(storage.path, found=what, expected="a MolRec record, whose root is a Zarr V3 group")
+    return root
+
+
+def shown_name(path: Path) -> str:
+    """What a record at a path is called."""
+    return path.name if path.name not in ("", "..") else path.resolve().name
 
 
 def children_of(storage: Storage, node: Node) -> list[Node]:
