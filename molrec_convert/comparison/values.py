@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from molrec_convert.model.dtypes import same_bits
 from molrec_convert.model.tags import canonical_json
 
-__all__ = ["against", "differing_rows", "json_differences", "value_text"]
+__all__ = ["against", "differing_rows", "json_differences", "presence", "value_text"]
 
 _LONGEST = 60
 
@@ -49,6 +49,12 @@ def differing_rows(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int64]:
         raw = [np.ascontiguousarray(values).reshape(len(values), -1).view(np.uint8) for values in (a, b)]
         unequal = raw[0] != raw[1]
     return np.flatnonzero(unequal.reshape(len(a), -1).any(axis=1)).astype(np.int64)
+
+
+def presence(node: str, a: object, b: object) -> Iterator[str]:
+    """A line where only one of two is there."""
+    if (a is None) != (b is None):
+        yield f"{node}: is in the {'second' if a is None else 'first'} only"
 
 
 def json_differences(node: str, a: dict[str, Any] | None, b: dict[str, Any] | None) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """What a person wants to see of a record first, as data, text and HTML.
 
 Only what is cheap is looked at: metadata, the first and the last frame's per-step values, the first cell, and the
-`element` and `type` columns of a system that is not large. No column of a trajectory is read.
+`element` and `type` columns of a system that is not large, force-field tables and curves. No column of a trajectory
+and no observable is read.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from numpy.typing import NDArray
 
 from molrec_convert.model.batch import FrameBatch
 from molrec_convert.model.declaration import Declaration
+from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.frame import Block, Box, Frame
+from molrec_convert.model.metrics import Metrics
+from molrec_convert.model.observables import Observables
 from molrec_convert.model.record import Record
 from molrec_convert.model.summary_words import summary_rows, text_lines
 from molrec_convert.model.tags import to_typed_json
@@ -44,8 +48,11 @@ def summarize(record: Record) -> dict[str, Any]:
         "system": None if record.system is None else _frame(record.system),
         "frame": None if record.frame is None else _frame(record.frame),
         "trajectory": None if record.trajectory is None else _trajectory(record.trajectory),
+        "forcefield": None if record.forcefield is None else _forcefield(record.forcefield),
+        "observables": None if record.observables is None else _observables(record.observables),
         "method": record.method,
         "status": record.status,
+        "metrics": None if record.metrics is None else _metrics(record.metrics),
         "unknown": sorted({key.partition("/")[0] for key in (() if record.unknown is None else record.unknown.keys())}),
     }
 
@@ -93,6 +100,39 @@ def _block(block: Block) -> dict[str, Any]:
             facts["precision"] = column.precision
     shape = block.structural_shape
     return {"rows": block.count, "columns": columns, **({} if shape is None else {"structural_shape": list(shape)})}
+
+
+def _forcefield(forcefield: ForceField) -> dict[str, Any]:
+    styles = {style.name: forcefield.tables[style.block].count for style in forcefield.styles}
+    others = [name for name in forcefield.tables if name not in {style.block for style in forcefield.styles}]
+    return {
+        "name": forcefield.name,
+        "units": forcefield.units,
+        "definitions": forcefield.definitions,
+        "styles": styles,
+        "other_blocks": others,
+    }
+
+
+def _observables(observables: Observables) -> dict[str, Any]:
+    return {
+        name: {"dtype": observable.dtype, "shape": list(observable.shape), **observable.metadata}
+        for name, observable in observables.items()
+    }
+
+
+def _metrics(metrics: Metrics) -> dict[str, Any]:
+    found = {}
+    for key, series in metrics.items():
+        steps = None if series.steps is None or series.has_step is not None else series.steps
+        last = len(series) - 1
+        found[key] = {
+            "count": len(series),
+            "step": None if steps is None or last < 0 else int(steps[last]),
+            "value": None if last < 0 else _finite(float(series.values[last])),
+            "wall_time": None if last < 0 else str(series.wall_time[last]),
+        }
+    return found
 
 
 def _tally(block: Block, name: str) -> dict[str, int] | None:

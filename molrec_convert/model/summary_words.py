@@ -31,10 +31,18 @@ def summary_rows(summary: Mapping[str, Any]) -> list[Row]:
             rows.append(_frame_row(section, summary[section]))
     if summary["trajectory"] is not None:
         rows.extend(_trajectory_rows(summary["trajectory"]))
+    if summary["forcefield"] is not None:
+        rows.append(_forcefield_row(summary["forcefield"]))
+    if summary["observables"]:
+        results = [_observable_words(name, entry) for name, entry in summary["observables"].items()]
+        rows.append(Row("observables", results[0], tuple(results[1:])))
     if summary["method"] is not None:
         rows.append(Row("method", _method(summary["method"])))
     if summary["status"] is not None:
         rows.append(Row("status", str(summary["status"].get("state"))))
+    if summary["metrics"]:
+        curves = [_curve_words(key, entry) for key, entry in summary["metrics"].items()]
+        rows.append(Row("metrics", curves[0], tuple(curves[1:])))
     if summary["meta"]:
         facts = [f"{key}: {_brief(value)}" for key, value in summary["meta"].items()]
         rows.append(Row("meta", facts[0], tuple(facts[1:])))
@@ -127,6 +135,31 @@ def _trajectory_rows(document: Mapping[str, Any]) -> list[Row]:
     return summaries
 
 
+def _forcefield_row(document: Mapping[str, Any]) -> Row:
+    text = f"{document['name']}, units {_units(document['units'])}"
+    if document["definitions"] != 1:
+        text += f", definitions {document['definitions']}"
+    more = [f"{name}: {_count(rows, 'row')}" for name, rows in document["styles"].items()]
+    if document["other_blocks"]:
+        more.append(f"also {', '.join(document['other_blocks'])}")
+    return Row("force field", text, tuple(more))
+
+
+def _observable_words(name: str, entry: Mapping[str, Any]) -> str:
+    shape = "".join(f"[{n}]" for n in entry["shape"])
+    unit = f" in {entry['unit']}" if isinstance(entry.get("unit"), str) else ""
+    words = f"{_brief(entry['description'])}, {entry['kind']} {entry['dtype']}{shape}{unit}"
+    return f"{_one_line(name)}: {_one_line(words)}"
+
+
+def _curve_words(key: str, entry: Mapping[str, Any]) -> str:
+    text = f"{_one_line(key)}: {_count(entry['count'], 'value')}"
+    if entry["value"] is None:
+        return text
+    step = "" if entry["step"] is None else f" at step {entry['step']:,}"
+    return f"{text}, {_number(entry['value'])}{step}"
+
+
 def _value_words(key: str, value: Mapping[str, Any], frames: int | None) -> str:
     if frames == 0:
         return f"{key} ({value['dtype']})"
@@ -177,6 +210,10 @@ def _method(method: Mapping[str, Any]) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _one_line(text: str) -> str:
+    return text if text.isprintable() else json.dumps(text, ensure_ascii=False)
 
 
 def _brief(value: Any) -> str:
