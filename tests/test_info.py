@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from seed_examples import build_reaction, build_vibration, build_water
 
+import molrec_convert
 from molrec_convert.model import (
     Block,
     Box,
@@ -186,6 +188,16 @@ def test_a_stream_is_not_read() -> None:
     text = summary_text(Record(trajectory=Untold()))
     assert "trajectory  frames not counted before they are read, step from 0, time from 0.0" in text
     assert "pe: -12.4\n" in text
+
+
+def test_rows_that_come_and_go(tmp_path: Path) -> None:
+    frames = [Frame({"atoms": Block({"x": np.ones(n)})}, step=step) for step, n in enumerate((5, 2, 3))]
+    molrec_convert.write(Record(trajectory=MemoryTrajectory(frames)), tmp_path / "a.mrec")
+    with molrec_convert.open(tmp_path / "a.mrec") as record:
+        summary = summarize(record)
+        assert "atoms: 5 rows in the first frame, 3 in the last; x f64" in summary_text(record)
+    assert summary["trajectory"]["blocks"]["atoms"]["rows"] == 3
+    assert summary["trajectory"]["blocks"]["atoms"]["first_rows"] == 5
 
 
 def test_an_empty_trajectory() -> None:

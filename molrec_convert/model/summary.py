@@ -176,7 +176,7 @@ def _trajectory(trajectory: Trajectory) -> dict[str, Any]:
     return {
         "frames": n,
         "blocks": {
-            name: {**block.to_json(), "rows": block.rows or _rows(trajectory, name, n)}
+            name: {**block.to_json(), **_rows_of(trajectory, name, block.rows, n)}
             for name, block in declaration.blocks.items()
         },
         "step": _range(trajectory, first, last, "step"),
@@ -193,12 +193,19 @@ def _trajectory(trajectory: Trajectory) -> dict[str, Any]:
     }
 
 
-def _rows(trajectory: Trajectory, name: str, n: int | None) -> int | None:
-    """Rows of a block in the last frame, where a store tells it from its index."""
+def _rows_of(trajectory: Trajectory, name: str, declared: int | None, n: int | None) -> dict[str, int | None]:
+    """Rows of a block in the last frame, and `first_rows` where the first has another number of them."""
+    last = declared or _rows(trajectory, name, None if n is None else n - 1)
+    first = declared or _rows(trajectory, name, 0 if n else None)
+    return {"rows": last} if first in (None, last) else {"rows": last, "first_rows": first}
+
+
+def _rows(trajectory: Trajectory, name: str, frame: int | None) -> int | None:
+    """Rows of a block in a frame, where a store tells it from its index."""
     resolve = getattr(trajectory, "resolve", None)
-    if resolve is None or not n:
+    if resolve is None or frame is None or frame < 0:
         return None
-    found = resolve(name, n - 1)
+    found = resolve(name, frame)
     return None if found is None else int(found[2] - found[1])
 
 

@@ -126,6 +126,8 @@ def _trajectory_rows(document: Mapping[str, Any]) -> list[Row]:
         more.append(f"box       {_box_words(document['box'])}, in the first frame")
     for name, block in document["blocks"].items():
         rows = "" if block["rows"] is None else f"{_count(block['rows'], 'row')}; "
+        if block.get("first_rows") is not None:
+            rows = f"{_count(block['first_rows'], 'row')} in the first frame, {block['rows']:,} in the last; "
         aligned = f"; rows of {block['aligned_with']}" if "aligned_with" in block else ""
         more.append(f"{name}: {rows}{_columns(block['columns'])}{aligned}")
     summaries = [Row("trajectory", text, tuple(more))]
