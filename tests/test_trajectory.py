@@ -115,9 +115,16 @@ def test_identical_presentations_write_nothing(root: Path) -> None:
         {"atoms": atoms(math.nan, -0.0)},
         {"atoms": atoms(math.nan, -0.0)},
     )
-    ts.write(root, frames, ATOMS)
-    check(root, frames, ATOMS)
-    assert ts.array(root, "atoms/step_index").tolist() == [0, 2, 3]
+    for number, store in enumerate((ts.write, in_one_batch)):
+        store(root / str(number), frames, ATOMS)
+        check(root / str(number), frames, ATOMS)
+        assert ts.array(root / str(number), "atoms/step_index").tolist() == [0, 2, 3]
+
+
+def in_one_batch(root: Path, frames: list[Frame], declaration: Declaration) -> None:
+    (batch,) = ts.memory(frames, declaration).batches()
+    with TrajectoryWriter.create(root, declaration) as writer:
+        writer.append(batch)
 
 
 def test_identical_presentations_in_one_batch_and_across_batches(root: Path) -> None:
@@ -166,9 +173,10 @@ def test_strings_masks_and_trailing_axes_count_when_presentations_are_compared(r
         return {"atoms": Block(columns)}
 
     frames = frames_of(first, changed("s"), changed("m"), changed("v"), changed("c"), changed("c"), changed(""))
-    ts.write(root, frames, declaration)
-    check(root, frames, declaration)
-    assert ts.array(root, "atoms/step_index").tolist() == [0, 1, 2, 3, 4, 6]
+    for number, store in enumerate((ts.write, in_one_batch)):
+        store(root / str(number), frames, declaration)
+        check(root / str(number), frames, declaration)
+        assert ts.array(root / str(number), "atoms/step_index").tolist() == [0, 1, 2, 3, 4, 6]
 
 
 @pytest.mark.parametrize(
@@ -375,6 +383,8 @@ def test_values_are_rounded_before_they_are_stored_and_compared(root: Path) -> N
     ts.write(root, frames, declaration)
     check(root, frames, declaration)
     assert ts.array(root, "atoms/step_index").tolist() == [0, 2, 3], "a change below the quantum is none"
+    in_one_batch(root.with_name("batch"), frames, declaration)
+    assert ts.array(root.with_name("batch"), "atoms/step_index").tolist() == [0, 2, 3]
     assert (ts.array(root, "atoms/x")[:3] / q).tolist() == [2.0, 4.0, 0.0]
     assert ts.opened(root).declaration.blocks["atoms"].columns["x"].precision == 1e-3
     assert "precision" not in ts.attributes(root, "atoms/x"), "it stands in the declaration and nowhere else"
