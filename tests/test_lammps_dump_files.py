@@ -155,6 +155,14 @@ class TestElements:
         assert column(record, 0, "element").tolist() == ["C", "H"]
         assert fates(report, "H for atom type 2: from its mass")
 
+    def test_what_is_asked_for_and_cannot_be(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "a.dump", frame(0, ["1 0 0 0"], "id x y z"))
+        with pytest.raises(UsageError, match="--elements: the dump has no column type"):
+            read(path, elements=("C",))
+        assert fates(read(path, guess_elements=True)[1], "--guess-elements: the dump has no column type")
+        path = write(tmp_path / "b.dump", frame(0, ["1 1 0 0 0"]))
+        assert fates(read(path, guess_elements=True)[1], "--guess-elements: nothing states the masses")
+
     def test_from_labels_that_are_symbols(self, tmp_path: Path) -> None:
         text = frame(0, ["1 1 O 0 0 0", "2 2 Hx 0 0 0"], "id type typelabel x y z")
         record, _ = read(write(tmp_path / "a.dump", text))

@@ -54,7 +54,14 @@ def element_columns(
                 "element", "C throughout with several types or another mass is LAMMPS' default: kept as element_text"
             )
             report.warn("the element column says C for every atom, LAMMPS' default; --elements names the elements")
-    if not believed and "type" in names and not facts.knows("element"):
+    if believed or facts.knows("element"):
+        return columns
+    if "type" not in names:
+        if options.elements:
+            raise UsageError("--elements: the dump has no column type, so nothing tells which atom is of which element")
+        if options.guess_elements:
+            report.warn("--guess-elements: the dump has no column type, so no element is proposed")
+    else:
         derived = _by_type(reader, first, names, facts, options, units, report)
         if derived is not None:
             columns.append(derived)

@@ -118,6 +118,8 @@ def _from_masses(
         report.warn(f"--guess-elements: masses in {units.name} units are no masses of elements")
         return found
     factor = 1.0 if units is None or units.mass is None else units.mass
+    if not masses and None in found:
+        report.warn("--guess-elements: nothing states the masses of the atom types, so no element is proposed")
     proposed = list(found)
     unknown = []
     for number, element in enumerate(found, 1):
