@@ -338,8 +338,6 @@ WARNINGS: list[tuple[str, Callable[[Path], Path], Change, str, str]] = [
      "frame/box/boundary", "states that it is periodic on no axis"),
     ("half an index", regular, array("trajectory/atoms/step_index", u64(0, 1)), "trajectory/atoms", "left by a writer"),
     ("half a cell", regular, array("trajectory/box/step_index", u64(0)), "trajectory/box", "without vectors"),
-    ("other sections", snapshots, lambda path: hand.group(path / "forcefield") and None, "forcefield",
-     "not checked by this version"),
 ]  # fmt: skip
 
 

@@ -25,6 +25,8 @@ __all__ = ["CheckedArray", "load_array", "scan_column"]
 
 #: Rows are read in pieces of about this size, whole chunks each.
 _PIECE = 4 * 2**20
+#: Values an array may claim that no chunk backs.
+_FEW = 2**20
 #: A chunk larger than this is decoded only when as much is stored as data leaves of it: it may be made to fill memory.
 _LARGEST_CHUNK = 2**30
 _PLAUSIBLE = 50
@@ -71,9 +73,17 @@ class CheckedArray:
         """The dtype and whole shape in words."""
         return f"{self.dtype}{''.join(f'[{n}]' for n in self.shape)}"
 
+    @property
+    def backed(self) -> bool:
+        """Whether not many more rows are claimed than stored: then the array may be held in memory as a whole."""
+        if not self.shape or math.prod(self.shape) <= _FEW:
+            return True
+        stored = sum(high - low for low, high in self._stored_ranges())
+        return self._decodable() and self.rows <= stored + _FEW // max(1, math.prod(self.shape[1:]))
+
     def pieces(self, stop: int | None = None) -> Iterator[tuple[int, NDArray[Any]]]:
         """The stored values among the first `stop` rows, as (first row, values); what cannot be read is a finding."""
-        end = self.rows if stop is None else min(stop, self.rows)
+        end = (self.rows if stop is None else min(stop, self.rows)) if self.shape else 1
         if not math.prod(self.shape[1:]) or not self._decodable():
             return
         step = self._step()

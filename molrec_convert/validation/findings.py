@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -47,6 +48,13 @@ class Findings:
     def warning(self, node: str, message: str) -> None:
         """Readers cope, but it should not be."""
         self._add(Finding(Severity.WARNING, node, _one_line(message)))
+
+    def has_error(self, section: str, start: int = 0) -> bool:
+        """Whether there is an error in a section among the findings from the one at `start` on."""
+        return any(
+            item.severity is Severity.ERROR and re.split(r"[/.,]", item.node, maxsplit=1)[0] == section
+            for item in self.items[start:]
+        )
 
     @contextmanager
     def guard(self, node: str) -> Iterator[None]:

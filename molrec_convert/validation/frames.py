@@ -81,10 +81,11 @@ class FrameChecks:
                 known.add(child.name)
                 _check_name(child, self._findings)
                 with self._findings.guard(child.key):
-                    blocks[child.name] = self._check_block(child)
+                    blocks[child.name] = self.check_block(child)
         note_unknown(self._storage, node, known, self._findings)
 
-    def _check_block(self, node: Node) -> CheckedBlock:
+    def check_block(self, node: Node) -> CheckedBlock:
+        """A block of a frame-shaped section as it is stored; its values are not looked at."""
         check_group(node, self._findings)
         block = CheckedBlock(node.key, _count(node, self._findings))
         known = {_MASKS}

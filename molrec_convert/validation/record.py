@@ -1,7 +1,7 @@
 """Checks a stored record against every rule of the contract: all findings, never a crash, memory bounded.
 
 An error is what a reader may or must refuse; a warning is what a reader copes with but a writer should not have left.
-Source: Record; Zarr V3 binding; Trajectory.
+Source: Record; Zarr V3 binding; Trajectory; Force field; Results.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from pathlib import Path
 from molrec_convert.stores.zarr.storage import open_storage
 from molrec_convert.validation.documents import check_documents
 from molrec_convert.validation.findings import Finding, Findings, Severity
+from molrec_convert.validation.forcefield import check_forcefield
 from molrec_convert.validation.frames import FrameChecks
+from molrec_convert.validation.metrics import check_metrics
+from molrec_convert.validation.observables import check_observables
 from molrec_convert.validation.store import check_root, check_zip
 from molrec_convert.validation.trajectory import TrajectoryChecks
 
@@ -38,6 +41,12 @@ def validate(path: str | os.PathLike[str]) -> list[Finding]:
                 frames = FrameChecks(storage, root, findings)
                 frames.check()
                 TrajectoryChecks(storage, root, frames, findings).check()
+                with findings.guard("forcefield"):
+                    check_forcefield(storage, root, frames, findings)
+                with findings.guard("observables"):
+                    check_observables(storage, root, findings)
+                with findings.guard("metrics"):
+                    check_metrics(storage, root, findings)
     finally:
         storage.close()
     return findings.items

@@ -14,11 +14,11 @@ from molrec_convert.stores.zarr.storage import Storage
 from molrec_convert.tree.nodes import Node, children_of, read_node
 from molrec_convert.validation.findings import Findings
 
-__all__ = ["UNCHECKED", "check_root", "check_zip", "known_children", "note_unknown"]
+__all__ = ["check_root", "check_zip", "known_children", "note_unknown"]
 
-SECTIONS = ("meta", "system", "frame", "trajectory", "method", "status")
-#: Sections of the contract this version has no checks for.
-UNCHECKED = ("forcefield", "observables", "metrics")
+SECTIONS = (
+    "meta", "system", "frame", "trajectory", "forcefield", "observables", "method", "status", "metrics",
+)  # fmt: skip
 _SUFFICIENT = ("frame", "system", "trajectory", "forcefield", "status")
 _UNIX, _ENCRYPTED = 3, 0x1
 
@@ -63,7 +63,7 @@ def check_root(storage: Storage, findings: Findings) -> Node | None:
         return None
     check_group(root, findings)
     present = {child.name: child for child in children_of(storage, root)}
-    sections = [name for name in (*SECTIONS, *UNCHECKED) if name in present]
+    sections = [name for name in SECTIONS if name in present]
     for name in sections:
         if present[name].kind != "group":
             findings.error(name, present[name].fault or "the section is not a Zarr group")
@@ -71,10 +71,7 @@ def check_root(storage: Storage, findings: Findings) -> Node | None:
         findings.warning("meta", "the section is missing, every record has one")
     if not any(name in present for name in _SUFFICIENT):
         findings.error("", f"the record has none of the sections {', '.join(_SUFFICIENT)}")
-    for name in UNCHECKED:
-        if name in present:
-            findings.warning(name, "the section is not checked by this version")
-    note_unknown(storage, root, known_children(root, {*SECTIONS, *UNCHECKED}), findings)
+    note_unknown(storage, root, known_children(root, set(SECTIONS)), findings)
     return root
 
 
@@ -91,7 +88,7 @@ def known_children(node: Node, names: set[str]) -> set[str]:
 
 
 def note_unknown(storage: Storage, node: Node, known: set[str], findings: Findings) -> None:
-    """A warning for each child of a node that is none of `known`."""
+    """A warning for each child, and each plain file, of a node that is none of `known`."""
     for child in children_of(storage, node):
         if child.name in known:
             continue
@@ -105,4 +102,6 @@ def note_unknown(storage: Storage, node: Node, known: set[str], findings: Findin
         else:
             findings.warning(child.key, f"this version does not know the {child.kind}, it is kept as it is")
     for name in node.files:
+        if name in known:
+            continue
         findings.warning(node.child(name), "a plain file that no section has, it is kept as it is")
