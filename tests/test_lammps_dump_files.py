@@ -99,7 +99,7 @@ class TestUnitsAndTimes:
         with pytest.raises(FormatError, match="line 14: found units lj, expected real"):
             read(path)
         path = write(tmp_path / "c.dump", frame(0, ["1 1 0 0 0"], units="furlong"))
-        with pytest.raises(UsageError, match="furlong"):
+        with pytest.raises(FormatError, match="furlong"):
             read(path)
 
     def test_time_is_all_or_nothing(self, tmp_path: Path) -> None:

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from molrec_convert.errors import UsageError
+from molrec_convert.errors import FormatError, UsageError
+from molrec_convert.formats import ReadContext
 from molrec_convert.report import Fate, Report
+from molrec_lammps.options import RunOptions
+from molrec_lammps.run import read_run
 from molrec_lammps.run_commands import settings_of
 from molrec_lammps.run_discovery import choose_data, classify, find_logs, find_script
 from molrec_lammps.run_dumps import choose_dumps
@@ -49,6 +52,24 @@ def settings(text: str, directory: Path) -> Settings:
     found = settings_of(read_script(path).commands)
     path.unlink()
     return found
+
+
+class TestUnitsAreNeverGuessed:
+    """A `units` command nobody can evaluate is not the same as none."""
+
+    @pytest.mark.parametrize("line", ["units ${u}", "units furlong", "${word} real", 'if "${a}" then "units real"', ""])
+    def test_lj_is_the_default_of_a_script_without_the_command(self, write, line: str) -> None:  # type: ignore[no-untyped-def]
+        script = f"{line}\ncreate_box 1 box\ndump a all custom 1 b id x y z\nrun 1\n"
+        report = Report()
+        record = read_run([write(a=script, b=dump(0, 1))], ReadContext(RunOptions(), report))
+        assert record.system is not None
+        assert record.system.meta.get("units") == (None if line else {"preset": "lj"})
+        assert any("--units names them" in text for text in report.warnings) == bool(line)
+
+    def test_a_word_of_the_dump_that_is_none(self, write) -> None:  # type: ignore[no-untyped-def]
+        folder = write(b="ITEM: UNITS\nfurlong\n" + dump(0))
+        with pytest.raises(FormatError, match=r"b, line 2: found units furlong, expected one of lj, real"):
+            read_run([folder], ReadContext(RunOptions()))
 
 
 class TestClassify:

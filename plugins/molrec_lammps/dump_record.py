@@ -34,7 +34,7 @@ from molrec_lammps.dump_system import atoms_of, relations_of, report_differences
 from molrec_lammps.dump_trajectory import DumpTrajectory, PerFrame
 from molrec_lammps.dump_values import Rows
 from molrec_lammps.thermo import Thermo
-from molrec_lammps.units import UnitsStyle, check_units
+from molrec_lammps.units import UNITS, UnitsStyle, check_units
 
 __all__ = ["RunFacts", "Thermo", "dump_record", "read_dump"]
 
@@ -118,9 +118,11 @@ def _units(dumps: Sequence[Dump], facts: RunFacts, asked: str | None, report: Re
                     raise FormatError(
                         path, f"line {line + 1}", found=f"units {word}", expected=f"{stated[0]}, as in {stated[1]}"
                     )
+                if word not in UNITS:
+                    raise FormatError(
+                        path, f"line {line + 1}", found=f"units {word}", expected=f"one of {', '.join(UNITS)}"
+                    )
                 stated = (word, f"{path}, line {line + 1}")
-    if stated is not None:
-        check_units(stated[0], stated[1])
     known = asked or (stated[0] if stated is not None else None) or facts.units
     if known is None:
         report.warn(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from molrec_lammps.run_settings import DumpCommand, Settings
 from molrec_lammps.script import Command
 from molrec_lammps.script_commands import COEFFICIENTS, UNDERSTOOD
+from molrec_lammps.units import UNITS
 
 __all__ = ["settings_of"]
 
@@ -24,6 +25,8 @@ _KEPT = (
     *(f"{kind}_style" for kind in ("pair", "bond", "angle", "dihedral", "improper", "kspace")),
 )
 _RUNNING = frozenset({"run", "minimize", "rerun", "temper", "temper/grem", "temper/npt", "neb", "prd", "tad", "hyper"})
+#: Commands without which LAMMPS takes a default: one that cannot be evaluated leaves what it sets open.
+_DEFAULTED = frozenset({"units", "atom_style"})
 _SUFFIX = re.compile(r"/(omp|opt|kk|gpu|intel)$")
 #: Commands after `read_data` that renumber or multiply the atoms, so that the file describes the system no more.
 _RENUMBERING = frozenset({"replicate", "reset_ids", "reset_atom_ids", "reset_atoms"})
@@ -101,6 +104,8 @@ class _Walker:
     def take_unknown(self, command: Command) -> None:
         """A command whose variables have no value here."""
         self.found.faults.append(command)
+        if command.name in _DEFAULTED or "$" in command.name:
+            self.found.complete = False
         if command.name == "timestep":
             self.found.time_fault = f"the timestep command is not evaluable: {command.fault}"
 
@@ -123,6 +128,9 @@ class _Walker:
             entry.used.add(self.timestep)
 
     def take_units(self, command: Command) -> None:
+        if command.args[0] not in UNITS:
+            self.found.complete = False
+            raise ValueError
         self.found.units = command.args[0]
 
     def take_atom_style(self, command: Command) -> None:
