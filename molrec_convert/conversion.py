@@ -16,6 +16,7 @@ from molrec_convert.errors import LayoutChanged, LossError, MissingInputError, M
 from molrec_convert.formats import Format, NoProgress, Progress, ReadContext, WriteContext, make_options
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.frame import Block, Column, Frame
+from molrec_convert.model.observables import Observable, Observables
 from molrec_convert.model.precision import check_precision, quantum
 from molrec_convert.model.record import Record
 from molrec_convert.model.standard import IDENTITY_COLUMNS
@@ -244,19 +245,39 @@ def _shape(
     """The record with the frames, columns and precision asked for."""
     if frames is None and columns is None and precision is None:
         return record
-    trajectory, frame = record.trajectory, record.frame
+    trajectory, frame, observables = record.trajectory, record.frame, record.observables
     if frames is not None:
         if trajectory is None:
             raise UsageError("the source has no trajectory to take frames from")
         trajectory = _slice(trajectory, frames, report)
+        if observables is not None:
+            observables = _slice_observables(observables, trajectory, report)
     if columns is not None:
         trajectory, frame = _select(trajectory, frame, record.system, columns, report)
     if precision is not None:
         trajectory, frame = _round(trajectory, frame, precision, report)
-    return dataclasses.replace(record, trajectory=trajectory, frame=frame, _close=None)
+    return dataclasses.replace(record, trajectory=trajectory, frame=frame, observables=observables, _close=None)
 
 
-def _slice(trajectory: Trajectory, frames: slice, report: Report) -> Trajectory:
+def _slice_observables(observables: Observables, view: TrajectoryView, report: Report) -> Observables:
+    """The observables over the frames of a view: those of the trajectory's frames lose the others' rows."""
+    count = view.source.n_frames
+    kept = dict(observables)
+    for name, entry in observables.items():
+        if not entry.time_dependent or not entry.shape:
+            continue
+        if entry.shape[0] == count:
+            taken = entry.values[view.start : view.stop : view.step]
+            kept[name] = Observable(taken, entry.metadata, entry.attributes)
+            report.converted(f"observables/{name}", "has the rows of the frames that were taken")
+        else:
+            report.warn(
+                f"observables/{name} is kept whole: it has {entry.shape[0]} rows, which are not the trajectory's frames"
+            )
+    return Observables(kept, observables.attributes)
+
+
+def _slice(trajectory: Trajectory, frames: slice, report: Report) -> TrajectoryView:
     start, stop, step = frames.start, frames.stop, frames.step
     count = trajectory.n_frames
     if step is not None and step < 1:

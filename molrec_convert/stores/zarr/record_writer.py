@@ -17,6 +17,7 @@ from molrec_convert.model.alignment import Alignment
 from molrec_convert.model.batch import FrameBatch
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.frame import Block, Column, Frame
+from molrec_convert.model.observables import Observables
 from molrec_convert.model.record import Record, check_record
 from molrec_convert.model.tags import canonical_json
 from molrec_convert.model.trajectory import Trajectory
@@ -74,6 +75,7 @@ def write_record(record: Record, path: Path, context: WriteContext) -> None:
     if record.observables is not None:
         _remove(path / "observables")
         write_observables(path, record.observables, compression)
+        _report_observables(record.observables, record.trajectory, context)
     for name in ("method", "status"):
         document = getattr(record, name)
         if document is not None:
@@ -130,6 +132,15 @@ def _report_step(frame: Frame, context: WriteContext) -> None:
         value = getattr(frame, name)
         if value is not None:
             context.report.dropped(f"frame/{name}", f"a single frame has none; it was {value!r}")
+
+
+def _report_observables(observables: Observables, trajectory: Trajectory | None, context: WriteContext) -> None:
+    count = None if trajectory is None else trajectory.n_frames
+    for name, entry in observables.items():
+        if count is not None and entry.time_dependent and entry.shape[0] != count:
+            context.report.warn(
+                f"observables/{name} is time-dependent and has {entry.shape[0]} rows, the trajectory {count} frames"
+            )
 
 
 def _write_document(root: Path, section: str, document: dict[str, Any]) -> None:
