@@ -75,8 +75,9 @@ class Ours:
     def arrays(self, order):
         for n in order:
             record = self.collection[n]
-            atoms = record.trajectory[0]["atoms"]
-            _ = [atoms[name] for name in COLUMNS], record.system["atoms"]["atomic_number"], record.trajectory[0].meta
+            frame = record.trajectory[0]
+            atoms = frame["atoms"]
+            _ = [atoms[name] for name in COLUMNS], record.system["atoms"]["atomic_number"], frame.meta["pe"]
 
     def frame_arrays(self, order):
         for n in order:

@@ -6,6 +6,7 @@ Source: Collection and its LMDB file.
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -45,6 +46,7 @@ _OTHER_SECTIONS = tuple(
     and not entry.name.startswith("_")
     and entry.name not in ("system", "frame", "trajectory", "forcefield", "unknown", "path")
 )
+_others = operator.attrgetter(*_OTHER_SECTIONS)
 
 
 def as_member(record: Record, report: Report | None = None) -> Record:
@@ -71,8 +73,8 @@ def report_losses(record: Record, report: Report) -> None:
     if record.trajectory is not None:
         for path in record.trajectory.attributes:
             report.dropped(f"attributes of trajectory/{path}".rstrip("/"), "a collection has no place for them")
-    for section in _OTHER_SECTIONS:
-        if getattr(record, section) is not None:
+    for section, document in zip(_OTHER_SECTIONS, _others(record), strict=True):
+        if document is not None:
             report.dropped(section, "a collection's records hold meta, system and trajectory")
     if record.attributes:
         report.dropped("attributes of the root", "a collection has no place for them")

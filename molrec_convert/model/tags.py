@@ -198,6 +198,13 @@ class Meta(MutableMapping[str, Any]):
         for key, value in (values or {}).items():
             self.put(key, value, (tags or {}).get(key))
 
+    @classmethod
+    def trusted(cls, values: dict[str, Any], tags: dict[str, str]) -> Meta:
+        """A document of values that have the Python forms of their tags already; nothing is checked or copied."""
+        meta = cls.__new__(cls)
+        meta._values, meta._tags = values, tags
+        return meta
+
     def put(self, key: str, value: Any, tag: str | None = None) -> None:
         """Set `key`; without a tag it is inferred from the value."""
         if not isinstance(key, str):

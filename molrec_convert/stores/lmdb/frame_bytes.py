@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError
 from molrec_convert.model.frame import Box
+from molrec_convert.model.names import is_unicode
 from molrec_convert.model.tags import Meta, from_typed_json, infer_tag
 from molrec_convert.stores.lmdb.frame_layout import BlockLayout, Layout, padding, parse_blocks
 from molrec_convert.stores.lmdb.frame_writing import MAGIC, encode_frame, encode_tables
@@ -180,11 +181,16 @@ def decode(value: Buffer, name: Name = "frame bytes") -> FrameBytes:
 
 def read_meta(document: Mapping[str, Any], tags: Mapping[str, Any], node: str) -> Meta:
     """A typed meta document; a tag without its key is ignored, a key without a tag has it inferred."""
-    meta = Meta()
+    values: dict[str, Any] = {}
+    found: dict[str, str] = {}
     for key, value in document.items():
-        tag = tags[key] if key in tags else infer_tag(value)
-        meta.put(key, from_typed_json(value, tag, f"{node}.{key}"), tag)
-    return meta
+        tag = found[key] = tags[key] if key in tags else infer_tag(value)
+        if key == "_meta_types" or not (key.isascii() or is_unicode(key)):
+            raise ContractError(node, "a key of the meta document cannot be stored", found=ascii(key)[:60])
+        if not (type(value) is float and tag == "f64" and value - value == 0.0):
+            value = from_typed_json(value, tag, f"{node}.{key}")
+        values[key] = value
+    return Meta.trusted(values, found)
 
 
 #: Layouts by the header's text up to the end of its blocks, which values of one shape share to the byte.

@@ -117,8 +117,8 @@ def column_buffers(values: NDArray[Any], mask: NDArray[np.bool_] | None) -> list
     """The buffers of a numeric column and its mask, each with the zeros that follow it."""
     buffers: list[Any] = []
     for array in (values, mask):
-        if array is not None and array.dtype.kind != "T" and array.nbytes:
-            buffers.append(np.ascontiguousarray(array).data)
+        if array is not None and array.dtype.kind != "T" and array.size:
+            buffers.append(array if array.flags.c_contiguous else np.ascontiguousarray(array))
             if array.nbytes % 8:
                 buffers.append(ZEROS[-array.nbytes % 8])
     return buffers

@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError
-from molrec_convert.model.batch import BoxUpdates, FrameBatch
+from molrec_convert.model.batch import BlockUpdates, BoxUpdates, FrameBatch
 from molrec_convert.model.declaration import NO_FILL, Declaration
 from molrec_convert.model.dtypes import DTYPES
-from molrec_convert.model.frame import Frame, references
+from molrec_convert.model.frame import Block, Frame, references
 from molrec_convert.model.precision import stored
 from molrec_convert.model.tags import to_typed_json
+from molrec_convert.model.trajectory import MemoryTrajectory
 from molrec_convert.stores.lmdb.block_updates import BlockEncoder, BlockRecorder, Update
 from molrec_convert.stores.lmdb.frame_rules import FrameRules
 from molrec_convert.stores.lmdb.frame_writing import MAGIC, ZEROS, assemble, box_text, number_text
@@ -36,7 +37,11 @@ class FrameEncoder:
         self.blocks = {name: BlockEncoder(name, block) for name, block in declaration.blocks.items()}
         self.meta = [(key, entry, f"{to_json(key)}:", entry.dtype == "f64") for key, entry in declaration.meta.items()]
         self._plain = [
-            (name, [(key, DTYPES[c.dtype].numpy, c.trailing, c.precision) for key, c in block.columns.items()])
+            (
+                name,
+                [(key, DTYPES[c.dtype].numpy, c.trailing, c.precision) for key, c in block.columns.items()],
+                any(c.precision is not None for c in block.columns.values()),
+            )
             for name, block in declaration.blocks.items()
         ]
         #: Whether a frame that stands alone can break no rule but those of its columns.
@@ -53,45 +58,45 @@ class FrameEncoder:
         """Begin a record; carry-forward never crosses from one to the next."""
         return RecordFrames(self, absolute, node, cell_defined)
 
-    def single(self, batch: FrameBatch, system: Frame | None, node: str, *, cell_defined: bool = True) -> bytes | None:
+    def single(self, trajectory: MemoryTrajectory, system: Frame | None, node: str) -> bytes | None:
         """The value of the only frame of a record, None where it needs the checks of `RecordFrames`.
 
         The same bytes, on a shorter way: records of one frame are what most collections are made of.
         """
+        batch = trajectory._batch
         if not self._is_plain or len(batch.step) != 1:
             return None
-        if system is not None and not self._stand_beside(system, batch):
-            return None
+        # what a trajectory in memory holds has been held against its own declaration
+        known = trajectory.declaration is self.declaration
+        beside = {} if system is None else system.blocks
         shape: list[int] = []
         arrays: list[NDArray[Any]] = []
-        known = 0
-        for name, columns in self._plain:
+        for name, columns, rounded in self._plain:
             updates = batch.blocks.get(name)
             if updates is None:
+                if name in beside:
+                    return None
                 shape.append(-1)
                 continue
-            known += 1
-            if len(updates.offset) != 2 or updates.validity or len(updates.columns) != len(columns):
+            if len(updates.offset) != 2 or updates.validity:
                 return None
             rows = int(updates.offset[1])
-            flat = (rows,)
-            for key, dtype, trailing, precision in columns:
-                values = updates.columns.get(key)
-                if values is None or values.dtype != dtype or values.shape != (flat + trailing if trailing else flat):
-                    return None
-                arrays.append(values if precision is None else stored(values, precision))
+            if name in beside and not _stands_beside(beside[name], rows, updates):
+                return None
+            if not known and not _fits(updates, columns, rows):
+                return None
+            if known and not rounded:
+                arrays += updates.columns.values()
+            else:
+                arrays += (
+                    updates.columns[key] if precision is None else stored(updates.columns[key], precision)
+                    for key, _, _, precision in columns
+                )
             shape.append(rows)
-        if known != len(batch.blocks):
+        if len(shape) - shape.count(-1) != len(batch.blocks):
             return None
         head, padded = self._heads.get(tuple(shape)) or self._head(tuple(shape), arrays)
-        meta = self._numbers(batch)
-        if meta is None:
-            meta = meta_texts(self, batch, node)[0]
-        if batch.time is None and batch.box is None and -_EXACT <= batch.step[0] <= _EXACT:
-            rest = f'{meta}}},"step":{batch.step.item()}}}'.encode()
-        else:
-            tail = _tails(batch, None if batch.box is None else [_cell_text(batch.box, 0, cell_defined)])
-            rest = f"{meta}}}{tail[0]}}}".encode()
+        rest = self._rest(batch, node, trajectory.cell_defined)
         size = len(head) + len(rest)
         parts: list[Any] = [MAGIC, size.to_bytes(4, "little"), head, rest, ZEROS[-size % 8]]
         if padded:
@@ -103,6 +108,16 @@ class FrameEncoder:
         except (BufferError, ValueError):
             # an array that does not lie in one piece
             return None
+
+    def _rest(self, batch: FrameBatch, node: str, cell_defined: bool) -> bytes:
+        """What follows the blocks in the header of a single frame."""
+        meta = self._numbers(batch)
+        if meta is None:
+            meta = meta_texts(self, batch, node)[0]
+        if batch.time is None and batch.box is None and -_EXACT <= (step := batch.step.item()) <= _EXACT:
+            return f'{meta}}},"step":{step}}}'.encode()
+        tail = _tails(batch, None if batch.box is None else [_cell_text(batch.box, 0, cell_defined)])
+        return f"{meta}}}{tail[0]}}}".encode()
 
     def _numbers(self, batch: FrameBatch) -> str | None:
         """The per-step values of a single frame, where all of them are finite numbers."""
@@ -120,16 +135,6 @@ class FrameEncoder:
             texts.append(name + float.__repr__(value))
         return ",".join(texts)
 
-    def _stand_beside(self, system: Frame, batch: FrameBatch) -> bool:
-        """Whether the blocks that `system` has too have its rows and no column of it, plainly seen."""
-        for name in system.blocks.keys() & self.blocks.keys():
-            updates, block = batch.blocks.get(name), system.blocks[name]
-            if updates is None or len(updates.offset) != 2 or updates.offset[1] != block.count:
-                return False
-            if not block.columns.keys().isdisjoint(updates.columns):
-                return False
-        return True
-
     def _head(self, shape: tuple[int, ...], arrays: list[NDArray[Any]]) -> tuple[bytes, bool]:
         """A header up to its meta, for blocks of that many rows (-1: not presented); whether arrays need padding."""
         texts, base = [], 0
@@ -142,6 +147,22 @@ class FrameEncoder:
         head = f'{{"blocks":{{{",".join(texts)}}},"meta":{{'.encode()
         known = self._heads[shape] = head, any(array.nbytes % 8 or not array.size for array in arrays)
         return known
+
+
+def _fits(updates: BlockUpdates, columns: list[tuple[str, Any, tuple[int, ...], float | None]], rows: int) -> bool:
+    """Whether an update has exactly these columns, of these dtypes and shapes."""
+    if len(updates.columns) != len(columns):
+        return False
+    for key, dtype, trailing, _ in columns:
+        values = updates.columns.get(key)
+        if values is None or values.dtype != dtype or values.shape != (rows, *trailing):
+            return False
+    return True
+
+
+def _stands_beside(block: Block, rows: int, updates: BlockUpdates) -> bool:
+    """Whether a block of the system has the rows of an update and none of its columns, plainly seen."""
+    return block.count == rows and block.columns.keys().isdisjoint(updates.columns)
 
 
 class RecordFrames:

@@ -17,24 +17,19 @@ _ENTRY = struct.Struct("<QQ")
 
 
 class Spool:
-    """A queue of numbered byte strings. The file it may need lies in `folder`, unnamed, and goes with the process."""
+    """A queue of numbered byte strings: append to `waiting`, and call `spill` now and then.
+
+    The file it may need lies in `folder`, unnamed, and goes with the process.
+    """
 
     def __init__(self, folder: Path, in_memory: int = _IN_MEMORY) -> None:
         self._folder, self._limit = folder, in_memory
-        self._values: list[tuple[int, bytes]] = []
-        self._size = 0
+        self.waiting: list[tuple[int, bytes]] = []
         self._file: IO[bytes] | None = None
         self._spilled = 0
 
     def __len__(self) -> int:
-        return self._spilled + len(self._values)
-
-    def append(self, number: int, value: bytes) -> None:
-        """Keep a value and its number."""
-        self._values.append((number, value))
-        self._size += len(value)
-        if self._size > self._limit:
-            self._spill()
+        return self._spilled + len(self.waiting)
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         """Numbers and values in the order they came."""
@@ -43,23 +38,26 @@ class Spool:
             for _ in range(self._spilled):
                 number, size = _ENTRY.unpack(self._file.read(_ENTRY.size))
                 yield number, self._file.read(size)
-        yield from self._values
+        yield from self.waiting
 
-    def close(self) -> None:
-        """Forget everything."""
-        self._values, self._spilled = [], 0
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-    def _spill(self) -> None:
+    def spill(self) -> None:
+        """Move what waits to the file, when it is more than may wait in memory."""
+        if sum(len(value) for _, value in self.waiting) <= self._limit:
+            return
         if self._file is None:
             self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - closed by `close`
         self._file.seek(0, 2)
-        for number, value in self._values:
+        for number, value in self.waiting:
             self._file.write(_ENTRY.pack(number, len(value)))
             self._file.write(value)
         # a full disk shows now, and not when the values are wanted
         self._file.flush()
-        self._spilled += len(self._values)
-        self._values, self._size = [], 0
+        self._spilled += len(self.waiting)
+        self.waiting = []
+
+    def close(self) -> None:
+        """Forget everything."""
+        self.waiting, self._spilled = [], 0
+        if self._file is not None:
+            self._file.close()
+            self._file = None

@@ -65,7 +65,7 @@ class CollectionWriter:
         self.declaration, self.document, self.report = declaration, document, report
         self._file, self._index, self._forcefield = file, index, forcefield
         self._encoder = FrameEncoder(declaration)
-        self._pending: list[tuple[bytes, bytes]] = []
+        self._pending: list[bytes] = []
         self._pending_bytes = 0
         self._n_frames = self._flushed = 0
         self._metas, self._systems = Spool(file.path.parent), Spool(file.path.parent)
@@ -126,16 +126,21 @@ class CollectionWriter:
         report_losses(record, self.report)
         record = as_member(record, self.report)
         check_member(record, node)
-        check_document(record.meta, "meta")
+        if not _is_plain(record.meta):
+            check_document(record.meta, "meta")
         row = self._index.row(record, index)
         system = b"" if record.system is None else encode_frame(record.system, "system")
-        frames, atoms = self._append_frames(record, f"{node}/trajectory")
-        self._metas.append(number, to_json(record.meta).encode())
+        frames, atoms = self._append_frames(record, node)
+        self._metas.waiting.append((number, to_json(record.meta).encode()))
         if system:
-            self._systems.append(number, system)
+            self._systems.waiting.append((number, system))
         self._index.add(row, frames, member_rows(record, atoms), record.trajectory is not None)
         self._n_frames += frames
-        if len(self._pending) >= _BATCH_VALUES or self._pending_bytes >= _BATCH_BYTES:
+        if (
+            len(self._pending) >= _BATCH_VALUES
+            or self._pending_bytes >= _BATCH_BYTES
+            or not (number + 1) % _BATCH_VALUES
+        ):
             self._flush()
         return number
 
@@ -176,45 +181,45 @@ class CollectionWriter:
         else:
             self.discard()
 
-    def _append_frames(self, record: Record, node: str) -> tuple[int, int | None]:
-        """Append the frames of a record; returns their number and the rows of the first update of `atoms`."""
+    def _append_frames(self, record: Record, name: str) -> tuple[int, int | None]:
+        """Append the frames of record `name`; returns their number and the rows of the first update of `atoms`."""
         trajectory = record.trajectory
         if trajectory is None:
             return 0, None
         declaration = trajectory.declaration
         if declaration is not self._last_declaration:
-            check_member_declaration(declaration, self.declaration, node)
+            check_member_declaration(declaration, self.declaration, f"{name}/trajectory")
             self._last_declaration = declaration
         batches: Iterable[FrameBatch]
         if type(trajectory) is MemoryTrajectory:
-            whole = trajectory._batch
-            value = self._encoder.single(whole, record.system, node, cell_defined=trajectory.cell_defined)
+            value = self._encoder.single(trajectory, record.system, name)
+            atoms = trajectory._batch.blocks.get("atoms")
             if value is not None:
-                self._add_values([value], self._n_frames)
-                atoms = whole.blocks.get("atoms")
+                self._pending.append(value)
+                self._pending_bytes += len(value)
                 return 1, None if atoms is None else int(atoms.offset[1])
-            batches = [whole]
+            batches = [trajectory._batch]
         else:
             batches = trajectory.batches()
         alignment = Alignment(record.system)
         alignment.check_declaration(declaration)
         absolute = absolute_rows(record.system, None)
+        node = f"{name}/trajectory"
         frames = self._encoder.record(absolute, node, cell_defined=trajectory.cell_defined)
         count = 0
         try:
             for batch in batches:
                 alignment.check_batch(batch, count)
-                self._add_values(frames.encode(batch), self._n_frames + count)
+                self._add_values(frames.encode(batch))
                 count += batch.n_frames
         except BaseException:
             self._take_back()
             raise
         return count, frames.first_atoms
 
-    def _add_values(self, values: list[bytes], first: int) -> None:
-        for position, value in enumerate(values, first):
-            self._pending.append((numbered(FRAME, position), value))
-            self._pending_bytes += len(value)
+    def _add_values(self, values: list[bytes]) -> None:
+        self._pending += values
+        self._pending_bytes += sum(map(len, values))
         if self._pending_bytes >= 2 * _BATCH_BYTES or len(self._pending) >= 2 * _BATCH_VALUES:
             self._flush()
 
@@ -225,12 +230,15 @@ class CollectionWriter:
             self._file.remove_from(numbered(FRAME, self._n_frames))
             self._flushed, kept = self._n_frames, 0
         del self._pending[kept:]
-        self._pending_bytes = sum(len(value) for _, value in self._pending)
+        self._pending_bytes = sum(map(len, self._pending))
 
     def _flush(self) -> None:
-        self._file.append(self._pending)
+        """Put the frames that wait, in one transaction."""
+        self._file.append([(numbered(FRAME, n), value) for n, value in enumerate(self._pending, self._flushed)])
         self._flushed += len(self._pending)
         self._pending, self._pending_bytes = [], 0
+        self._metas.spill()
+        self._systems.spill()
 
     def _append_parts(self, prefix: bytes, values: Iterable[tuple[int, bytes]]) -> None:
         """The values as keys of `prefix` by their numbers."""
@@ -267,3 +275,13 @@ class CollectionWriter:
         self._open = False
         self._metas.close()
         self._systems.close()
+
+
+def _is_plain(document: Any) -> bool:
+    """Whether a meta document is a few ASCII texts, about which there is nothing to check."""
+    if type(document) is not dict or "molrec_version" in document:
+        return False
+    for key, value in document.items():
+        if type(key) is not str or type(value) is not str or not key.isascii() or not value.isascii():
+            return False
+    return True
