@@ -186,6 +186,7 @@ def _write(
     if strict and context.report.lossy:
         raise LossError(_loss_sentence(context.report))
     writer = chosen.writer()
+    staging.check_free()
     context.resume = _resumes(staging, note, chosen, resume)
     if not context.resume:
         staging.discard()

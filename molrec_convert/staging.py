@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import errno
+import fcntl
 import functools
 import json
 import os
@@ -47,6 +48,21 @@ class Staging:
     def started(self) -> bool:
         """Whether an earlier attempt left something to go on from."""
         return self.path.exists() and self.note_path.exists()
+
+    def check_free(self) -> None:
+        """Refuse while another process writes to the same target: whoever writes a directory holds a lock on it."""
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            return
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UsageError(
+                f"another conversion is writing {self.target}: wait for it, or name another target"
+            ) from None
+        finally:
+            os.close(descriptor)
 
     def read_note(self) -> dict[str, Any]:
         """The facts of an earlier attempt, {} when there are none or they cannot be read."""

@@ -6,6 +6,7 @@ import pytest
 
 from molrec_convert.errors import UsageError
 from molrec_convert.staging import Staging, check_apart, exchange
+from molrec_convert.stores.zarr.trajectory_commit import RecordLock
 
 
 def fill(path, text):
@@ -74,6 +75,18 @@ def test_the_note_lies_beside_the_partial_result(tmp_path):
     assert sorted(os.listdir(tmp_path)) == [".run.mrec.partial", ".run.mrec.partial.json"]
     again.note_path.write_text("{")
     assert again.read_note() == {}
+
+
+def test_a_target_that_another_writes_is_left_to_it(tmp_path):
+    staging = Staging(tmp_path / "run.mrec")
+    staging.check_free()
+    fill(staging.path, "half")
+    staging.check_free()
+    lock = RecordLock(staging.path)
+    with pytest.raises(UsageError, match=r"another conversion is writing .*run\.mrec"):
+        staging.check_free()
+    lock.release()
+    staging.check_free()
 
 
 def test_a_target_without_a_folder_is_refused(tmp_path):
