@@ -108,7 +108,7 @@ def test_errors_and_exit_codes() -> None:
         "/a/b: permission denied; check its permissions, or name another place"
     )
     assert sentence(OSError(28, "No space left on device"), "/t") == (
-        "/t: no space left on device; free some space, then go on with --resume"
+        "/t: no space left on device; free some space, then try again"
     )
     assert sentence(FormatError("a", "line 3", found="x\ny", expected="z")) == "a, line 3: found x y, expected z"
     assert sentence(MemoryError(), "run.mrec") == "run.mrec needs more memory than there is"

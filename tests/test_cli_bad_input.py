@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shutil
@@ -195,3 +196,27 @@ def test_a_full_disk(source: Any, tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "no space left on device; free some space, then go on with --resume" in check_sentence(done.stderr)
     assert "run.mrec" not in done.stdout.split()
+
+
+@pytest.mark.parametrize("closed", ["stdout", "stderr"])
+def test_a_closed_stream_is_no_error(source: Any, tmp_path: Path, closed: str) -> None:
+    dump = source(*GOOD)
+    done = mrec(tmp_path, "convert", dump.name, "run.mrec", prepare=lambda: os.close(1 if closed == "stdout" else 2))
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+    done = mrec(tmp_path, "info", "run.mrec", prepare=lambda: os.close(1 if closed == "stdout" else 2))
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+    assert ("trajectory" in done.stdout) == (closed == "stderr")
+
+
+def test_a_name_that_is_no_utf_8(tmp_path: Path, capsys: Any) -> None:
+    dump = tmp_path / os.fsdecode(b"bad\xff.dump")
+    dump.write_text("".join(GOOD))
+    report = tmp_path / "r.json"
+    assert run(["convert", str(dump), str(tmp_path / "run.mrec"), "--report", str(report)]) == 0
+    assert os.fsencode(json.loads(report.read_text())["sources"][0]) == os.fsencode(dump)
+    assert run(["info", str(dump), "--json"]) == 0
+    dump.write_text("".join([GOOD[0], frame(10, a2="2 1 x 0 0")]))
+    assert run(["convert", str(dump), str(tmp_path / "b.mrec")]) == 1
+    check_sentence(capsys.readouterr().err)

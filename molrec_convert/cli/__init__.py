@@ -29,6 +29,10 @@ def main() -> NoReturn:
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command line and return its exit code; every error is one sentence on stderr."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            # The program was started with this stream closed: what it says is for nobody.
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")

@@ -156,7 +156,7 @@ def _convert(paths: Sequence[Path], **arguments: Any) -> int:
         complain(_interrupted(target))
         return INTERRUPTED
     except OSError as error:
-        complain(sentence(error, str(target)))
+        complain(sentence(error, str(target), again="go on with --resume"))
         return FAULT
     except LossError:
         show_report(report)

@@ -33,8 +33,8 @@ INTERRUPTED = 130
 BROKEN_PIPE = 141
 
 _REMEDIES = {
-    errno.ENOSPC: "free some space, then go on with --resume",
-    errno.EDQUOT: "free some space, then go on with --resume",
+    errno.ENOSPC: "free some space, then {again}",
+    errno.EDQUOT: "free some space, then {again}",
     errno.EACCES: "check its permissions, or name another place",
     errno.EPERM: "check its permissions, or name another place",
     errno.EROFS: "name a place that can be written",
@@ -49,8 +49,11 @@ def exit_code(error: BaseException) -> int:
     return LOSSY if isinstance(error, LossError) else FAULT
 
 
-def sentence(error: BaseException, place: str = "") -> str:
-    """An error in one sentence: what is wrong, where, and what to do. `place` is where, should the error not say."""
+def sentence(error: BaseException, place: str = "", *, again: str = "try again") -> str:
+    """An error in one sentence: what is wrong, where, and what to do.
+
+    `place` is where, should the error not say; `again` how to go on when its cause is gone.
+    """
     if isinstance(error, MolrecError):
         text = str(error)
     elif isinstance(error, OSError) and error.errno is not None:
@@ -58,7 +61,7 @@ def sentence(error: BaseException, place: str = "") -> str:
         reason = (error.strerror or "the system refuses").lower()
         text = f"{where}: {reason}" if where else reason
         remedy = _REMEDIES.get(error.errno)
-        text = f"{text}; {remedy}" if remedy else text
+        text = f"{text}; {remedy.format(again=again)}" if remedy else text
     elif isinstance(error, MemoryError):
         text = f"{place or 'this'} needs more memory than there is"
     elif isinstance(error, OSError):

@@ -53,7 +53,8 @@ def write_report(report: Report, path: Path, facts: dict[str, Any]) -> None:
     if str(path) == "-":
         sys.stdout.write(text)
     else:
-        path.write_text(text, encoding="utf-8")
+        # a name that is no UTF-8 becomes an escape JSON knows
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def _line(label: str, text: str) -> None:
