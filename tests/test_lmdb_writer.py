@@ -190,15 +190,15 @@ def test_frames_flushed_before_a_record_fails_are_taken_back(path: Path, monkeyp
 def test_spool_spills_and_gives_back(tmp_path: Path) -> None:
     kept = Spool(tmp_path, in_memory=100)
     values = [(n, os.urandom(n % 37)) for n in range(200)]
-    for entry in values:
-        kept.waiting.append(entry)
+    for number, value in values:
+        kept.append(number, value)
         kept.spill()
     assert kept._file is not None
     assert names(tmp_path) == []
     assert len(kept) == 200
     assert list(kept) == values
     assert list(kept) == values
-    kept.waiting.append((7, b"more"))
+    kept.append(7, b"more")
     assert list(kept)[-1] == (7, b"more")
     kept.close()
     assert list(kept) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import tempfile
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -17,19 +18,26 @@ _ENTRY = struct.Struct("<QQ")
 
 
 class Spool:
-    """A queue of numbered byte strings: append to `waiting`, and call `spill` now and then.
+    """A queue of numbered byte strings; `spill` is to be called now and then.
 
     The file it may need lies in `folder`, unnamed, and goes with the process.
     """
 
     def __init__(self, folder: Path, in_memory: int = _IN_MEMORY) -> None:
         self._folder, self._limit = folder, in_memory
-        self.waiting: list[tuple[int, bytes]] = []
+        # no tuple for each value: objects the garbage collector looks at would make it look ever more often
+        self._numbers: array[int] = array("Q")
+        self._values: list[bytes] = []
         self._file: IO[bytes] | None = None
         self._spilled = 0
 
     def __len__(self) -> int:
-        return self._spilled + len(self.waiting)
+        return self._spilled + len(self._values)
+
+    def append(self, number: int, value: bytes) -> None:
+        """Keep a value and its number."""
+        self._numbers.append(number)
+        self._values.append(value)
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         """Numbers and values in the order they came."""
@@ -38,26 +46,30 @@ class Spool:
             for _ in range(self._spilled):
                 number, size = _ENTRY.unpack(self._file.read(_ENTRY.size))
                 yield number, self._file.read(size)
-        yield from self.waiting
+        yield from zip(self._numbers, self._values, strict=True)
 
     def spill(self) -> None:
-        """Move what waits to the file, when it is more than may wait in memory."""
-        if sum(len(value) for _, value in self.waiting) <= self._limit:
+        """Move what is kept to the file, when it is more than may be in memory."""
+        if sum(map(len, self._values)) <= self._limit:
             return
         if self._file is None:
             self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - closed by `close`
         self._file.seek(0, 2)
-        for number, value in self.waiting:
+        for number, value in zip(self._numbers, self._values, strict=True):
             self._file.write(_ENTRY.pack(number, len(value)))
             self._file.write(value)
         # a full disk shows now, and not when the values are wanted
         self._file.flush()
-        self._spilled += len(self.waiting)
-        self.waiting = []
+        self._spilled += len(self._values)
+        self._clear()
 
     def close(self) -> None:
         """Forget everything."""
-        self.waiting, self._spilled = [], 0
+        self._clear()
+        self._spilled = 0
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    def _clear(self) -> None:
+        self._numbers, self._values = array("Q"), []

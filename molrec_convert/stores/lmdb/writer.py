@@ -131,9 +131,9 @@ class CollectionWriter:
         row = self._index.row(record, index)
         system = b"" if record.system is None else encode_frame(record.system, "system")
         frames, atoms = self._append_frames(record, node)
-        self._metas.waiting.append((number, to_json(record.meta).encode()))
+        self._metas.append(number, to_json(record.meta).encode())
         if system:
-            self._systems.waiting.append((number, system))
+            self._systems.append(number, system)
         self._index.add(row, frames, member_rows(record, atoms), record.trajectory is not None)
         self._n_frames += frames
         if (
