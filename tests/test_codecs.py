@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import math
 import struct
 from pathlib import Path
@@ -21,7 +22,7 @@ from molrec_convert.stores.zarr import zstd
 from molrec_convert.stores.zarr.array_reader import ArrayReader
 from molrec_convert.stores.zarr.codecs import Pipeline, Stage, column_pipeline, crc32c, dense_pipeline, is_fill
 from molrec_convert.stores.zarr.extents import Extents
-from molrec_convert.stores.zarr.metadata import array_document
+from molrec_convert.stores.zarr.metadata import NumberedDocument, array_document, dump_document
 from molrec_convert.stores.zarr.storage import DirectoryStorage, write_document
 
 CRC, GZIP, ZSTD = Stage("crc32c"), Stage("gzip", 1), Stage("zstd", 3)
@@ -335,6 +336,17 @@ def test_shuffle_equals_that_of_numcodecs() -> None:
         whole = raw.size - raw.size % size
         assert encoded[:whole] == bytes(Shuffle(size).encode(raw[:whole]))
         assert encoded[whole:] == raw[whole:].tobytes()
+
+
+def test_a_document_with_a_changing_number_is_the_document() -> None:
+    text = NumberedDocument()
+    document = array_document((3, 2), column_pipeline("f64"), Extents(3), {"é": [1.5, None]})
+    for rows in (0, 7, 2**63, 7):
+        expected = {**document, "shape": [rows, 2]}
+        assert text.dump(document, ("shape", 0), rows) == dump_document(expected)
+    assert document["shape"] == [3, 2]
+    document["attributes"] = {"odd": -915_273_648_015_273}
+    assert json.loads(text.dump(document, ("shape", 0), 5)) == {**document, "shape": [5, 2]}
 
 
 def test_numbers_survive_json_metadata() -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError
 from molrec_convert.model.declaration import NO_FILL, Declaration
-from molrec_convert.model.dtypes import DTYPES, empty
+from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.model.frame import Block, Box, Column, Frame
 from molrec_convert.model.tags import TAGS, Meta, coerce
 
@@ -149,9 +149,10 @@ class FrameBatch:
         return Frame(blocks, meta, box, int(self.step[index]), time)
 
 
-def batch_from_frames(frames: Sequence[Frame], declaration: Declaration) -> FrameBatch:
+def batch_from_frames(frames: Sequence[Frame], declaration: Declaration, *, copy: bool = True) -> FrameBatch:
     """Join frames into a batch: each frame presents the blocks it has; steps default to 0, 1, 2, …
 
+    Without `copy` a batch of one frame shares the frame's arrays.
     Refused: a block or column outside the declaration, a missing column, a missing key without a fill.
     """
     for index, frame in enumerate(frames):
@@ -170,7 +171,7 @@ def batch_from_frames(frames: Sequence[Frame], declaration: Declaration) -> Fram
     for name in declaration.blocks:
         presenting = [index for index, frame in enumerate(frames) if name in frame.blocks]
         if presenting:
-            blocks[name] = _join(name, [frames[i].blocks[name] for i in presenting], presenting, declaration)
+            blocks[name] = _join(name, [frames[i].blocks[name] for i in presenting], presenting, declaration, copy)
     boxed = [index for index, frame in enumerate(frames) if frame.box is not None]
     box = None
     if boxed:
@@ -239,13 +240,12 @@ def _check_columns(name: str, block: Block, declaration: Declaration, index: int
             )
 
 
-def _join(name: str, blocks: list[Block], frames: list[int], declaration: Declaration) -> BlockUpdates:
+def _join(name: str, blocks: list[Block], frames: list[int], declaration: Declaration, copy: bool) -> BlockUpdates:
     columns: dict[str, NDArray[Any]] = {}
     validity: dict[str, NDArray[np.bool_]] = {}
     for key, declared in declaration.blocks[name].columns.items():
-        columns[key] = np.concatenate(
-            [empty(declared.dtype, (0, *declared.trailing)), *(block[key] for block in blocks)]
-        )
+        parts = [block[key] for block in blocks]
+        columns[key] = parts[0] if len(parts) == 1 and not copy else np.concatenate(parts)
         if declared.nullable:
             validity[key] = np.concatenate([block.validity(key) for block in blocks])
     counts = np.array([block.count for block in blocks], dtype=np.int64)

@@ -17,6 +17,7 @@ from molrec_convert.stores.zarr.extents import Extents
 
 __all__ = [
     "ArrayMetadata",
+    "NumberedDocument",
     "array_document",
     "chunk_key",
     "dump_document",
@@ -89,6 +90,39 @@ def chunk_key(coordinates: tuple[int, ...], separator: str = "/", prefixed: bool
 def dump_document(document: dict[str, Any]) -> bytes:
     """The bytes of a `zarr.json`: finite JSON, UTF-8."""
     return json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2).encode()
+
+
+class NumberedDocument:
+    """The bytes of a `zarr.json` that is written again and again with another number in one place.
+
+    Rendering JSON takes as long as writing it; so it is done once.
+    """
+
+    def __init__(self) -> None:
+        self._template: tuple[Any, bytes] | None = None
+
+    def dump(self, document: dict[str, Any], place: tuple[str | int, ...], number: int) -> bytes:
+        """The bytes of `document` with `number` at `place`; what else it says is compared with the last time."""
+        general = _with_number(document, place, _STAND_IN)
+        if self._template is None or self._template[0] != general:
+            self._template = general, dump_document(general)
+        text, mark = self._template[1], str(_STAND_IN).encode()
+        if text.count(mark) != 1:
+            return dump_document(_with_number(document, place, number))
+        return text.replace(mark, str(number).encode())
+
+
+#: A number no document is likely to have.
+_STAND_IN = -915_273_648_015_273
+
+
+def _with_number(node: Any, place: tuple[str | int, ...], number: int) -> Any:
+    """A copy of a document down to `place`, the rest shared."""
+    if not place:
+        return number
+    copy: Any = list(node) if isinstance(node, list) else dict(node)
+    copy[place[0]] = _with_number(copy[place[0]], place[1:], number)
+    return copy
 
 
 def group_document(attributes: dict[str, Any]) -> dict[str, Any]:

@@ -22,9 +22,9 @@ from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.stores.zarr.array_reader import ArrayReader
 from molrec_convert.stores.zarr.codecs import Buffer, Pipeline
 from molrec_convert.stores.zarr.extents import Extents
-from molrec_convert.stores.zarr.metadata import ArrayMetadata, array_document, parse_array
+from molrec_convert.stores.zarr.metadata import ArrayMetadata, NumberedDocument, array_document, parse_array
 from molrec_convert.stores.zarr.shards import ShardFile
-from molrec_convert.stores.zarr.storage import write_document
+from molrec_convert.stores.zarr.storage import replace_file
 from molrec_convert.stores.zarr.unsynced import Unsynced, make_folder
 from molrec_convert.stores.zarr.workers import submit
 
@@ -71,6 +71,7 @@ class ShardAppender:
         self._pending: list[tuple[int, int, Future[list[_Encoded]] | list[_Encoded]]] = []
         self._shard: tuple[int, ShardFile] | None = None
         self._stated: int | None = None
+        self._text = NumberedDocument()
 
     @classmethod
     def create(
@@ -186,10 +187,9 @@ class ShardAppender:
 
     def _state(self, rows: int) -> None:
         make_folder(self._folder, self._unsynced)
-        document = dict(self._metadata.document)
-        document["shape"] = [rows, *document["shape"][1:]]
-        write_document(self._folder, document)
-        self._unsynced.file(os.path.join(self._folder, "zarr.json"))
+        path = os.path.join(self._folder, "zarr.json")
+        replace_file(path, self._text.dump(self._metadata.document, ("shape", 0), rows))
+        self._unsynced.file(path)
         self._stated = rows
 
     def _shrink(self, rows: int) -> None:

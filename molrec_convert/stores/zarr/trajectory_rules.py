@@ -46,6 +46,8 @@ class FrameRules:
         self._counts: dict[str, int] = {}
         self._highest: dict[tuple[str, str], tuple[np.uint64, bool]] = {}
         self._references = related(declaration)
+        aligned = any(block.aligned_with is not None for block in declaration.blocks.values())
+        self._any = aligned or bool(self._references) or bool(sections.get("system"))
         system = sections.get("system", {})
         for name, declared in declaration.blocks.items():
             if declared.aligned_with is not None and name in system:
@@ -75,6 +77,8 @@ class FrameRules:
 
     def check(self, presented: Mapping[str, Presented], first: int) -> FrameRules:
         """Refuse a batch, whose frames count from ordinal `first`, that breaks a rule; the rules after it."""
+        if not self._any:
+            return self
         after = copy.copy(self)
         after._counts, after._highest = dict(self._counts), dict(self._highest)
         resolved = {name: self._resolved(name, presented.get(name), first) for name in self._declaration.blocks}

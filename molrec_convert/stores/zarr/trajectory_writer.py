@@ -25,11 +25,12 @@ from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.frame import Column, Frame, references
 from molrec_convert.stores.zarr.array_reader import ArrayReader
 from molrec_convert.stores.zarr.codecs import Stage
-from molrec_convert.stores.zarr.metadata import group_document
+from molrec_convert.stores.zarr.metadata import NumberedDocument, group_document
 from molrec_convert.stores.zarr.shard_appender import ShardAppender
-from molrec_convert.stores.zarr.storage import DirectoryStorage, write_document
+from molrec_convert.stores.zarr.storage import DirectoryStorage, replace_file, write_document
 from molrec_convert.stores.zarr.trajectory_batch import Presented, mask_key, meta_array, presented_blocks
 from molrec_convert.stores.zarr.trajectory_block import BlockWriter
+from molrec_convert.stores.zarr.trajectory_buffer import FrameBuffer
 from molrec_convert.stores.zarr.trajectory_commit import (
     ASIDE,
     RecordLock,
@@ -71,7 +72,8 @@ class TrajectoryWriter:
         flush_bytes: int,
     ) -> None:
         self.declaration = declaration
-        self.n_frames = 0
+        self._stored_frames = 0
+        self._buffer: FrameBuffer | None = None
         self._root, self._lock = root, lock
         self._attributes = copy.deepcopy(attributes)
         self._flush_bytes = flush_bytes
@@ -88,8 +90,11 @@ class TrajectoryWriter:
         }
         sections = {"system": system, "frame": frame}
         self._rules = FrameRules(declaration, {name: rows for name, rows in sections.items() if rows is not None})
+        self._known_cadence: tuple[tuple[int | None, ...], int] | None = None
         self._committed: dict[str, Any] | None = None
+        self._text = NumberedDocument()
         self._failed = False
+        self._last_step: int | None = None
         self._system_rows = dict(system or {})
 
     @classmethod
@@ -196,7 +201,7 @@ class TrajectoryWriter:
         )
         writer._unsynced.files.update(cleaned.files)
         writer._unsynced.folders.update(cleaned.folders)
-        writer.n_frames = layout.n_frames
+        writer._stored_frames = layout.n_frames
         for path in layout.stray:
             remove_group(root / TRAJECTORY / path, writer._unsynced)
         step, time = layout.step, layout.time or Series()
@@ -210,10 +215,16 @@ class TrajectoryWriter:
                 for half in ("step_index", "offset"):
                     remove_group(root / TRAJECTORY / name / half, writer._unsynced)
             writer._blocks[name].resume(block)
+        writer._last_step = writer._steps.last
         writer._rules.resume(writer._blocks)
         writer._committed = layout.document
         storage.close()
         return writer
+
+    @property
+    def n_frames(self) -> int:
+        """Frames so far, committed or not."""
+        return self._stored_frames + (self._buffer.count if self._buffer is not None else 0)
 
     # Appending.
 
@@ -223,6 +234,11 @@ class TrajectoryWriter:
         Raises `ContractError` (the node, what was found and expected), `UsageError` on a closed writer.
         """
         self._check_open()
+        self._empty_buffer()
+        self._buffer = None
+        self._append(batch)
+
+    def _append(self, batch: FrameBatch) -> None:
         steps = np.ascontiguousarray(batch.step, dtype=np.int64)
         if len(steps) != batch.n_frames or steps.ndim != 1:
             raise ContractError("trajectory/step", "there is one step number per frame")
@@ -233,20 +249,38 @@ class TrajectoryWriter:
                 raise ContractError(f"trajectory/meta/{key}", "the key is not declared")
         meta = {key: meta_array(key, batch, declared) for key, declared in self.declaration.meta.items()}
         presented = presented_blocks(batch, self.declaration)
-        rules = self._rules.check(presented, self.n_frames)
+        rules = self._rules.check(presented, self._stored_frames)
         cells = self._box.changes(batch.box, len(steps))
         updates = {name: self._blocks[name].updates(block) for name, block in presented.items()}
         with self._guard():
             self._rules = rules
+            if len(steps):
+                self._last_step = int(steps[-1])
             self._store(steps, batch.time, meta, updates, cells)
 
     def append_frame(self, frame: Frame) -> None:
-        """Add one frame; without a step number it takes the next one."""
+        """Add one frame; without a step number it takes the next one. Refused like a batch."""
+        self._check_open()
+        last = self._last_step
         if frame.step is None:
-            last = self._steps.last
             frame = replace(frame, step=0 if last is None else last + 1)
+        buffer = self._buffer
+        if buffer is not None and last is not None and buffer.takes(frame, last):
+            buffer.add(frame)
+            self._last_step = frame.step
+            if buffer.full or self.n_frames % self._cadence() == 0:
+                self._empty_buffer()
+            return
         check_frame_relations(frame, self.declaration, cell_defined=self._box.cell_defined)
-        self.append(batch_from_frames([frame], self.declaration))
+        self.append(batch_from_frames([frame], self.declaration, copy=False))
+        buffer = FrameBuffer(frame, self.declaration)
+        self._buffer = buffer if buffer.usable else None
+
+    def _empty_buffer(self) -> None:
+        """Have gathered frames stored. They passed their checks as they came."""
+        if self._buffer is not None and self._buffer.count:
+            with self._guard():
+                self._append(self._buffer.take())
 
     def _store(
         self,
@@ -257,9 +291,9 @@ class TrajectoryWriter:
         cells: BoxUpdates | None,
     ) -> None:
         """Keep what passed all checks; at the last multiple of the cadence that is passed, commit."""
-        total = self.n_frames + len(steps)
+        total = self._stored_frames + len(steps)
         cadence = self._cadence()
-        boundary = total // cadence * cadence - self.n_frames
+        boundary = total // cadence * cadence - self._stored_frames
         if not 0 < boundary < len(steps):
             self._keep(steps, times, meta, updates, cells)
             if boundary == len(steps) and len(steps):
@@ -292,7 +326,7 @@ class TrajectoryWriter:
         cells: BoxUpdates | None,
     ) -> None:
         for name, block in updates.items():
-            self._blocks[name].append(block, self.n_frames)
+            self._blocks[name].append(block, self._stored_frames)
         self._steps.append(steps)
         self._times.append(times, len(steps))
         for key, values in meta.items():
@@ -300,8 +334,8 @@ class TrajectoryWriter:
                 extra = self._attributes.get(f"meta/{key}", {})
                 self._meta[key] = meta_series(self._root, key, self.declaration.meta[key], self._unsynced, extra)
             self._meta[key].append(values)
-        self._box.append(cells, self.n_frames)
-        self.n_frames += len(steps)
+        self._box.append(cells, self._stored_frames)
+        self._stored_frames += len(steps)
         for writer in self._blocks.values():
             writer.drain()
         for array in [*self._meta.values(), *self._dense()]:
@@ -313,6 +347,12 @@ class TrajectoryWriter:
     def _cadence(self) -> int:
         """Frames between automatic commits: whole chunks of the largest block wherever that fits."""
         blocks = list(self._blocks.values())
+        known = tuple(block.frame_rows for block in blocks)
+        if self._known_cadence is None or self._known_cadence[0] != known:
+            self._known_cadence = known, self._work_out_cadence(blocks)
+        return self._known_cadence[1]
+
+    def _work_out_cadence(self, blocks: list[BlockWriter]) -> int:
         frame_bytes = sum(block.frame_bytes for block in blocks)
         frames = min(_MOST_FRAMES, max(1, -(-self._flush_bytes // max(1, frame_bytes))))
         each = max(blocks, key=lambda block: block.frame_bytes).frames_per_chunk if blocks else 1
@@ -326,6 +366,7 @@ class TrajectoryWriter:
     def flush(self) -> None:
         """Commit every frame so far, on the disk when this returns."""
         self._check_open()
+        self._empty_buffer()
         with self._guard():
             self._flush(durable=True)
 
@@ -376,14 +417,14 @@ class TrajectoryWriter:
         for series in (self._steps, self._times):
             if series.progression is not None:
                 attributes[series.attribute] = series.progression
-        attributes["nstep"] = self.n_frames
+        attributes["nstep"] = self._stored_frames
         document = group_document({**attributes, **self._attributes.get("", {})})
         if document == self._committed:
             return
-        folder = self._root / TRAJECTORY
-        write_document(folder, document, durable=durable)
+        path = os.path.join(self._root, TRAJECTORY, "zarr.json")
+        replace_file(path, self._text.dump(document, ("attributes", "nstep"), self._stored_frames), durable=durable)
         if not durable:
-            self._unsynced.file(os.fspath(folder / "zarr.json"))
+            self._unsynced.file(path)
         self._committed = document
 
     @contextlib.contextmanager
@@ -414,6 +455,7 @@ class TrajectoryWriter:
         are not the system block's.
         """
         self._check_open()
+        self._empty_buffer()
         settling = [name for name, block in self._blocks.items() if self._settles(name, block)]
         if not settling:
             return {}
@@ -455,6 +497,7 @@ class TrajectoryWriter:
             del self._blocks[name]
         blocks = {name: block for name, block in self.declaration.blocks.items() if name not in names}
         self.declaration = replace(self.declaration, blocks=blocks)
+        self._buffer = None
         self._rules = self._rules.without(self.declaration)
         self._unsynced.sync()
         self._commit(durable=True)

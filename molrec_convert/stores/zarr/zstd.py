@@ -79,6 +79,12 @@ def _decompress_frame(data: Any, size: int, out: NDArray[np.uint8] | None) -> by
 
 def content_size(data: Any) -> int | None:
     """What the header of the first frame says its content takes, None when it does not say."""
+    if zstandard is not None:
+        try:
+            size = int(zstandard.frame_content_size(data))
+        except zstandard.ZstdError:
+            return None
+        return size if size >= 0 else None
     head = bytes(memoryview(data)[:18])
     if len(head) < 6 or head[:4] != _MAGIC:
         return None
