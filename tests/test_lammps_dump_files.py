@@ -22,6 +22,23 @@ class TestFiles:
             assert [column(record, n, "x")[0] for n in range(5)] == [0, 10, -20, -30, -40]
             assert fates(report, "dropped: 2 frames of steps 20 to 30")
 
+    def test_columns_of_frames_that_give_way(self, tmp_path: Path) -> None:
+        """What only frames had that a later file replaced is no column any more, and is named."""
+        one = write(tmp_path / "a.dump", *(frame(n, ["1 2 0 0 0"], "type mol xu yu zu") for n in (0, 10)))
+        two = write(tmp_path / "b.dump", *(frame(n, ["1 1 5 0 0"]) for n in (0, 10)))
+        record, report = read([one, two])
+        assert column(record, 1, "x").tolist() == [5]
+        assert record.system["atoms"]["id"].tolist() == [1]
+        assert sorted(record.trajectory.declaration.blocks["atoms"].columns) == ["x", "y", "z"]
+        assert fates(
+            report, f"{one}: a later file has the same steps, without mol xu yu zu; named with the input script"
+        )
+        again = write(tmp_path / "c.dump", *(frame(n, ["1 1 6 0 0"]) for n in (0, 10)))
+        _, report = read([two, again])
+        assert fates(report, f"({two}: a later file has the same steps)")
+        path = write(tmp_path / "d.dump", frame(0, ["1 0 0 0"], "type x y z"), frame(0, ["1 1 7 0 0"]))
+        assert column(read(path)[0], 0, "id").tolist() == [1]
+
     def test_a_restart_within_a_file(self, tmp_path: Path) -> None:
         path = write(tmp_path / "a.dump", *(frame(s, [f"1 1 {n} 0 0"]) for n, s in enumerate((0, 10, 20, 10, 20, 30))))
         record, report = read(path)

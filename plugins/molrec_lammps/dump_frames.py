@@ -48,6 +48,14 @@ class FrameTable:
         """The table of some frames."""
         return replace(self, **{name: getattr(self, name)[frames] for name in _PER_FRAME})
 
+    def pruned(self) -> FrameTable:
+        """The table without the layouts that no frame has."""
+        used, layout = np.unique(self.layout, return_inverse=True)
+        if len(used) == len(self.layouts):
+            return self
+        layouts = tuple(self.layouts[number] for number in used.tolist())
+        return replace(self, layout=layout.astype(np.int64), layouts=layouts)
+
     def place(self, frame: int) -> str:
         """Where the rows of a frame begin, in words."""
         return f"line {self.line[frame]}"

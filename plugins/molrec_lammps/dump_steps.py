@@ -50,11 +50,21 @@ def resolve_steps(indexes: Sequence[FileIndex], report: Report) -> FrameTable:
     by_step = np.argsort(table.step, kind="stable")
     steps = table.step[by_step]
     last = np.append(steps[1:] != steps[:-1], True)
-    gone = table.take(by_step[~last])
+    gone, kept = table.take(by_step[~last]), table.take(by_step[last])
     for number in np.unique(gone.source).tolist():
         own = gone.take(gone.source == number)
-        report.dropped(_frames(own.step), f"{table.sources[number].path}: a later file has the same steps")
-    return table.take(by_step[last])
+        lost = _columns_lost(own, kept)
+        how = f", without {' '.join(lost)}; named with the input script the dumps of a run are joined" if lost else ""
+        report.dropped(_frames(own.step), f"{table.sources[number].path}: a later file has the same steps{how}")
+    return kept.pruned()
+
+
+def _columns_lost(gone: FrameTable, kept: FrameTable) -> list[str]:
+    """The columns of frames that give way which some frame in their place does not have."""
+    instead = np.unique(kept.layout[np.searchsorted(kept.step, gone.step)]).tolist()
+    there = set.intersection(*(set(kept.layouts[number]) for number in instead))
+    names = dict.fromkeys(name for number in np.unique(gone.layout).tolist() for name in gone.layouts[number])
+    return [name for name in names if name not in there]
 
 
 def overlaps(indexes: Sequence[FileIndex]) -> list[tuple[int, int, int, int]]:
@@ -95,7 +105,7 @@ def _resolve_file(table: FrameTable, report: Report) -> FrameTable:
         )
     gone = np.setdiff1d(np.arange(len(steps)), keep)
     report.dropped(_frames(steps[gone]), f"{path}: the same steps come again later in the file")
-    return table.take(keep)
+    return table.take(keep).pruned()
 
 
 def _frames(steps: Integers) -> str:
