@@ -216,19 +216,29 @@ class _MetricsChecks:
             self._findings.warning(f"{node}.{key}", "the catalog does not list the series")
 
     def _compare(self, series: dict[str, Series | None], log: _Log) -> None:
-        """The dense series hold exactly the first lines of the log."""
-        expected = log.first.dense()
+        """The dense series hold exactly the first lines of the log; newer ones are those of an interrupted writer."""
+        expected, newest = log.first.dense(), log.whole.dense()
         for key, dense in series.items():
             node = f"{_SECTION}/series/{escape_name(key)}"
-            if key not in log.first:
+            if dense is None or (key in expected and dense == expected[key]):
+                continue
+            if key in newest and dense == newest[key]:
+                self._findings.warning(node, "is newer than the watermark, left by an interrupted writer")
+            elif key not in log.first:
                 self._findings.error(node, "the first lines of the log, up to the watermark, have no such series")
             elif key not in expected:
                 self._findings.error(node, "a series with steps in some events only stays in the log")
-            elif dense is not None and dense != expected[key]:
+            else:
                 self._findings.error(node, "differs from what the first lines of the log, up to the watermark, say")
+        listed = self._node.attributes.get("series")
         for key in expected.keys() - series.keys():
             node = f"{_SECTION}/series/{escape_name(key)}"
-            self._findings.error(node, "is missing: the first lines of the log, up to the watermark, have the series")
+            if isinstance(listed, dict) and key in listed:
+                self._findings.warning(node, "is missing, left out by an interrupted writer: readers go by the log")
+            else:
+                self._findings.error(
+                    node, "is missing: the first lines of the log, up to the watermark, have the series"
+                )
 
 
 def _entry_faults(entry: dict[str, Any]) -> list[tuple[str, str]]:

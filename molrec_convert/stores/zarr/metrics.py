@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from molrec_convert.errors import ContractError
+from molrec_convert.model.dtypes import empty
 from molrec_convert.model.metrics import Metrics, Series
 from molrec_convert.model.metrics_events import Log
 from molrec_convert.model.names import escape_name, unescape_name
@@ -49,10 +50,13 @@ class DenseSeries(Mapping[str, Series]):
     def __getitem__(self, key: str) -> Series:
         if key not in self._read:
             arrays = {field: reader.read() for field, reader in self.readers[key].items()}
-            if "wall_time" not in arrays:
-                raise ContractError(f"{_SECTION}/wall_time/{escape_name(key)}", "the series has no wall times")
-            self._read[key] = Series(arrays["series"], arrays["wall_time"], arrays.get("steps"))
+            # Without wall times it is a series with a fault.
+            stamps = arrays["wall_time"] if "wall_time" in arrays else empty("string", (0,))
+            self._read[key] = Series(arrays["series"], stamps, arrays.get("steps"))
         return self._read[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.readers
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.readers)
