@@ -2,7 +2,7 @@
 
 Records of two kilobytes: 40 atoms with positions, forces, atomic numbers and an energy. Raw `lmdb` puts and gets values
 of 2000 bytes, 1000 a transaction. `ase` and `ase-db-backends` (`aselmdb`) are measured where they are installed. All
-in one process, interleaved; the medians and the ratios are printed as a Markdown table. Only ratios within one run count.
+in one process, interleaved; medians and ratios are printed. Only ratios within one run count.
 """
 
 import argparse

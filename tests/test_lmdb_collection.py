@@ -73,6 +73,9 @@ def test_several_records(path: Path) -> None:
             _ = collection[4]
         with pytest.raises(IndexError):
             collection.frame(10)
+        for wrong in (2, -1):
+            with pytest.raises(IndexError):
+                collection[1].trajectory.frame(wrong)
 
 
 def test_no_system_no_trajectory_zero_frame_trajectory(path: Path) -> None:
@@ -523,8 +526,7 @@ def test_w_own_force_field(path: Path) -> None:
 
     with pytest.raises(ContractError, match="force field of its own"):
         write(path, [replace(points(0), unknown=Extra())])
-    own = points(0)
-    own.forcefield = ForceField.new("f", {})  # type: ignore[attr-defined]
+    own = replace(points(0), forcefield=ForceField.new("f", {"preset": "real"}))
     with pytest.raises(ContractError, match="force field of its own"):
         write(path, [own])
 

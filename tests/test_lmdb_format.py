@@ -127,6 +127,25 @@ def test_one_record(tmp_path: Path) -> None:
         assert equal_trajectories(back.trajectory, record.trajectory)
 
 
+def test_a_records_force_field_becomes_the_collections(tmp_path: Path) -> None:
+    forcefield = ForceField.new("f", {"preset": "real"})
+    record = Record(system=molecule(units={"preset": "real"}), forcefield=forcefield)
+    writing = saved(record, tmp_path / "c.mrec.lmdb")
+    assert writing.report.items == []
+    with open_collection(tmp_path / "c.mrec.lmdb") as collection:
+        assert collection.forcefield == forcefield
+        assert collection[0].forcefield is None
+        assert record_of(collection, 0).forcefield == forcefield
+    assert record.forcefield is forcefield
+    later = ForceField.new("f", {"preset": "real"})
+    later.molrec_version = 2
+    saved(Record(system=molecule(), forcefield=later), tmp_path / "d.mrec.lmdb")
+    with open_collection(tmp_path / "d.mrec.lmdb") as collection:
+        assert collection.document["molrec_version"] == 2
+        assert record_of(collection, 0).meta == {"molrec_version": 2}
+        assert record_of(collection, 0).forcefield == later
+
+
 def test_one_frame(tmp_path: Path) -> None:
     record = Record(frame=Frame({"atoms": Block({"element": np.array(["O"]), "x": np.zeros(1)})}))
     writing = saved(record, tmp_path / "c.mrec.lmdb", collection_units=("length=angstrom", "energy=eV"))

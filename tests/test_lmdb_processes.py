@@ -10,6 +10,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,16 @@ def test_pickled_parts_have_their_values_with_them(path: Path) -> None:
     assert frame == expected[2][2]
     assert block == expected[2][2]["atoms"]
     assert trajectory[1]["atoms"]["x"].flags.writeable
+
+
+def test_a_pickled_record_keeps_what_was_set(path: Path) -> None:
+    record = open_collection(path)[0]
+    record.status, record.meta["later"], record.system = {"state": "done"}, [1], molecule("C")
+    back = pickle.loads(pickle.dumps(record))
+    assert (back.status, back.meta["later"], back.system) == ({"state": "done"}, [1], molecule("C"))
+    changed = replace(record, frame=back.trajectory[0])
+    assert changed.frame == record.trajectory[0]
+    assert changed.meta == record.meta
 
 
 def test_records_outlive_the_collection(path: Path) -> None:

@@ -167,7 +167,9 @@ def trajectories(draw: st.DrawFn, declaration: Declaration) -> MemoryTrajectory:
                 meta.put(name, draw(tagged().filter(lambda pair, tag=entry.dtype: pair[0] == tag))[1], entry.dtype)
         box = draw(st.none() | boxes().map(lambda b: b if b.defined == defined else _other(b, defined)))
         step += draw(st.integers(1, 2**40))
-        frames.append(Frame(blocks, meta, box, step, draw(st.floats(allow_nan=False) | st.just(float("nan"))) if timed else None))
+        frames.append(
+            Frame(blocks, meta, box, step, draw(st.floats(allow_nan=False) | st.just(float("nan"))) if timed else None)
+        )
     return MemoryTrajectory(frames, declaration, cell_defined=defined)
 
 

@@ -215,7 +215,8 @@ def _check(frame: Frame, node: str) -> _Shape:
                 for key, column in block.columns.items()
             ]
         )
-        signature += (name, block.count, block.structural_shape, tuple(block.targets.items()), columns)
+        targets = tuple(block.targets.items()) if block.targets else ()
+        signature += (name, block.count, block.structural_shape, targets, columns)
     known = tuple(signature)
     shape = _SHAPES.get(known)
     if shape is None or frame.attributes:

@@ -41,10 +41,11 @@ from molrec_convert.stores.lmdb.keys import (
     numbered,
 )
 from molrec_convert.stores.lmdb.pages import PageFile
+from molrec_convert.stores.lmdb.shared_declaration import SharedDeclaration
 from molrec_convert.stores.lmdb.stored_frame import StoredFrame, stored_block
 from molrec_convert.stores.lmdb.stored_index import read_index
 from molrec_convert.stores.lmdb.stored_record import Once, StoredRecord
-from molrec_convert.stores.lmdb.stored_trajectory import SharedDeclaration, StoredTrajectory
+from molrec_convert.stores.lmdb.stored_trajectory import StoredTrajectory
 
 __all__ = ["StoredCollection", "open_collection"]
 

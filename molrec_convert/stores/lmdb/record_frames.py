@@ -26,6 +26,7 @@ from molrec_convert.stores.lmdb.header_json import to_json
 __all__ = ["FrameEncoder", "RecordFrames"]
 
 _EXACT = 2**53
+_F64 = np.dtype(np.float64)
 _MOST_SHAPES = 4096
 
 
@@ -127,7 +128,7 @@ class FrameEncoder:
         texts = []
         for key, _, name, is_number in self.meta:
             array = values.get(key)
-            if not is_number or not isinstance(array, np.ndarray) or array.dtype != np.float64 or array.shape != (1,):
+            if not is_number or type(array) is not np.ndarray or array.dtype != _F64 or array.shape != (1,):
                 return None
             value = array.item()
             if value - value != 0.0:
@@ -227,7 +228,7 @@ def meta_texts(encoder: FrameEncoder, batch: FrameBatch, node: str) -> list[str]
             values = [entry.fill] * batch.n_frames
         if len(values) != batch.n_frames:
             raise ContractError(f"{node}/meta/{key}", "not one value for each frame", found=str(len(values)))
-        if is_number and isinstance(values, np.ndarray) and values.dtype == np.float64 and values.ndim == 1:
+        if is_number and isinstance(values, np.ndarray) and values.dtype == _F64 and values.ndim == 1:
             columns.append([name + number_text(value) for value in values.tolist()])
         else:
             here = f"{node}/meta/{key}"

@@ -81,7 +81,8 @@ class StoredRecord(Record):
         self.__dict__["_trajectory"] = Once(lambda: None, trajectory)
 
     def __reduce__(self) -> Any:
-        return _plain_record, (self.meta, self.system, self.trajectory, dict(self.attributes), self.path)
+        own = {entry.name: getattr(self, entry.name) for entry in dataclasses.fields(Record) if entry.name[0] != "_"}
+        return _plain_record, (own,)
 
 
 #: Fields that every record has one of its own of.
@@ -92,5 +93,5 @@ _FACTORIES = [
 ]
 
 
-def _plain_record(meta: Any, system: Any, trajectory: Any, attributes: Any, path: str | None) -> Record:
-    return Record(meta=meta, system=system, trajectory=trajectory, attributes=attributes, path=path)
+def _plain_record(fields: dict[str, Any]) -> Record:
+    return Record(**fields)
