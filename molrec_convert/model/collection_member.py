@@ -47,6 +47,7 @@ _OTHER_SECTIONS = tuple(
     and entry.name not in ("system", "frame", "trajectory", "forcefield", "unknown", "path")
 )
 _others = operator.attrgetter(*_OTHER_SECTIONS)
+_NO_OTHERS = (None,) * len(_OTHER_SECTIONS)
 
 
 def as_member(record: Record, report: Report | None = None) -> Record:
@@ -68,19 +69,32 @@ def as_member(record: Record, report: Report | None = None) -> Record:
 
 def report_losses(record: Record, report: Report) -> None:
     """Report what a record holds and a collection has no place for."""
-    if record.system is not None:
-        _report_attributes("system", record.system.attributes, record.system.blocks, report)
-    if record.trajectory is not None:
-        for path in record.trajectory.attributes:
+    system, trajectory = record.system, record.trajectory
+    if system is not None and _has_attributes(system):
+        _report_attributes("system", system.attributes, system.blocks, report)
+    if trajectory is not None:
+        for path in trajectory.attributes:
             report.dropped(f"attributes of trajectory/{path}".rstrip("/"), "a collection has no place for them")
-    for section, document in zip(_OTHER_SECTIONS, _others(record), strict=True):
-        if document is not None:
-            report.dropped(section, "a collection's records hold meta, system and trajectory")
+    others = _others(record)
+    if others != _NO_OTHERS:
+        for section, content in zip(_OTHER_SECTIONS, others, strict=True):
+            if content is not None:
+                report.dropped(section, "a collection's records hold meta, system and trajectory")
     if record.attributes:
         report.dropped("attributes of the root", "a collection has no place for them")
     if record.unknown is not None:
         for node in dict.fromkeys(_node_of(key) for key in record.unknown.keys()):  # noqa: SIM118
             report.dropped(node, "a collection has no place for content this version does not know")
+
+
+def _has_attributes(system: Frame) -> bool:
+    if system.attributes:
+        return True
+    for block in system.blocks.values():
+        for column in block.columns.values():
+            if column.attributes:
+                return True
+    return False
 
 
 def report_forcefield_losses(forcefield: ForceField, report: Report) -> None:
@@ -180,10 +194,8 @@ def _keys(meta: Meta) -> Iterable[str]:
 
 def member_rows(record: Record, first_atoms: int | None) -> int:
     """`n_atoms`: the system's rows of `atoms`, else those of the first update, else 0."""
-    system: Any = record.system
-    if system is not None and "atoms" in system.blocks:
-        return int(system.blocks["atoms"].count)
-    return first_atoms or 0
+    atoms = None if record.system is None else record.system.blocks.get("atoms")
+    return (first_atoms or 0) if atoms is None else atoms.count
 
 
 def first_update_rows(record: Record) -> int | None:
