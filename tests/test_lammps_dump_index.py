@@ -226,8 +226,14 @@ class TestFaults:
             ),
             (
                 GOOD.replace("2 1 0 0 0\n", ""),
-                None,
-                "line 11: the file ends after 1 of the 2 rows of step 0; that frame is left out",
+                "line 11",
+                "the end of the file after 1 of the 2 rows of step 0",
+                "at least one whole frame",
+            ),
+            (
+                "ITEM: TIMESTEP\n0\nITEM: NUM",
+                "line 4",
+                "the end of the file inside the header of frame 0",
                 "at least one whole frame",
             ),
         ],

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from molrec_convert.errors import FormatError, UsageError
+from molrec_convert.errors import FormatError, UnsupportedError, UsageError
 from molrec_convert.formats import ReadContext
 from molrec_convert.report import Fate, Report
 from molrec_lammps.options import RunOptions
@@ -70,6 +70,24 @@ class TestUnitsAreNeverGuessed:
         folder = write(b="ITEM: UNITS\nfurlong\n" + dump(0))
         with pytest.raises(FormatError, match=r"b, line 2: found units furlong, expected one of lj, real"):
             read_run([folder], ReadContext(RunOptions()))
+
+
+class TestAtomStyleOfTheScript:
+    @pytest.mark.parametrize("style", ["wibble", "ellipsoid"])
+    def test_one_that_is_not_read_leaves_the_data_file_out(self, write, style: str) -> None:  # type: ignore[no-untyped-def]
+        script = f"units lj\natom_style {style}\nread_data a\ndump a all custom 1 b id x y z\nrun 1\n"
+        report = Report()
+        folder = write(s=script, a=DATA, b=dump(0, 1))
+        assert len(read_run([folder], ReadContext(RunOptions(), report)).trajectory) == 2  # type: ignore[arg-type]
+        assert any(item.name == "a" and "the atom_style command: " in item.detail for item in report.of(Fate.DROPPED))
+        (folder / "b").unlink()
+        with pytest.raises(UnsupportedError, match="the atom_style command: "):
+            read_run([folder], ReadContext(RunOptions()))
+
+    def test_is_named_as_what_told_it(self, write) -> None:  # type: ignore[no-untyped-def]
+        report = Report()
+        read_run([write(s="atom_style atomic\nread_data a\nrun 1\n", a=DATA)], ReadContext(RunOptions(), report))
+        assert "atom style atomic (from the atom_style command)" in " ".join(map(str, report.items))
 
 
 class TestClassify:

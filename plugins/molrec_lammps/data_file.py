@@ -108,23 +108,25 @@ class DataFile:
         return values if self.velocity_order is None else values[self.velocity_order]
 
 
-def parse_data(path: str | PathLike[str], *, atom_style: str | None = None) -> DataFile:
+def parse_data(
+    path: str | PathLike[str], *, atom_style: str | None = None, stated_by: str = "--atom-style"
+) -> DataFile:
     """Read a data file (plain, .gz, .bz2, .xz or .zst).
 
-    `atom_style` is the style the caller knows; without it the comment after `Atoms` tells, or the only one of the
-    plain styles that fits the rows. Refused: FormatError for a file that is no data file or breaks its rules,
-    UsageError for a style that cannot be told, UnsupportedError for one that is not read.
+    `atom_style` is the style the caller knows, `stated_by` from where; without it the comment after `Atoms` tells, or
+    the only one of the plain styles that fits the rows. Refused: FormatError for a file that is no data file or breaks
+    its rules, UsageError for a style that cannot be told, UnsupportedError for one that is not read.
     """
     where = fspath(path)
     if atom_style is not None:
-        style_named(atom_style, "--atom-style")
+        style_named(atom_style, stated_by)
     data = load(path)
     cursor = Cursor(data)
     header = read_header(where, cursor)
     sections = {section.name: section for section in locate_sections(where, data, header, cursor)}
     labels = {kind: read_labels(where, data, sections.get(f"{kind.capitalize()} Type Labels")) for kind in TYPE_KINDS}
     numbers = {kind: {label: number for number, label in enumerate(names, 1)} for kind, names in labels.items()}
-    choice = choose_layout(where, data, header, sections.get("Atoms"), atom_style, numbers["atom"])
+    choice = choose_layout(where, data, header, sections.get("Atoms"), atom_style, numbers["atom"], stated_by)
     builders = _builders(sections, choice, numbers)
     _fill(where, data, list(builders.values()))
     tables = {name: builder.table() for name, builder in builders.items()}

@@ -53,6 +53,7 @@ def choose_layout(
     section: Section | None,
     atom_style: str | None,
     labels: Mapping[bytes, int],
+    stated_by: str = "--atom-style",
 ) -> StyleChoice:
     """The style of the file and the columns of its rows; no style and no columns for a file without atoms."""
     for keyword, name in _BONUS_COUNTS.items():
@@ -65,7 +66,7 @@ def choose_layout(
     stated = True
     hint = style_words(section.hint if section else None)
     if atom_style is not None:
-        style, source = style_named(atom_style, "--atom-style"), "the option --atom-style"
+        style, source = style_named(atom_style, stated_by), stated_by
         if hint is not None and hint.split()[0] != style.name.split()[0]:
             remarks.append(f"{path}: the file says 'Atoms # {hint}'; its rows are read as atom style {style.name}")
     elif section is None:

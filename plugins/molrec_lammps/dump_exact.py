@@ -98,8 +98,11 @@ def finish(
     """
     truncated = truncation(source, breaks)
     if not headers:
-        found = "an empty file" if truncated is None else "; ".join([*breaks, *filter(None, [source.cut])])
-        raise FormatError(source.path, None, found=found, expected="at least one whole frame")
+        where, _, what = breaks[0].partition(": ") if breaks else ("", "", source.cut or "an empty file")
+        # of a frame that is left out nobody needs to be told where there is no other
+        what = what.removesuffix("; that frame is left out").removesuffix(", which is left out")
+        found = what.replace("the file ends", "the end of the file", 1)
+        raise FormatError(source.path, where or None, found=found, expected="at least one whole frame")
     index = FileIndex(_table_of(source, headers, stops), truncated=truncated, warnings=list(notes))
     index.units = [(header.units, header.line) for header in headers if header.units is not None]
     unstated = [header for header in headers if layout_of_box(header.box_words)[1] is None]

@@ -17,6 +17,7 @@ from molrec_convert.errors import UnsupportedError, UsageError
 from molrec_convert.formats import ReadContext
 from molrec_convert.model import Column, Frame, Record
 from molrec_convert.report import Fate, Report
+from molrec_lammps.atom_styles import ATOM_STYLES
 from molrec_lammps.data_file import DataFile, parse_data
 from molrec_lammps.data_record import data_frame, data_system
 from molrec_lammps.dump_record import RunFacts, dump_record
@@ -97,9 +98,13 @@ def _gather(sources: Sources, report: Report) -> _Run:
 def _parse(run: _Run, atom_style: str | None, report: Report) -> DataFile | None:
     """The data file; None, reported, where there are dumps and the file is of a kind this version does not read."""
     assert run.data is not None
-    style = atom_style or (None if run.settings is None else run.settings.atom_style)
+    stated_by = "--atom-style"
+    if atom_style is None and run.settings is not None:
+        atom_style, stated_by = run.settings.atom_style, "the atom_style command"
     try:
-        return parse_data(run.data, atom_style=style)
+        if stated_by != "--atom-style" and atom_style is not None and atom_style.split()[0] not in ATOM_STYLES:
+            raise UnsupportedError(f"{stated_by}: atom style {atom_style} is not known")
+        return parse_data(run.data, atom_style=atom_style, stated_by=stated_by)
     except UnsupportedError as error:
         if not run.dumps:
             raise
@@ -159,7 +164,9 @@ def _compare(data: DataFile | None, run: _Run, report: Report) -> None:
     counts = [entry.table.n_atoms for log in run.logs for entry in log.runs if entry.table.n_atoms is not None]
     atoms = data.header.count("atoms")
     if counts and counts[0] != atoms:
-        report.warn(f"{data.path}: the data file has {atoms} atoms, the first run of the log {counts[0]}")
+        report.warn(
+            f"{data.path}: the data file has {atoms} atoms, at the end of the log's first run there are {counts[0]}"
+        )
     if settings is not None and settings.changed:
         report.warn(
             f"{data.path}: atoms and bonds are as the data file states them; {', '.join(settings.changed)} may have "

@@ -127,7 +127,8 @@ def _unreadable(command: DumpCommand, sources: Sources, report: Report) -> tuple
     """The files of a dump that is no text with atoms; reported."""
     files = _files_of(command, sources, [])
     if files:
-        report.dropped(f"dump {command.id} ({command.file})", f"a dump of style {command.style} is not read with a run")
+        what = "a binary dump" if command.file.endswith(".bin") else f"a dump of style {command.style}"
+        report.dropped(f"dump {command.id} ({command.file})", f"{what} is not read with a run")
     return files
 
 
