@@ -215,6 +215,13 @@ class TestFaults:
             (GOOD.replace("0 8\n", "0 8 1\n"), "line 6", "'0 8 1'", "2 numbers of the plain box"),
             (GOOD.replace("0 9\n", "0 nan\n"), "line 7", "'0 nan'", "2 numbers of the plain box"),
             (GOOD.replace("pp pp pp", "xy xz yz pp pp pp"), "line 6", "'0 8'", "3 numbers of the tilted box"),
+            (GOOD.replace("0 9\n", "9 0\n"), "line 7", "'9 0'", "a low bound below the high one"),
+            (
+                GOOD.replace("pp pp pp", "xy xz yz pp pp pp").replace("0 8\n0 9\n0 10\n", "0 8 5\n0 9 4\n0 10 0\n"),
+                "line 6",
+                "'0 8 5'",
+                "a low bound below the high one",
+            ),
             (GOOD.replace("BOX BOUNDS", "DUMMY"), "line 5", "'ITEM: DUMMY pp pp pp'", "'ITEM: BOX BOUNDS'"),
             (GOOD.replace("id type x y z", ""), "line 9", "'ITEM: ATOMS' without column names", "names of columns"),
             (GOOD.replace("type x", "x x"), "line 9", "the column 'x' twice", "each column once"),

@@ -190,6 +190,21 @@ def _check_values(name: str, words: str, lines: list[bytes], path: Path, number:
         width = {"plain": 2, "tilted": 3, "general": 4}[kind]
         for offset, line in enumerate(lines):
             _numbers(line, width, path, number + offset, f"{width} numbers of the {kind} box")
+        if kind != "general":
+            _check_lengths(lines, path, number)
+
+
+def _check_lengths(lines: list[bytes], path: Path, number: int) -> None:
+    """Refuse bounds that end before they begin, tilts taken off."""
+    rows = [[float(word) for word in line.split()] for line in lines]
+    xy, xz, yz = (row[2] if len(row) > 2 else 0.0 for row in rows)
+    beyond = (max(0, xy, xz, xy + xz) - min(0, xy, xz, xy + xz), abs(yz), 0.0)
+    for offset, (row, tilts) in enumerate(zip(rows, beyond, strict=True)):
+        # what rounding leaves of a flat cell is no fault
+        if row[1] - row[0] - tilts < -1e-9 * max(1.0, tilts, abs(row[0]), abs(row[1])):
+            raise FormatError(
+                path, f"line {number + offset}", found=shown(lines[offset]), expected="a low bound below the high one"
+            )
 
 
 def _numbers(line: bytes, count: int, path: Path, number: int, what: str) -> None:

@@ -302,6 +302,8 @@ def _cells(boxes: list[tuple[bytes, bytes]]) -> tuple[NDArray[Any], NDArray[Any]
             vectors[numbers], origin[numbers] = restricted_cell(low, high, values[:, :, 2])
         else:
             vectors[numbers], origin[numbers] = restricted_cell(values[:, :, 0], values[:, :, 1])
+        if kind != "general" and (vectors[numbers].diagonal(axis1=1, axis2=2) < 0).any():
+            raise Doubt
     return vectors, origin, boundary
 
 
