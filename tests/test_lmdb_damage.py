@@ -51,7 +51,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 def use(path: Path) -> int:
     """Everything a collection can be asked for."""
     with open_collection(path, verify=True) as collection:
-        _ = collection.index["smiles"], collection.forcefield, collection.unknown_keys()
+        _ = collection.forcefield, collection.unknown_keys()
+        for column in collection.index.columns.values():
+            _ = column.values, column.validity
         seen = 0
         for record in collection:
             _ = record.meta
