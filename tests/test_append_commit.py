@@ -197,7 +197,7 @@ def test_frames_are_committed_on_the_way(root: Path) -> None:
 def test_the_cadence_of_automatic_commits(root: Path, rows: int, columns: int, expected: int) -> None:
     block = BlockDeclaration({f"c{n}": F64 for n in range(columns)}, rows=rows)
     with TrajectoryWriter.create(root, Declaration({"atoms": block})) as writer:
-        assert writer._cadence() == expected
+        assert writer._arrays.cadence == expected
 
 
 def test_a_batch_larger_than_the_cadence_commits_at_its_last_multiple(root: Path) -> None:
@@ -409,7 +409,7 @@ def test_crash_while_an_interrupted_store_is_reopened(tmp_path: Path) -> None:
             writer = TrajectoryWriter.open(root)
             for frame in FRAMES[110:305]:
                 writer.append_frame(frame)
-            monkeypatch.setattr(writer, "_commit", lambda **_: (_ for _ in ()).throw(Crash()))
+            monkeypatch.setattr(writer._arrays, "_commit", lambda **_: (_ for _ in ()).throw(Crash()))
             with pytest.raises(Crash):
                 writer.flush()
             writer.abandon()

@@ -32,6 +32,7 @@ from molrec_convert.model.alignment import Alignment
 from molrec_convert.model.batch import BlockUpdates
 from molrec_convert.model.trajectory import BATCH_BYTES
 from molrec_convert.stores.zarr.record import append_record, open_record, write_record
+from molrec_convert.stores.zarr.trajectory_arrays import TrajectoryArrays
 from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
 
 F64, U64, TEXT = ColumnDeclaration("f64"), ColumnDeclaration("u64"), ColumnDeclaration("string")
@@ -399,7 +400,7 @@ def test_resuming_after_system_was_written_and_before_columns_left(tmp_path: Pat
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(TrajectoryWriter, "_remove_blocks", killed)
+        patched.setattr(TrajectoryArrays, "remove_blocks", killed)
         with pytest.raises(KeyboardInterrupt):
             store(tmp_path / "part", source)
     assert (tmp_path / "part/system/atoms/type").is_dir()

@@ -444,6 +444,22 @@ def test_unknown_attributes_are_written_where_they_are_given(root: Path) -> None
     assert ts.stored(root, frames, attributes=given).attributes == given
 
 
+def test_attributes_of_the_layout_itself_are_not_taken_from_outside(root: Path) -> None:
+    given = {
+        "": {"nstep": 99, "a": 1},
+        "atoms": {"uniform_rows": 7, "b": 2},
+        "atoms/x": {"precision": 0.5},
+        "box": {"vectors": 0, "c": 3},
+        "meta/pe": {"meta_dtype": "i64", "_zarrs": {}},
+    }
+    frames = [Frame({"atoms": atoms(float(i))}, Meta({"pe": 1.0}), Box(np.eye(3))) for i in range(3)]
+    trajectory = ts.stored(root, frames, attributes=given)
+    assert trajectory.attributes == {"": {"a": 1}, "atoms": {"b": 2}, "box": {"c": 3}}
+    assert given["atoms"] == {"uniform_rows": 7, "b": 2}
+    assert trajectory.n_frames == 3
+    assert trajectory.frame(2)["atoms"]["x"].tolist() == [2.0]
+
+
 def test_precision_attribute_of_a_column_is_ignored(root: Path) -> None:
     ts.write(root, frames_of({"atoms": atoms(0.1)}))
     edit_json(root / "trajectory/atoms/x", lambda d: d["attributes"].update(precision=0.5))

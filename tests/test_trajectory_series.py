@@ -78,6 +78,18 @@ def test_repeated_and_falling_steps_are_refused(root: Path, steps: tuple[int, ..
         assert writer.n_frames == len(steps) - 1
 
 
+@pytest.mark.parametrize(
+    "steps", [np.array([0.0, 1.0]), np.array([2**63], np.uint64), np.array([[1]]), np.array(["1"])]
+)
+def test_steps_that_are_no_i64_are_refused(root: Path, steps: np.ndarray) -> None:
+    with TrajectoryWriter.create(root, NONE) as writer:
+        with pytest.raises(ContractError, match="i64"):
+            writer.append(FrameBatch(steps))
+        writer.append(FrameBatch(np.array([3, 7], np.int32)))
+        writer.append(FrameBatch(np.array([])))
+    assert ts.opened(root).steps.tolist() == [3, 7]
+
+
 def test_frames_without_a_step_count_on(root: Path) -> None:
     with TrajectoryWriter.create(root, NONE) as writer:
         for step in (None, None, 10, None):

@@ -51,6 +51,10 @@ class Alignment:
             if block is not None:
                 self._check_updates(updates, block, f"trajectory/{name}", first + updates.frames * step)
 
+    def has_ids(self, name: str) -> bool:
+        """Whether the system has ids of the rows of this block."""
+        return name in self._blocks and "id" in self._blocks[name].columns
+
     def load(self) -> None:
         """Read the system's ids now, while its files are open."""
         for block in self._blocks.values():

@@ -48,6 +48,10 @@ class RecordWriter(TrajectoryWriter):
         self.alignment.check_batch(batch, self.n_frames)
         super().append(batch)
 
+    def looks_alike(self, frame: Frame) -> bool:
+        """See `TrajectoryWriter.looks_alike`: ids are held against the system's, frame by frame."""
+        return not any(self.alignment.has_ids(name) and "id" in block for name, block in frame.blocks.items())
+
 
 def write_record(record: Record, path: Path, context: WriteContext) -> None:
     """Write a record into the directory `path`, a staging place that becomes the record when this returns.

@@ -23,7 +23,6 @@ from molrec_convert.stores.zarr.shard_appender import ShardAppender
 from molrec_convert.stores.zarr.storage import write_document
 from molrec_convert.stores.zarr.trajectory_batch import MASKS, Presented, mask_key
 from molrec_convert.stores.zarr.trajectory_elision import Presentation, changed
-from molrec_convert.stores.zarr.trajectory_relations import Resolved
 from molrec_convert.stores.zarr.trajectory_series import dense_array
 from molrec_convert.stores.zarr.trajectory_stored import StoredBlock
 from molrec_convert.stores.zarr.unsynced import Unsynced, make_folder
@@ -166,11 +165,6 @@ class BlockWriter:
         if self.index is None and self.regular is not None:
             attributes.update(uniform_rows=self.regular, dense_updates=True)
         return attributes
-
-    def resolved(self) -> Resolved:
-        """The last update, which is what the block resolves to."""
-        known = [self.before.count] if self.before is not None else []
-        return Resolved(np.array([self.last_frame] if known else [], dtype=np.int64), np.array(known, dtype=np.int64))
 
     def _all(self) -> list[ShardAppender]:
         # The index before the rows: while markers hold, more rows would be more updates. It holds once its step_index

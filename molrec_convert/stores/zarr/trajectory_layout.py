@@ -7,8 +7,9 @@ Source: Trajectory; Zarr V3 binding, "Reopen".
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,23 +17,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError
-from molrec_convert.model.declaration import BlockDeclaration, ColumnDeclaration, Declaration, MetaDeclaration
+from molrec_convert.model.declaration import BlockDeclaration, Declaration, MetaDeclaration
 from molrec_convert.model.frame import Box
-from molrec_convert.model.names import RESERVED_BLOCKS, RESERVED_COLUMNS, name_fault
 from molrec_convert.model.tags import TAGS
 from molrec_convert.stores.zarr.array_reader import ArrayReader
 from molrec_convert.stores.zarr.metadata import parse_array
 from molrec_convert.stores.zarr.storage import Storage, read_document
 from molrec_convert.stores.zarr.trajectory_batch import MASKS, mask_key
+from molrec_convert.stores.zarr.trajectory_derived import TRAJECTORY, derived_declaration
 from molrec_convert.stores.zarr.trajectory_series import progression_steps, progression_times
 from molrec_convert.stores.zarr.trajectory_stored import StoredBlock, StoredBox
 
-__all__ = ["TRAJECTORY", "Layout", "Series", "read_layout"]
+__all__ = ["TRAJECTORY", "Layout", "Series", "read_layout", "unknown_attributes"]
 
-TRAJECTORY = "trajectory"
 _KNOWN = ("sequence_schema", "step_progression", "time_progression", "nstep")
 _KNOWN_OF_BLOCK = ("structural_shape", "uniform_rows", "dense_updates")
 _KNOWN_OF_BOX = ("vectors", "origin", "boundary", "cell_defined")
+_KNOWN_OF_COLUMN = ("precision",)
+_KNOWN_OF_META = ("meta_dtype",)
+_UNSHOWN = "_zarrs"
 
 
 @dataclass
@@ -89,7 +92,7 @@ def read_layout(storage: Storage, warnings: list[str] | None = None) -> Layout:
     if "sequence_schema" in attributes:
         declaration = Declaration.from_json(attributes["sequence_schema"])
     else:
-        declaration = _derive(storage)
+        declaration = derived_declaration(storage)
     layout = Layout(storage, document, declaration, 0, warnings=[] if warnings is None else warnings)
     _keep(layout, "", attributes, _KNOWN)
     layout.n_frames = _n_frames(layout, attributes)
@@ -166,7 +169,7 @@ def _progression(value: Any, name: str, n_frames: int) -> tuple[Any, Any]:
 
 def _read_meta(layout: Layout, key: str, declared: MetaDeclaration) -> None:
     tag = TAGS[declared.dtype]
-    reader = _array(layout, f"meta/{key}", tag.storage, tag.trailing, ("meta_dtype",))
+    reader = _array(layout, f"meta/{key}", tag.storage, tag.trailing, _KNOWN_OF_META)
     if reader is None:
         if layout.n_frames:
             raise _too_short(f"meta/{key}", None, layout.n_frames)
@@ -195,7 +198,7 @@ def _read_block(layout: Layout, name: str, declared: BlockDeclaration) -> tuple[
     _keep(layout, name, attributes, _KNOWN_OF_BLOCK)
     declared = block.declared = _with_shape(declared, attributes.get("structural_shape"), node)
     for key, column in declared.columns.items():
-        reader = _array(layout, f"{name}/{key}", column.dtype, column.trailing, ("precision",))
+        reader = _array(layout, f"{name}/{key}", column.dtype, column.trailing, _KNOWN_OF_COLUMN)
         if reader is not None:
             block.arrays[key] = reader
     for key, reader in _masks(layout, name, declared):
@@ -279,11 +282,12 @@ def _read_box(layout: Layout) -> StoredBox:
     if not isinstance(defined, bool):
         raise ContractError(node, "cell_defined is true or false", found=repr(defined)[:60])
     box.defined = defined
+    # In the opposite order to the writer's: once `vectors` is there the others are.
     for name, dtype, trailing in (
-        ("step_index", "u64", ()),
+        ("vectors", "f64", (3, 3)),
         ("origin", "f64", (3,)),
         ("boundary", "bool", (3,)),
-        ("vectors", "f64", (3, 3)),
+        ("step_index", "u64", ()),
     ):
         reader = _array(layout, f"box/{name}", dtype, trailing)
         if reader is not None:
@@ -345,9 +349,25 @@ def _array(
 
 
 def _keep(layout: Layout, path: str, attributes: dict[str, Any], known: tuple[str, ...] = ()) -> None:
-    unknown = {key: value for key, value in attributes.items() if key not in known and key != "_zarrs"}
+    unknown = {key: value for key, value in attributes.items() if key not in (*known, _UNSHOWN)}
     if unknown:
         layout.attributes[path] = unknown
+
+
+def unknown_attributes(
+    attributes: Mapping[str, Mapping[str, Any]], declaration: Declaration
+) -> dict[str, dict[str, Any]]:
+    """Attributes by node below the section, without those that say something to this version."""
+    known: dict[str, tuple[str, ...]] = {"": _KNOWN, "box": _KNOWN_OF_BOX}
+    known |= {f"meta/{key}": _KNOWN_OF_META for key in declaration.meta}
+    for name, block in declaration.blocks.items():
+        known[name] = _KNOWN_OF_BLOCK
+        known |= {f"{name}/{key}": _KNOWN_OF_COLUMN for key in block.columns}
+    others = {
+        path: {key: value for key, value in entries.items() if key not in (*known.get(path, ()), _UNSHOWN)}
+        for path, entries in copy.deepcopy(dict(attributes)).items()
+    }
+    return {path: entries for path, entries in others.items() if entries}
 
 
 def _too_short(path: str, array: ArrayReader | None, n_frames: int) -> ContractError:
@@ -357,44 +377,3 @@ def _too_short(path: str, array: ArrayReader | None, n_frames: int) -> ContractE
         found="no array" if array is None else str(len(array)),
         expected=str(n_frames),
     )
-
-
-def _derive(storage: Storage) -> Declaration:
-    """The declaration of a store that states none, from its groups and arrays."""
-    blocks: dict[str, BlockDeclaration] = {}
-    meta: dict[str, MetaDeclaration] = {}
-    for name in storage.children(TRAJECTORY)[0]:
-        document = read_document(storage, f"{TRAJECTORY}/{name}")
-        if document is None or document["node_type"] != "group":
-            continue
-        if name == "meta":
-            meta = {key: MetaDeclaration(tag) for key, tag in _derived_meta(storage)}
-        elif name not in RESERVED_BLOCKS and name_fault(name) is None:
-            blocks[name] = BlockDeclaration(_derived_columns(storage, f"{TRAJECTORY}/{name}"))
-    declaration = Declaration(blocks, meta)
-    declaration.check()
-    return declaration
-
-
-def _derived_meta(storage: Storage) -> Iterator[tuple[str, str]]:
-    for key in storage.children(f"{TRAJECTORY}/meta")[0]:
-        node = f"{TRAJECTORY}/meta/{key}"
-        document = read_document(storage, node)
-        if document is None or document["node_type"] != "array":
-            continue
-        tag = document["attributes"].get("meta_dtype")
-        if not isinstance(tag, str) or tag not in TAGS:
-            raise ContractError(node, "a per-step array has no tag in meta_dtype", found=repr(tag)[:60])
-        yield key, tag
-
-
-def _derived_columns(storage: Storage, node: str) -> dict[str, ColumnDeclaration]:
-    masks = set(storage.children(f"{node}/{MASKS}")[0])
-    columns = {}
-    for key in storage.children(node)[0]:
-        document = read_document(storage, f"{node}/{key}")
-        if key in RESERVED_COLUMNS or document is None or document["node_type"] != "array":
-            continue
-        metadata = parse_array(document, f"{node}/{key}")
-        columns[key] = ColumnDeclaration(metadata.dtype, metadata.shape[1:], nullable=key in masks)
-    return columns

@@ -157,7 +157,7 @@ class StoredTrajectory(Trajectory):
             stored = self._blocks[name]
             limit = self._limit(target)
             if stored.n_updates and limit is not None:
-                check_reference(name, column, stored.resolved(), self._highest(stored, column), target, limit)
+                check_reference(name, column, stored.resolved, self._highest(stored, column), target, limit)
 
     def _highest(self, stored: StoredBlock, column: str) -> Highest:
         """The largest reference of every update, read in pieces of whole updates so that memory follows the batch."""
@@ -177,7 +177,7 @@ class StoredTrajectory(Trajectory):
     def _limit(self, target: str) -> Resolved | int | None:
         """What a reference is held against; None: its section is not there to tell."""
         if not target.startswith("/"):
-            return self._blocks[target].resolved() if target in self._blocks else -1
+            return self._blocks[target].resolved if target in self._blocks else -1
         _, section, block = target.split("/")
         return self.sections[section].get(block, -1) if section in self.sections else None
 
@@ -188,7 +188,7 @@ class StoredTrajectory(Trajectory):
         for name, declared in self.declaration.blocks.items():
             if declared.aligned_with is not None:
                 target = self._blocks[declared.aligned_with]
-                check_aligned(name, self._blocks[name].resolved(), target.name, target.resolved())
+                check_aligned(name, self._blocks[name].resolved, target.name, target.resolved)
         self._aligned_checked = True
 
     def _check_frame_references(self, index: int, blocks: dict[str, Block]) -> None:

@@ -115,10 +115,7 @@ class BatchScan:
             for name, block in self._blocks.items():
                 updates = _resolved(block, ordinals)
                 new = self._new(updates, self._before[name])
-                counts = np.diff(block.offset(0, block.n_updates)) if block.regular is None else None
-                bytes_per_row = _bytes_per_row(self._declaration.blocks[name])
-                rows = block.regular if counts is None else counts[updates[new]]
-                cost[new] += np.asarray(rows, dtype=np.int64) * bytes_per_row
+                cost[new] += block.counts(updates[new]) * _bytes_per_row(self._declaration.blocks[name])
             total = np.cumsum(cost)
             if looked == len(frames) or total[-1] > self._batch_bytes:
                 return max(1, int(np.searchsorted(total, self._batch_bytes, side="right")))
@@ -142,13 +139,8 @@ class BatchScan:
         chosen = updates[new]
         if not len(chosen):
             return None
-        if block.regular is not None:
-            starts, counts = chosen * block.regular, np.full(len(chosen), block.regular, dtype=np.int64)
-        else:
-            offset = block.offset(0, block.n_updates)
-            starts, counts = offset[chosen], offset[chosen + 1] - offset[chosen]
-        bounds = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        return _Picked(chosen, np.flatnonzero(new).astype(np.int64), bounds, starts)
+        bounds = np.concatenate([[0], np.cumsum(block.counts(chosen))]).astype(np.int64)
+        return _Picked(chosen, np.flatnonzero(new).astype(np.int64), bounds, block.starts(chosen))
 
     def _requests(self, name: str, picked: _Picked | None) -> list[tuple[str, list[_Request]]]:
         """What to read of each column and mask of a block."""

@@ -127,6 +127,18 @@ class StoredBlock:
             return np.arange(first, last + 1, dtype=np.int64) * self.regular
         return self._indexed[1][first : last + 1]
 
+    def starts(self, updates: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where the rows of updates begin."""
+        return updates * self.regular if self.regular is not None else self._indexed[1][updates]
+
+    def counts(self, updates: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Row counts of updates."""
+        if self.regular is not None:
+            return np.full(len(updates), self.regular, dtype=np.int64)
+        offset = self._indexed[1]
+        return offset[updates + 1] - offset[updates]
+
+    @cached_property
     def resolved(self) -> Resolved:
         """All committed updates: frames and row counts."""
         if self.regular is not None:
