@@ -16,6 +16,7 @@ import seed_examples as seed
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from independent import run_independent
 
 import molrec_convert
 from molrec_convert.cli.app import App
@@ -393,6 +394,34 @@ def test_any_attributes_end_in_findings(
     refused = _reading(path)
     assert not refused or any(finding.severity is Severity.ERROR for finding in found), refused
     shutil.rmtree(path.parent)
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_independent_implementation_opens_a_record_with_every_section(
+    tour: Path, tmp_path: Path, packed: bool
+) -> None:
+    path = tour
+    if packed:
+        path = tmp_path / "tour.mrec.zip"
+        pack(tour, path)
+    code = """
+record = mrec.MrecFile(Path(sys.argv[1]))
+frames = mrec.MrecReader(Path(sys.argv[1]))
+system = record.system()
+found = {
+    "sections": sorted(record.sections()),
+    "types": system["atoms"]["type"].tolist(),
+    "name": record.forcefield().name,
+    "frames": len(frames),
+    "x": frames[3]["atoms"]["x"].tolist(),
+}
+print(json.dumps(found))
+"""
+    found = json.loads(run_independent(code, path))
+    assert set(found["sections"]) >= {"frame", "system", "trajectory", "forcefield"}
+    assert (found["name"], found["frames"], found["types"]) == ("h2o2-demo", 4, ["H1", "O1", "O1", "H1"])
+    assert found["x"] == seed.build_vibration().trajectory.frame(3)["atoms"]["x"].tolist()  # type: ignore[union-attr]
 
 
 def test_a_record_of_one_section_each(tmp_path: Path) -> None:
