@@ -8,6 +8,7 @@ other and always there.
 from __future__ import annotations
 
 import bz2
+import contextlib
 import fnmatch
 import functools
 import gzip
@@ -16,6 +17,7 @@ import importlib.metadata
 import lzma
 import os
 import sys
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -165,26 +167,32 @@ def detect_target(path: Path) -> Format:
 
 
 def read_head(path: Path) -> bytes:
-    """The first 64 KiB of a file's content, decompressed by magic bytes; empty for a directory."""
+    """The first 64 KiB of a file's content, decompressed by magic bytes; empty for a directory.
+
+    Of a compressed file that is damaged or cut short what is whole of its beginning.
+    """
     if path.is_dir():
         return b""
     with open(path, "rb") as file:
         raw = file.read(HEAD)
-    try:
-        if raw[:2] == b"\x1f\x8b":
-            with gzip.open(path) as stream:
-                return stream.read(HEAD)
-        if raw[:3] == b"BZh":
-            with bz2.open(path) as stream:
-                return stream.read(HEAD)
-        if raw[:6] == b"\xfd7zXZ\x00":
-            with lzma.open(path) as stream:
-                return stream.read(HEAD)
-        if raw[:4] == b"\x28\xb5\x2f\xfd":
-            return _zstd_head(path)
-    except (OSError, EOFError, lzma.LZMAError):
-        return raw
+    if raw[:2] == b"\x1f\x8b":
+        return _whole_head(gzip.open(path), zlib.error)
+    if raw[:3] == b"BZh":
+        return _whole_head(bz2.open(path))
+    if raw[:6] == b"\xfd7zXZ\x00":
+        return _whole_head(lzma.open(path), lzma.LZMAError)
+    if raw[:4] == b"\x28\xb5\x2f\xfd":
+        return _zstd_head(path)
     return raw
+
+
+def _whole_head(stream: Any, *errors: type[Exception]) -> bytes:
+    """What a stream gives until it has given enough, ends, or turns out to be damaged."""
+    head = b""
+    with stream, contextlib.suppress(OSError, EOFError, *errors):
+        while len(head) < HEAD and (piece := stream.read1(HEAD - len(head))):
+            head += piece
+    return head
 
 
 def _brought(hook: str) -> Iterator[tuple[str, list[Any]]]:
@@ -272,11 +280,8 @@ def _zstd_head(path: Path) -> bytes:
         raise UnsupportedError(
             f"{path} is compressed with zstd, which needs zstandard: pip install zstandard"
         ) from None
-    with open(path, "rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as stream:
-        try:
-            return bytes(stream.read(HEAD))
-        except zstandard.ZstdError:
-            return b""
+    with open(path, "rb") as file:
+        return _whole_head(zstandard.ZstdDecompressor().stream_reader(file), zstandard.ZstdError)
 
 
 def _tracing() -> bool:

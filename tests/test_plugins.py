@@ -239,3 +239,27 @@ def test_every_hook_stands_in_the_docs_with_its_signature():
     for hook in hooks:
         parameters = ", ".join(inspect.signature(hook).parameters)
         assert re.search(rf"`{hook.__name__}\({re.escape(parameters)}\)`", text), hook.__name__
+
+
+@pytest.mark.parametrize("kind", ["gz", "bz2", "xz", "zst"])
+def test_the_head_of_a_damaged_stream_is_what_is_whole_of_it(tmp_path, kind):
+    text = b"".join(b"%d %d\n" % (n, n * n) for n in range(20000))
+    module = {"gz": "gzip", "bz2": "bz2", "xz": "lzma", "zst": "zstandard"}[kind]
+    raw = pytest.importorskip(module).compress(text)
+    path = tmp_path / f"a.{kind}"
+    path.write_bytes(raw)
+    assert plugins.read_head(path) == text[: plugins.HEAD]
+    for damaged in (
+        raw[:-2],
+        raw[: len(raw) // 2],
+        raw[:30],
+        raw[:-6] + b"\xff" * 6,
+        raw[:20] + b"\xff" * 20 + raw[40:],
+    ):
+        path.write_bytes(damaged)
+        assert text.startswith(plugins.read_head(path))
+    if kind == "gz":
+        small = __import__("gzip").compress(text[:1000])
+        for damaged in (small[:-4], small[:-8] + bytes(8)):
+            path.write_bytes(damaged)
+            assert plugins.read_head(path) == text[:1000]
