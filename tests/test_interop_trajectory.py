@@ -321,6 +321,11 @@ def test_we_open_the_trajectories_of_others(tmp_path: Path, name: str) -> None:
     for block in declaration.blocks:
         for i in range(len(frames)):
             assert trajectory.resolve(block, i) == ours.resolve(block, i), (block, i)
+    for path in sorted((tmp_path / "ours/trajectory").rglob("zarr.json")):
+        node = str(path.parent.relative_to(tmp_path / "ours/trajectory"))
+        mine, other = ts.node(tmp_path / "ours", node), ts.node(root, node)
+        for key in ("node_type", "shape", "data_type", "chunk_grid", "codecs", "fill_value"):
+            assert same_text(mine.get(key), other.get(key)), (node, key)
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))

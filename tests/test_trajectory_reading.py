@@ -347,6 +347,44 @@ def test_section_or_block_that_is_an_array_is_refused(mixed: Path) -> None:
         ts.opened(mixed)
 
 
+# Checksums.
+
+
+def test_a_bad_chunk_checksum_is_refused_where_it_is_read(root: Path) -> None:
+    declaration = Declaration({"atoms": BlockDeclaration({"x": F64}, rows=3000)})
+    ts.write(root, frames_of(*({"atoms": Block({"x": np.arange(3000.0) + i})} for i in range(4))), declaration)
+    path = root / "trajectory/atoms/x/c/0"
+    raw = bytearray(path.read_bytes())
+    raw[-5000] ^= 1
+    path.write_bytes(raw)
+    trajectory = ts.opened(root)
+    assert trajectory.frame(2)["atoms"]["x"][0] == 2.0
+    for read in (lambda: trajectory.frame(3), lambda: list(trajectory.batches()), lambda: ts.through_zarr(root)):
+        with pytest.raises((ContractError, ValueError), match="checksum"):
+            read()
+    with pytest.raises(ContractError) as caught:
+        trajectory.frame(3)
+    assert caught.value.node == "trajectory/atoms/x/c/0"
+
+
+def test_a_torn_index_is_reported_and_the_frames_are_read(root: Path) -> None:
+    frames = frames_of(*({"atoms": Block({"x": np.arange(3000.0) + i})} for i in range(4)))
+    ts.write(root, frames)
+    path = root / "trajectory/atoms/x/c/0"
+    raw = bytearray(path.read_bytes())
+    raw[16 * 4096] ^= 1
+    path.write_bytes(raw)
+    trajectory = ts.opened(root)
+    ts.same_frames(trajectory, ts.resolved(frames, trajectory.declaration))
+    assert len(trajectory.warnings) == 1
+    assert trajectory.warnings[0].startswith("trajectory/atoms/x/c/0: ")
+    TrajectoryWriter.open(root).close()
+    repaired = ts.opened(root)
+    ts.same_frames(repaired, ts.resolved(frames, repaired.declaration))
+    assert repaired.warnings == []
+    ts.same_as_zarr(root, repaired)
+
+
 # References.
 
 
