@@ -14,12 +14,11 @@ import threading
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 import google_crc32c
 import numpy as np
-from numcodecs.vlen import VLenUTF8
 from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError
@@ -30,7 +29,6 @@ from molrec_convert.stores.zarr.zstd import zstd_compress, zstd_decompress
 __all__ = ["Pipeline", "Stage", "column_pipeline", "crc32c", "dense_pipeline", "is_fill"]
 
 Buffer = bytes | NDArray[np.uint8]
-_VLEN = VLenUTF8()
 _kept = threading.local()
 _LARGEST_KEPT = 8 * 2**20
 
@@ -102,7 +100,7 @@ class Pipeline:
     def encode(self, values: NDArray[Any]) -> list[Buffer]:
         """The stored bytes of one full chunk, as pieces to be written one after the other."""
         if self.dtype == "string":
-            data: Any = bytes(_VLEN.encode(values.astype(object).reshape(-1)))
+            data: Any = bytes(_texts().encode(values.astype(object).reshape(-1)))
         else:
             data = _raw(values.byteswap() if self.big_endian else values)
         return _run_stages(data, self.stages)
@@ -380,6 +378,14 @@ def _unzstd(data: Any, size: int | None, node: str, out: NDArray[np.uint8] | Non
         raise ContractError(node, f"a chunk is not valid zstd: {error}") from None
 
 
+@lru_cache(maxsize=1)
+def _texts() -> Any:
+    """The codec of texts; numcodecs is slow to import."""
+    from numcodecs.vlen import VLenUTF8
+
+    return VLenUTF8()
+
+
 def _decode_text(data: Buffer, shape: tuple[int, ...], node: str) -> NDArray[Any]:
     raw = bytes(data)
     count = struct.unpack_from("<I", raw)[0] if len(raw) >= 4 else -1
@@ -389,7 +395,7 @@ def _decode_text(data: Buffer, shape: tuple[int, ...], node: str) -> NDArray[Any
             node, "a chunk has the wrong number of texts", found=str(count), expected=str(math.prod(shape))
         )
     try:
-        texts = _VLEN.decode(raw)
+        texts = _texts().decode(raw)
         return np.array(texts, dtype=DTYPES["string"].numpy).reshape(shape)
     except (ValueError, UnicodeDecodeError) as error:
         raise ContractError(node, f"a chunk is not valid vlen-utf8: {error}") from None

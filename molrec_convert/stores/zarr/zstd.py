@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import struct
 import threading
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numcodecs import zstd as plain
 from numpy.typing import NDArray
 
 try:
@@ -31,7 +31,7 @@ _SMALL = 64 * 2**10
 def zstd_compress(data: Any, level: int, checksum: bool = False) -> bytes:
     """One frame that states its content size."""
     if zstandard is None:
-        return bytes(plain.compress(data, level, checksum))
+        return bytes(_plain().compress(data, level, checksum))
     compressors: dict[tuple[int, bool], Any] = _kept.__dict__.setdefault("compressors", {})
     key = (level, checksum)
     if key not in compressors:
@@ -50,7 +50,7 @@ def zstd_decompress(data: Any, size: int | None, out: NDArray[np.uint8] | None =
     try:
         if size is not None and stated == size:
             return _decompress_frame(data, size, out)
-        content: bytes = plain.decompress(_as_bytes(data))
+        content: bytes = _plain().decompress(_as_bytes(data))
     except (RuntimeError, MemoryError, _ZstdError) as error:
         raise ValueError(str(error)) from None
     if size is not None and len(content) != size:
@@ -65,7 +65,7 @@ def _decompress_frame(data: Any, size: int, out: NDArray[np.uint8] | None) -> by
     """One frame that says it holds `size` bytes."""
     if zstandard is None or size > _SMALL:
         target = np.empty(size, dtype=np.uint8) if out is None else out
-        plain.decompress(_as_bytes(data), target)
+        _plain().decompress(_as_bytes(data), target)
         return target
     decompressor = _kept.__dict__.get("decompressor")
     if decompressor is None:
@@ -99,6 +99,14 @@ def content_size(data: Any) -> int | None:
         return None
     (value,) = struct.unpack_from(("<H", "<I", "<Q")[kind - 1], head, start)
     return int(value) + 256 if kind == 1 else int(value)
+
+
+@lru_cache(maxsize=1)
+def _plain() -> Any:
+    """The codec of numcodecs, which is slow to import."""
+    from numcodecs import zstd
+
+    return zstd
 
 
 def _as_bytes(data: Any) -> Any:
