@@ -111,6 +111,13 @@ def test_a_cut_last_frame(source: Any, tmp_path: Path, capsys: Any, kept: int) -
     assert left_beside(tmp_path) == {dump.name}
 
 
+def test_a_cut_last_frame_is_told_to_whoever_looks(source: Any, capsys: Any) -> None:
+    dump = source(*GOOD[:3], GOOD[3][:-10])
+    for command in (["info", str(dump)], ["diff", str(dump), str(dump)]):
+        assert run(command) == 0
+        assert capsys.readouterr().err.startswith(f"cut off: {dump}, line ")
+
+
 @pytest.mark.parametrize(
     ("content", "name"),
     [(b"hello world\n", "run.txt"), (os.urandom(4096), "run.bin"), (b"", "run.nothing"), (b"x" * 10**6, "run.x")],

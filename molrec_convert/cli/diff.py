@@ -10,6 +10,7 @@ import click
 from molrec_convert.cli.app import show_problems
 from molrec_convert.cli.common import PATH, examples
 from molrec_convert.cli.outcome import DONE, FAULT
+from molrec_convert.cli.showing import show_breaks
 
 __all__ = ["diff_command"]
 
@@ -26,10 +27,13 @@ def diff_command(first: Path, second: Path, quiet: bool) -> int:
     """
     from molrec_convert.comparison import differences
     from molrec_convert.conversion import read
+    from molrec_convert.report import Report
 
     found = False
-    with read(first) as a, read(second) as b:
+    report = Report()
+    with read(first, report=report) as a, read(second, report=report) as b:
         show_problems()
+        show_breaks(report)
         for line in differences(a, b):
             found = True
             if quiet:

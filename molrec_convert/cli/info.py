@@ -10,6 +10,7 @@ import click
 
 from molrec_convert.cli.app import show_problems
 from molrec_convert.cli.common import PATH, examples, print_json, print_lines
+from molrec_convert.cli.showing import show_breaks
 
 __all__ = ["info_command"]
 
@@ -25,9 +26,12 @@ def info_command(path: tuple[Path, ...], as_json: bool, from_format: str | None)
     """
     from molrec_convert.conversion import read
     from molrec_convert.model.summary import summarize, summary_rows, text_lines
+    from molrec_convert.report import Report
 
-    with read(*path, format=from_format) as record:
+    report = Report()
+    with read(*path, format=from_format, report=report) as record:
         show_problems()
+        show_breaks(report)
         summary = summarize(record)
     if as_json:
         print_json(summary)

@@ -15,7 +15,7 @@ import click
 from molrec_convert.errors import UsageError
 from molrec_convert.report import Fate, Report
 
-__all__ = ["check_report_path", "show_report", "write_report"]
+__all__ = ["check_report_path", "show_breaks", "show_report", "write_report"]
 
 _COLOURS = {"derived": "cyan", "dropped": "yellow", "warning": "yellow", "cut off": "red"}
 
@@ -27,6 +27,11 @@ def show_report(report: Report) -> None:
             _line(fate.value, item.name + (f" ({item.detail})" if item.detail else ""))
     for text in report.warnings:
         _line("warning", text)
+    show_breaks(report)
+
+
+def show_breaks(report: Report) -> None:
+    """Where a source broke off, one line each."""
     for text in report.truncations:
         _line("cut off", text)
 
