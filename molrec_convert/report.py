@@ -49,19 +49,19 @@ class Report:
 
     def carried(self, name: str, detail: str = "") -> None:
         """The item is in the target as it was in the source."""
-        self._add(Item(Fate.CARRIED, name, detail))
+        self.add(Item(Fate.CARRIED, name, detail))
 
     def converted(self, name: str, detail: str) -> None:
         """The item is in the target in another form; `detail` says how."""
-        self._add(Item(Fate.CONVERTED, name, detail))
+        self.add(Item(Fate.CONVERTED, name, detail))
 
     def derived(self, name: str, detail: str) -> None:
         """The target states something the source does not; `detail` says from what it was worked out."""
-        self._add(Item(Fate.DERIVED, name, detail))
+        self.add(Item(Fate.DERIVED, name, detail))
 
     def dropped(self, name: str, detail: str) -> None:
         """The target does not hold the item; `detail` says why."""
-        self._add(Item(Fate.DROPPED, name, detail))
+        self.add(Item(Fate.DROPPED, name, detail))
 
     def warn(self, text: str) -> None:
         """Something the user should read, though nothing is lost."""
@@ -105,7 +105,8 @@ class Report:
         document["truncated"] = list(self.truncations)
         return document
 
-    def _add(self, item: Item) -> None:
+    def add(self, item: Item) -> None:
+        """Record an item as it is, once."""
         if item not in self._seen:
             self._seen.add(item)
             self.items.append(item)

@@ -1,4 +1,7 @@
-"""The stores as formats: `.mrec` directories and packed `.mrec.zip` files, through the same door as any other."""
+"""The stores as formats: `.mrec` directories, packed `.mrec.zip` files and `.mrec.lmdb` collections.
+
+They come in through the same door as any other format.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from pathlib import Path
 
 from molrec_convert.formats import Capability, Format
 from molrec_convert.hookspecs import hookimpl
+from molrec_convert.stores.lmdb.options import CollectionOptions, RecordChoice
 from molrec_convert.stores.options import MrecOptions
 
 _EXACT = Capability("exact", "exact")
@@ -14,6 +18,10 @@ _SECTIONS = (
     "meta", "system", "frame", "trajectory", "forcefield", "observables", "method", "status", "metrics",
 )  # fmt: skip
 _ALL = dict.fromkeys(_SECTIONS, _EXACT)
+_COLLECTION = {
+    **dict.fromkeys(("meta", "system", "trajectory", "forcefield"), _EXACT),
+    "frame": Capability("none", "becomes a trajectory of one frame"),
+}
 
 
 def sniff_directory(head: bytes, path: Path) -> float:
@@ -32,9 +40,18 @@ def sniff_zip(head: bytes, path: Path) -> float:
         return 0.9 if path.name.endswith(".mrec.zip") else 0.0
 
 
+def sniff_lmdb(head: bytes, path: Path) -> float:
+    """An LMDB file that is a collection; what tells is imported when a file has something to tell."""
+    if path.is_dir():
+        return 0.0
+    from molrec_convert.stores.lmdb.sniffing import sniff_collection
+
+    return sniff_collection(head, path)
+
+
 @hookimpl
 def molrec_formats() -> list[Format]:
-    """Both forms of a stored record."""
+    """Both forms of a stored record, and collections."""
     return [
         Format(
             "mrec",
@@ -58,5 +75,18 @@ def molrec_formats() -> list[Format]:
             write_options=MrecOptions,
             carries=_ALL,
             reference="docs/formats.md",
+        ),
+        Format(
+            "mrec-lmdb",
+            "MolRec collection in LMDB",
+            ("*.mrec.lmdb",),
+            sniff_lmdb,
+            reads="molrec_convert.stores.lmdb.one_record:read_record",
+            writes="molrec_convert.stores.lmdb.format:write_collection",
+            read_options=RecordChoice,
+            write_options=CollectionOptions,
+            carries=_COLLECTION,
+            extra="lmdb",
+            reference="docs/collections.md",
         ),
     ]

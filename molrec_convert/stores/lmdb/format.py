@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from molrec_convert.errors import UsageError
 from molrec_convert.forcefield.units import PRESETS, QUANTITIES
-from molrec_convert.formats import ReadContext, WriteContext, option
+from molrec_convert.formats import ReadContext, WriteContext
 from molrec_convert.model.collection import Collection
 from molrec_convert.model.collection_declaration import derive_declaration
 from molrec_convert.model.collection_index import INDEX_COLUMNS
@@ -20,7 +19,8 @@ from molrec_convert.model.collection_member import as_member
 from molrec_convert.model.frame import Frame
 from molrec_convert.model.record import Record
 from molrec_convert.model.tags import Meta
-from molrec_convert.report import Report
+from molrec_convert.report import Fate, Report
+from molrec_convert.stores.lmdb.options import CollectionOptions
 from molrec_convert.stores.lmdb.reader import StoredCollection, open_collection
 from molrec_convert.stores.lmdb.writer import CollectionWriter
 
@@ -28,28 +28,6 @@ __all__ = ["CollectionOptions", "collection_units", "read_collection", "record_o
 
 #: What a collection states the units of, beside the force, which follows from energy and length.
 _STATED = tuple(name for name in QUANTITIES if name != "angle")
-
-
-@dataclasses.dataclass(frozen=True)
-class CollectionOptions:
-    """How a collection is written."""
-
-    index: tuple[str, ...] = option(
-        (), "index columns beside its own: keys of the records' system or meta", metavar="NAME,..."
-    )
-    collection_units: tuple[str, ...] = option(
-        (), "units of the collection's numbers, where the source states none", metavar="QUANTITY=UNIT,..."
-    )
-
-    def units(self) -> dict[str, str]:
-        """The units named; `UsageError` for anything but QUANTITY=UNIT."""
-        stated = {}
-        for text in self.collection_units:
-            quantity, equals, unit = text.partition("=")
-            if not equals or not quantity.strip() or not unit.strip():
-                raise UsageError(f"collection units are QUANTITY=UNIT, like length=angstrom: found {text!r}")
-            stated[quantity.strip()] = unit.strip()
-        return stated
 
 
 def read_collection(paths: Sequence[Path], context: ReadContext) -> StoredCollection:
@@ -135,10 +113,14 @@ def _write_record(record: Record, path: Path, context: WriteContext, options: Co
     units = {**options.units(), **collection_units(record.units)}
     if not units and record.units is None:
         context.report.warn("the source states no units: the collection names none, unless --collection-units does")
-    version = record.meta.get("molrec_version", 1 if forcefield is None else forcefield.minimum_version)
-    member = as_member(record, context.report)
+    version = record.meta.get("molrec_version", 1)
+    if forcefield is not None and isinstance(version, int):
+        version = max(version, forcefield.minimum_version)
+    mine = Report()
+    member = as_member(record, mine)
     declared = [] if member.trajectory is None else [member.trajectory.declaration]
-    context.progress.start("records", 1)
+    frames = 0 if member.trajectory is None else member.trajectory.n_frames
+    context.progress.start("frames", frames)
     with CollectionWriter.create(
         path,
         declaration=derive_declaration(declared),
@@ -146,10 +128,21 @@ def _write_record(record: Record, path: Path, context: WriteContext, options: Co
         index_columns=options.index,
         forcefield=forcefield,
         in_place=True,
-        report=context.report,
+        report=mine,
     ) as writer:
         writer.append(member)
-        context.progress.advance(1)
+        context.progress.advance(frames or 0)
+    _add_to(context.report, mine)
+
+
+def _add_to(report: Report, mine: Report) -> None:
+    """Add what was found while writing; what the report says is dropped already is not said again."""
+    known = {item.name for item in report.of(Fate.DROPPED)}
+    for item in mine.items:
+        if item.fate is not Fate.DROPPED or item.name not in known:
+            report.add(item)
+    for text in mine.warnings:
+        report.warn(text)
 
 
 def _rows(source: Collection, names: list[str]) -> Iterable[dict[str, Any]]:
