@@ -140,7 +140,9 @@ def convert(
     staging = Staging(Path(target), overwrite=overwrite or dry_run)
     # a record may be rewritten in its own place
     check_apart(Path(target), [path for path in paths if source_format != target_format or not _same(path, target)])
-    reading = ReadContext(read_options, report, progress)
+    # what an interrupted attempt found out about the source holds for the one that goes on
+    hints = frozenset(staging.read_note().get("hints", ())) if resume and staging.started else frozenset()
+    reading = ReadContext(read_options, report, progress, hints)
     writing = WriteContext(write_options, report, progress, Path(target))
     mark = report.mark()
     while True:
@@ -441,6 +443,7 @@ def _fingerprint(
         "format": chosen.name,
         "options": [repr(writing.options), "" if reading is None else repr(reading.options)],
         "sources": [[os.path.abspath(f), f.stat().st_size, f.stat().st_mtime_ns] for f in files],
+        "hints": [] if reading is None else sorted(reading.hints),
     }
     if record.trajectory is not None:
         trajectory: Any = record.trajectory

@@ -288,6 +288,25 @@ def test_resuming_with_other_options_or_another_source_is_refused(tmp_path, form
         molrec_convert.convert(source, tmp_path / "out.mrec", resume=True)
 
 
+def test_an_attempt_that_was_interrupted_in_another_layout_goes_on_in_it(tmp_path, formats, source):
+    hints = []
+
+    def read(paths, context):
+        hints.append(context.hints)
+        first = not context.hints
+        frames = trajectory() if first else trajectory(rows=6)
+        error = LayoutChanged("ragged", "ids change") if first else KeyboardInterrupt()
+        return Record(trajectory=Streamed(frames, 7 if len(hints) < 3 else None, error))
+
+    formats(name="source", reads=read)
+    with pytest.raises(KeyboardInterrupt):
+        molrec_convert.convert(source, tmp_path / "out.mrec")
+    assert hints == [frozenset(), frozenset({"ragged"})]
+    molrec_convert.convert(source, tmp_path / "out.mrec", resume=True)
+    assert hints[2:] == [frozenset({"ragged"})]
+    assert same(Record({"molrec_version": 1}, trajectory=trajectory(rows=6)), tmp_path / "out.mrec")
+
+
 def test_resume_without_anything_to_resume_starts(tmp_path, formats, source):
     formats(name="source", reads=lambda p, c: Record(trajectory=trajectory()))
     molrec_convert.convert(source, tmp_path / "out.mrec", resume=True)
