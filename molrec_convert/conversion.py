@@ -49,8 +49,7 @@ def read(
     """
     where = [Path(path) for path in paths]
     for path in where:
-        if not path.exists():
-            raise MissingInputError(path)
+        _check_input(path)
     chosen = format_named(format) if format is not None else detect(where)
     context = ReadContext(
         make_options(chosen.read_options, options, f"the format {chosen.name}"),
@@ -130,8 +129,7 @@ def convert(
     """
     paths = [Path(p) for p in ([sources] if isinstance(sources, (str, os.PathLike)) else sources)]
     for path in paths:
-        if not path.exists():
-            raise MissingInputError(path)
+        _check_input(path)
     source_format = format_named(from_format) if from_format is not None else detect(paths)
     target_format = format_named(to_format) if to_format is not None else detect_target(Path(target))
     report = Report() if report is None else report
@@ -165,6 +163,13 @@ def convert(
             reading = dataclasses.replace(reading, hints=reading.hints | {changed.hint})
         finally:
             record.close()
+
+
+def _check_input(path: Path) -> None:
+    if not path.exists():
+        raise MissingInputError(path)
+    if path.is_fifo() or path.is_socket():
+        raise UsageError(f"{path} is a pipe, and a source is read more than once: save it to a file first")
 
 
 def _read(chosen: Format, paths: list[Path], context: ReadContext) -> Record:

@@ -184,6 +184,13 @@ def test_an_existing_target_is_left_alone_unless_asked(tmp_path):
     assert os.listdir(tmp_path) == ["a.mrec"]
 
 
+def test_a_pipe_is_no_source(tmp_path):
+    os.mkfifo(tmp_path / "a.dump")
+    for call in (molrec_convert.read, lambda path: molrec_convert.convert(path, tmp_path / "b.mrec")):
+        with pytest.raises(UsageError, match="is a pipe.*save it to a file first"):
+            call(tmp_path / "a.dump")
+
+
 def test_unknown_options_and_inputs_are_errors(tmp_path):
     molrec_convert.write(record(), tmp_path / "a.mrec")
     with pytest.raises(UsageError, match=r"mrec to mrec has no option 'atom_style'; it has compression"):
