@@ -33,6 +33,8 @@ from molrec_convert.stores.lmdb.reader import open_collection
 from molrec_convert.stores.lmdb.writer import CollectionWriter
 
 ATOMS = 40
+#: So many different records are written over and over: a source hands them over warm from its parser, too.
+POOL = 200
 COLUMNS = ("x", "y", "z", "fx", "fy", "fz")
 DECLARATION = Declaration(
     {"atoms": BlockDeclaration({name: ColumnDeclaration("f64") for name in COLUMNS})}, {"pe": MetaDeclaration("f64")}
@@ -41,14 +43,14 @@ DECLARATION = Declaration(
 
 def make_records(count, draw):
     records = []
-    for n in range(count):
+    for n in range(min(count, POOL)):
         values = draw.normal(size=(6, ATOMS))
         state = Block({name: values[i] for i, name in enumerate(COLUMNS)})
         frame = Frame({"atoms": state}, Meta({"pe": float(values[0, 0])}), step=0)
         system = Frame({"atoms": Block({"atomic_number": draw.integers(1, 9, ATOMS).astype(np.uint64)})})
         trajectory = MemoryTrajectory([frame], DECLARATION)
         records.append(Record(meta={"record_id": f"r{n}"}, system=system, trajectory=trajectory))
-    return records
+    return [records[n % len(records)] for n in range(count)]
 
 
 class Ours:
@@ -116,13 +118,14 @@ class Ase:
         from ase.calculators.singlepoint import SinglePointCalculator
 
         self.name, self.path = {"db": "ase.db", "aselmdb": "aselmdb"}[suffix], folder / f"a.{suffix}"
-        self.atoms = []
-        for record in records:
+        pool = []
+        for record in records[:POOL]:
             atoms = record.trajectory[0]["atoms"]
             made = Atoms(record.system["atoms"]["atomic_number"], np.stack([atoms[c] for c in "xyz"], 1))
             forces = np.stack([atoms[f"f{c}"] for c in "xyz"], 1)
             made.calc = SinglePointCalculator(made, energy=record.trajectory[0].meta["pe"], forces=forces)
-            self.atoms.append(made)
+            pool.append(made)
+        self.atoms = [pool[n % len(pool)] for n in range(len(records))]
 
     def write(self):
         from ase.db import connect

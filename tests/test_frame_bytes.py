@@ -78,8 +78,10 @@ def test_annotated_value_of_the_page(shared: Path) -> None:
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(frame_stores.frames())
 def test_any_snapshot_comes_back(frame: Frame) -> None:
+    frame_writing._SHAPES.clear()
     value = encode_frame(frame, "frame")
     assert len(value) % 8 == 0
+    assert encode_frame(frame, "frame") == value, "the short way for a known shape"
     for buffer in (value, bytearray(value), memoryview(value), np.frombuffer(value, np.uint8)):
         back = read_back(buffer)
         assert frame_stores.frame_bits(back) == frame_stores.frame_bits(frame)
@@ -100,6 +102,29 @@ def test_texts_are_written_as_an_encoder_writes_them(texts: list[str]) -> None:
 def test_texts_that_need_care(text: str) -> None:
     value = encode_frame(Frame({"things": Block({"t": np.array([text, "x", text], dtype="T")})}))
     assert decode(value).values("things", "t").tolist() == [text, "x", text]
+
+
+def test_the_short_way_for_a_known_shape_is_the_one_in_use() -> None:
+    def snapshot(*elements: str) -> Frame:
+        numbers = np.arange(len(elements), dtype=np.int16)
+        bonds = Block({"atomi": np.array([0, len(elements) - 1], np.uint64)})
+        return Frame({"atoms": Block({"element": np.array(elements), "n": numbers}), "bonds": bonds}, Meta({"a": 1}))
+
+    frame_writing._SHAPES.clear()
+    assert frame_writing._encode_known(snapshot("H", "O"), "system") is None
+    first = encode_frame(snapshot("H", "O"))
+    again = frame_writing._encode_known(snapshot("Cl", '"'), "system")
+    assert again is not None
+    assert len(first) == len(encode_frame(snapshot("F", "K")))
+    assert decode(encode_frame(snapshot("Cl", '"'))).values("atoms", "element").tolist() == ["Cl", '"']
+    broken = snapshot("Cl", "F")
+    broken["bonds"]["atomi"][0] = 2
+    with pytest.raises(ContractError, match="out of range"):
+        encode_frame(broken)
+    uneven = snapshot("Cl", "F")
+    uneven["atoms"].columns["n"].values = np.arange(3, dtype=np.int16)
+    with pytest.raises(ContractError, match="one row per row"):
+        encode_frame(uneven)
 
 
 def test_header_is_compact_ordered_and_complete() -> None:

@@ -150,7 +150,7 @@ def encode_frame(frame: Frame, node: str = "system") -> bytes:
 
     Absolute references into its own section are held against its own rows.
     """
-    blocks, buffers = _encode_blocks(frame.blocks, _check(frame, node))
+    blocks, buffers = _encode_known(frame, node) or _encode_blocks(frame.blocks, _check(frame, node))
     tags = frame.meta.tags
     tail = f',"meta_types":{_tags_text(tuple(tags.items()))}' if tags else ""
     if frame.box is not None:
@@ -192,14 +192,58 @@ def _typed_numbers(values: NDArray[np.float64]) -> Any:
 
 
 class _Shape(NamedTuple):
-    """The header entries of a snapshot's blocks, and the blocks that reference rows."""
+    """The header entries of a snapshot's blocks, one text of those without strings, the blocks that reference rows."""
 
     texts: tuple[tuple[str, ...], ...]
+    text: str
     referring: tuple[str, ...]
 
 
 _SHAPES: dict[Any, _Shape] = {}
 _MOST_SHAPES = 4096
+
+
+def _encode_known(frame: Frame, node: str) -> tuple[str, list[Any]] | None:
+    """What `_check` and `_encode_blocks` give, in one pass over a snapshot of a shape that was met before.
+
+    None for any other, and where masks, precisions or attributes are to be looked at.
+    """
+    if frame.attributes:
+        return None
+    signature: list[Any] = [node]
+    buffers: list[Any] = []
+    strings: list[str] = []
+    for name, block in frame.blocks.items():
+        if block.attributes:
+            return None
+        columns = []
+        for key, column in block.columns.items():
+            if column.validity is not None or column.precision is not None:
+                return None
+            values = column.values
+            dtype = values.dtype
+            columns.append((key, dtype, values.shape, True, None))
+            if dtype.kind == "T":
+                strings.append(texts_json(values))
+            else:
+                if not values.flags.c_contiguous:
+                    return None
+                buffers.append(values)
+                rest = values.nbytes % 8
+                if rest:
+                    buffers.append(ZEROS[8 - rest])
+        targets = tuple(block.targets.items()) if block.targets else ()
+        signature += (name, block.count, block.structural_shape, targets, tuple(columns))
+    shape = _SHAPES.get(tuple(signature))
+    if shape is None:
+        return None
+    if shape.referring:
+        absolute = _absolute(frame, node)
+        check_references(node, {name: frame.blocks[name] for name in shape.referring}, frame.rows, absolute)
+    if not strings:
+        return shape.text, buffers
+    lists = iter(strings)
+    return ",".join([weave(p, [next(lists) for _ in range(len(p) - 1)]) for p in shape.texts]), buffers
 
 
 def _check(frame: Frame, node: str) -> _Shape:
@@ -249,7 +293,7 @@ def _shape_of(blocks: Mapping[str, Block]) -> _Shape:
         )
         texts.append(text)
     referring = tuple(name for name, block in blocks.items() if references(block.columns, block.targets))
-    return _Shape(tuple(texts), referring)
+    return _Shape(tuple(texts), ",".join(pieces[0] for pieces in texts), referring)
 
 
 def _encode_blocks(blocks: Mapping[str, Block], shape: _Shape) -> tuple[str, list[Any]]:

@@ -125,7 +125,7 @@ class FrameEncoder:
         values = batch.meta
         if len(values) != len(self.meta):
             return None
-        texts = []
+        texts: list[str] = []
         for key, _, name, is_number in self.meta:
             array = values.get(key)
             if not is_number or type(array) is not np.ndarray or array.dtype != _F64 or array.shape != (1,):
@@ -134,7 +134,7 @@ class FrameEncoder:
             if value - value != 0.0:
                 return None
             texts.append(name + float.__repr__(value))
-        return ",".join(texts)
+        return ",".join(texts) if len(texts) != 1 else texts[0]
 
     def _head(self, shape: tuple[int, ...], arrays: list[NDArray[Any]]) -> tuple[bytes, bool]:
         """A header up to its meta, for blocks of that many rows (-1: not presented); whether arrays need padding."""
