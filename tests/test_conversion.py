@@ -187,7 +187,7 @@ def test_an_existing_target_is_left_alone_unless_asked(tmp_path):
 def test_a_pipe_is_no_source(tmp_path):
     os.mkfifo(tmp_path / "a.dump")
     for call in (molrec_convert.read, lambda path: molrec_convert.convert(path, tmp_path / "b.mrec")):
-        with pytest.raises(UsageError, match="is a pipe.*save it to a file first"):
+        with pytest.raises(UsageError, match=r"is a pipe.*save it to a file first"):
             call(tmp_path / "a.dump")
 
 
