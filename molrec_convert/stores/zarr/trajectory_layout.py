@@ -52,6 +52,12 @@ class Series:
             return self.array.read(first, last)
         return progression_steps(self.start, self.stride, first, last)
 
+    def step_at(self, frame: int) -> int:
+        """Step number of one frame."""
+        return (
+            int(self.start) + (self.stride or 0) * frame if self.array is None else int(self.steps(frame, frame + 1)[0])
+        )
+
     def times(self, first: int, last: int) -> NDArray[np.float64]:
         """Times of frames `first:last`."""
         if self.array is not None:

@@ -110,7 +110,8 @@ class StoredTrajectory(Trajectory):
         self._check_aligned()
         resolved = {name: block.resolve(index) for name, block in self._blocks.items()}
         blocks = {name: self._block(name, rows) for name, rows in resolved.items() if rows is not None}
-        self._check_frame_references(index, blocks)
+        if self._references:
+            self._check_frame_references(index, blocks)
         meta = Meta()
         for key, reader in self.layout.meta.items():
             value = reader.read(index, index + 1)[0]
@@ -120,7 +121,7 @@ class StoredTrajectory(Trajectory):
             blocks,
             meta,
             self.box(index),
-            int(layout.step.steps(index, index + 1)[0]),
+            layout.step.step_at(index),
             None if layout.time is None else float(layout.time.times(index, index + 1)[0]),
         )
 

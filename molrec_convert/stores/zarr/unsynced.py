@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 
 from molrec_convert.stores.zarr.storage import sync_folder
 
 __all__ = ["Unsynced", "make_folder"]
+
+_AT_ONCE = 8
 
 
 class Unsynced:
@@ -31,10 +34,8 @@ class Unsynced:
 
     def sync(self) -> None:
         """Have everything reach the disk: files first, then the folders that name them."""
-        for path in self.files:
-            _sync_file(path)
-        for path in self.folders:
-            _sync_folder(path)
+        _at_once(_sync_file, list(self.files))
+        _at_once(sync_folder, list(self.folders))
         self.files.clear()
         self.folders.clear()
 
@@ -57,13 +58,16 @@ def make_folder(path: str, unsynced: Unsynced) -> None:
     unsynced.folder(parent or ".")
 
 
+def _at_once(sync: Callable[[str], None], paths: list[str]) -> None:
+    """Sync several paths side by side: each waits for the disk, which takes them together."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for _ in pool.map(sync, paths):
+            pass
+
+
 def _sync_file(path: str) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _sync_folder(path: str) -> None:
-    sync_folder(path)
