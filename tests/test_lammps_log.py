@@ -286,6 +286,27 @@ class TestTables:
         )
         assert [run.table.header for run in log.runs] == [("Step", "PotEng")]
 
+    def test_tables_that_a_script_prints(self, tmp_path: Path) -> None:
+        """A printed table is none of LAMMPS', wherever it stands; the one around it goes on below."""
+        printed = "Step Temp Fake\n0 1 2\n10 1 2\n"
+        first = table("Step          Temp", [(0, 300.0), (5, 310.0)])
+        second = table("Step          Temp", [(5, 310.0), (10, 320.0)])
+        rows = first.splitlines(keepends=True)
+        for text in (
+            printed + first + second,
+            first + "print 'x'\n" + printed + "run 5\n" + second,
+            first + second + printed,
+            "".join(rows[:3]) + "Step Fake\n7 8\n" + "".join(rows[3:]) + second,
+        ):
+            thermo = log_of(tmp_path, text).thermo
+            assert thermo is not None
+            assert thermo.steps.tolist() == [0, 5, 10]
+            assert {name: values.tolist() for name, values in thermo.columns.items()} == {"temp": [300, 310, 320]}
+        assert "run" in [command.name for command in log_of(tmp_path, first + printed + "run 5\n" + second).commands]
+        # a log that lost the blanks at the ends of its lines
+        bare = "\n".join(line.rstrip() for line in (first + second).splitlines()) + "\n"
+        assert log_of(tmp_path, bare).thermo.steps.tolist() == [0, 5, 10]  # type: ignore[union-attr]
+
     def test_a_log_without_tables(self, tmp_path: Path) -> None:
         assert log_of(tmp_path, "").thermo is None
         log = log_of(

@@ -99,16 +99,19 @@ def _table_at(data: Buffer, hit: int, finder: _Finder, step_words: Sequence[str]
     below = _line_end(data, hit)
     line = data[start:below].rstrip(b"\n")
     end = finder.first(_ENDS, max(below - 1, 0))
+    parsed_lines = False
     if line.startswith(b"keywords: ["):
         parsed = _yaml_table(data, line, below, end, step_words)
     elif _MULTI.match(line):
         parsed = _multi_table(data, start, end)
     else:
-        parsed = _line_table(data, line, below, end, step_words)
+        parsed, parsed_lines = _line_table(data, line, below, end, step_words), True
     if parsed is None:
         return None
     header, column, values, steps, end = parsed
     loop = _LOOP.match(data[end : end + 300])
+    if loop is None and parsed_lines and not _of_lammps(data, start, line):
+        return None
     counts = (None, None) if loop is None else (int(loop[2]), int(loop[3]))
     return Table(start, end, tuple(header), column, steps, values, loop is not None, *counts)
 
@@ -142,17 +145,27 @@ def _next_header(data: Buffer, start: int, end: int, step_words: Sequence[str]) 
         while (position := data.find(word, position, end)) >= 0:
             line_start = data.rfind(b"\n", 0, position) + 1
             position = _line_end(data, position)
-            if _opens(data[line_start:position], data, position, end, step_words):
+            if _opens(data[line_start:position], data, position, end, step_words, line_start):
                 end = max(line_start - 1, start)
                 break
     return end
 
 
-def _opens(line: bytes, data: Buffer, below: int, end: int, step_words: Sequence[str]) -> bool:
+def _opens(line: bytes, data: Buffer, below: int, end: int, step_words: Sequence[str], start: int) -> bool:
     bare = line.rstrip(b"\r\n")
     if _MULTI.match(bare) or _YAML_HEADER.match(bare):
         return True
+    if not _of_lammps(data, start, line):
+        return False
     return _step_column(bare, step_words) >= 0 and _first_row(data, below, end, len(bare.split())) is not None
+
+
+def _of_lammps(data: Buffer, start: int, line: bytes) -> bool:
+    """Whether LAMMPS wrote a header line, not a `print`: a blank is behind every word, or memory use stands above."""
+    if line.rstrip(b"\r\n").endswith((b" ", b"\t")):
+        return True
+    above = data.rfind(b"\n", 0, max(start - 1, 0)) + 1
+    return data[above:start].startswith((b"Per MPI rank memory", b"Memory usage"))
 
 
 def _step_column(line: bytes, step_words: Sequence[str]) -> int:
