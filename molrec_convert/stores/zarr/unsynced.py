@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -54,7 +55,8 @@ def make_folder(path: str, unsynced: Unsynced) -> None:
     parent = os.path.dirname(path)
     if parent:
         make_folder(parent, unsynced)
-    os.mkdir(path)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path)
     unsynced.folder(parent or ".")
 
 
