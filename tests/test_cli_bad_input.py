@@ -217,6 +217,21 @@ def test_a_closed_stream_is_no_error(source: Any, tmp_path: Path, closed: str) -
     assert ("trajectory" in done.stdout) == (closed == "stderr")
 
 
+def test_too_few_file_handles(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for number in range(40):
+        (folder / f"d.{number}.dump").write_text(frame(number))
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (30, 30))
+
+    done = mrec(tmp_path, "convert", "run", "run.mrec", prepare=limit)
+    assert done.returncode == 1
+    assert "too many open files; raise the limit with 'ulimit -n'" in check_sentence(done.stderr)
+    assert left_beside(tmp_path) == {"run"}
+
+
 def test_a_name_that_is_no_utf_8(tmp_path: Path, capsys: Any) -> None:
     dump = tmp_path / os.fsdecode(b"bad\xff.dump")
     dump.write_text("".join(GOOD))

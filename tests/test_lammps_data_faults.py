@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lammps_data_oracle import INSTALLED, Lammps
 
-from molrec_convert.errors import FormatError, UnsupportedError, UsageError
+from molrec_convert.errors import FormatError, MissingInputError, UnsupportedError, UsageError
 from molrec_lammps import data_rows
 from molrec_lammps.data_file import parse_data
 
@@ -440,9 +440,9 @@ def test_what_is_no_data_file_is_refused(tmp_path, name):
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(UsageError, match=re.escape(str(tmp_path / "none.data"))):
+    with pytest.raises(MissingInputError, match=re.escape(str(tmp_path / "none.data"))):
         parse_data(tmp_path / "none.data")
-    with pytest.raises(UsageError, match=re.escape(str(tmp_path))):
+    with pytest.raises(OSError, match=re.escape(str(tmp_path))):
         parse_data(tmp_path)
 
 

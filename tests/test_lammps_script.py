@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lammps_runs import lammps, needs_lammps
 
-from molrec_convert.errors import UsageError
+from molrec_convert.errors import MissingInputError
 from molrec_lammps.run_commands import settings_of
 from molrec_lammps.script import parse_script, read_script
 from molrec_lammps.script_formula import NotEvaluable, evaluate
@@ -289,7 +289,7 @@ class TestScripts:
         assert command.text == "fix 1 all nvt temp $T ${T} 100 # heat"
 
     def test_a_missing_script(self, tmp_path: Path) -> None:
-        with pytest.raises(UsageError, match=r"cannot read .*in\.no"):
+        with pytest.raises(MissingInputError, match=r"in\.no"):
             read_script(tmp_path / "in.no")
 
     def test_scripts_of_the_corpus(self, shared: Path) -> None:

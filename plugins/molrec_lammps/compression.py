@@ -7,6 +7,7 @@ raises. Sources: RFC 1952 (gzip; members follow one another, zero padding betwee
 from __future__ import annotations
 
 import bz2
+import errno
 import io
 import lzma
 import os
@@ -16,9 +17,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Protocol
 
-from molrec_convert.errors import FormatError, UnsupportedError, UsageError
+from molrec_convert.errors import FormatError, MissingInputError, UnsupportedError
 
-__all__ = ["BLOCK_BYTES", "Decompressed", "compression_of", "open_binary"]
+__all__ = ["BLOCK_BYTES", "Decompressed", "compression_of", "open_binary", "unreadable"]
 
 #: How much is decompressed at a time.
 BLOCK_BYTES = 2**20
@@ -42,6 +43,13 @@ def compression_of(head: bytes) -> str | None:
     return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
 
 
+def unreadable(path: str | os.PathLike[str], error: OSError) -> OSError:
+    """What the system says of a file, with its name: an input that is not there, or whatever else keeps it."""
+    if error.errno == errno.ENOENT:
+        return MissingInputError(path)
+    return OSError(error.errno, error.strerror or str(error), os.fspath(path))
+
+
 class Decompressed:
     """The decompressed bytes of a file, in blocks, front to back.
 
@@ -57,7 +65,7 @@ class Decompressed:
             head = self._file.read(8)
             self._file.seek(0)
         except OSError as error:
-            raise UsageError(f"{self.path}: {error.strerror or error}") from error
+            raise unreadable(self.path, error) from error
         self.compression = compression_of(head)
 
     def blocks(self) -> Iterator[bytes]:

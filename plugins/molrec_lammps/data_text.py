@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 
-from molrec_convert.errors import UsageError
-from molrec_lammps.compression import compression_of, open_binary
+from molrec_lammps.compression import compression_of, open_binary, unreadable
 
 __all__ = ["FLOAT", "INTEGER", "Buffer", "Cursor", "brief", "decode", "lines_of", "load", "split_comment"]
 
@@ -38,7 +37,7 @@ def load(path: str | PathLike[str]) -> Buffer:
         if not head:
             return b""
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
+        raise unreadable(path, error) from error
     with open_binary(path) as stream:
         return stream.read()
 

@@ -10,8 +10,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from molrec_convert.errors import UsageError
-from molrec_lammps.compression import Decompressed, compression_of
+from molrec_lammps.compression import Decompressed, compression_of, unreadable
 
 __all__ = ["MEMORY_BYTES", "FileSource", "LineReader", "Source", "StreamSource", "TextSource", "open_source"]
 
@@ -73,7 +72,7 @@ class FileSource(Source):
                     break
                 data += more
         except OSError as error:
-            raise UsageError(f"{self.path}: {error.strerror or error}") from error
+            raise unreadable(self.path, error) from error
         finally:
             if held < 0:
                 os.close(file)
@@ -210,4 +209,4 @@ def _open(path: Path) -> int:
     try:
         return os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
+        raise unreadable(path, error) from error

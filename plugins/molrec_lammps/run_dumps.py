@@ -144,7 +144,7 @@ def _series(paths: Sequence[Path], sources: Sources) -> list[DumpFiles]:
             header = read_header(LineReader(source))
             source.close()
             columns, begins[path] = header.columns, header.step
-        except (MolrecError, CutHeader):
+        except (MolrecError, CutHeader, OSError):
             pass  # its reader says what is wrong with it
         groups.setdefault((_DIGITS.sub("*", path.name), columns), []).append(path)
     if len(groups) > 1:

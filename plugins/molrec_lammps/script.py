@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from molrec_convert.errors import UsageError
+from molrec_lammps.compression import unreadable
 from molrec_lammps.script_commands import COMMANDS
 from molrec_lammps.script_formula import NotEvaluable
 from molrec_lammps.script_lines import LogicalLine, decode, logical_lines, split_words, strip_comment
@@ -63,7 +63,7 @@ def read_script(path: Path, directory: Path | None = None) -> Script:
     try:
         text = decode(path.read_bytes())
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+        raise unreadable(path, error) from error
     return parse_script(text, path, directory)
 
 
