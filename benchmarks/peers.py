@@ -20,35 +20,49 @@ def ovito_read(data, scratch, name):
     import numpy as np
     from ovito.io import import_file
 
+    def read(path):
+        pipeline = import_file(str(path))
+        for index in range(pipeline.source.num_frames):
+            np.asarray(pipeline.source.compute(index).particles.positions)[0, 0]
+
+    read(beginning(scratch, data, name))
     start = time.perf_counter()
-    pipeline = import_file(str(data / f"{name}.dump"))
-    total = 0.0
-    for index in range(pipeline.source.num_frames):
-        total += float(np.asarray(pipeline.source.compute(index).particles.positions)[0, 0])
+    read(data / f"{name}.dump")
     return time.perf_counter() - start
+
+
+def beginning(scratch, data, name):
+    """A dump of the first frames, 2 MB and more: read once before the clock starts."""
+    path = scratch / f"first-{name}.dump"
+    if not path.exists():
+        text = (data / f"{name}.dump").open("rb").read(8_000_000)
+        path.write_bytes(text[: text.index(b"ITEM: TIMESTEP", 2_000_000)])
+    return path
 
 
 def molrs_convert(data, scratch, name):
     import molrs
     from molrs.io.mrec import MrecWriter, SequenceSchema
 
-    target = scratch / "molrs.mrec"
-    shutil.rmtree(target, ignore_errors=True)
-    rows, _ = SIZES[name]
-    source = data / f"{name}.dump"
-    declared = schema(SequenceSchema, rows, 1e-3)
-    declared.declare_meta("timestep", "i64")
+    def run(source):
+        target = scratch / "molrs.mrec"
+        shutil.rmtree(target, ignore_errors=True)
+        declared = schema(SequenceSchema, SIZES[name][0], 1e-3)
+        declared.declare_meta("timestep", "i64")
+        # Its quicker way in for each: many small frames from bytes, large ones from the path.
+        reader = molrs.io.lammps.LammpsDumpReader(source.read_bytes() if name == "small" else source)
+        writer = MrecWriter(target, declared, durable=True)
+        for index, frame in enumerate(reader):
+            atoms = frame["atoms"]
+            for key in list(atoms.keys()):
+                if key not in "xyz":
+                    del atoms[key]
+            writer.append(frame, step=index)
+        writer.close()
+
+    run(beginning(scratch, data, name))
     start = time.perf_counter()
-    # Its quicker way in for each: many small frames from bytes, large ones from the path.
-    reader = molrs.io.lammps.LammpsDumpReader(source.read_bytes() if name == "small" else source)
-    writer = MrecWriter(target, declared, durable=True)
-    for index, frame in enumerate(reader):
-        atoms = frame["atoms"]
-        for key in list(atoms.keys()):
-            if key not in "xyz":
-                del atoms[key]
-        writer.append(frame, step=index)
-    writer.close()
+    run(data / f"{name}.dump")
     return time.perf_counter() - start
 
 
