@@ -122,8 +122,11 @@ def test_elements_of_null_rows_do_not_count() -> None:
     from molrec_convert.model import Column
 
     column = Column(np.array(["C", "X"]), np.array([True, False]))
-    summary = summarize(Record(system=Frame({"atoms": Block({"element": column})})))
-    assert summary["system"]["elements"] == {"C": 1}
+    bond = Block({"atomi": np.zeros(1, dtype=np.uint64), "atomj": np.ones(1, dtype=np.uint64)})
+    record = Record(system=Frame({"atoms": Block({"element": column}), "bonds": bond}))
+    assert summarize(record)["system"]["elements"] == {"C": 1}
+    assert "elements  C, 1 atom of no stated element" in summary_text(record)
+    assert "2 atoms, 1 bond\n" in summary_text(record)
 
 
 def test_many_types_are_cut_short() -> None:

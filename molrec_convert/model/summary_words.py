@@ -90,10 +90,12 @@ def _units(units: Any) -> str:
 def _frame_row(section: str, document: Mapping[str, Any]) -> Row:
     blocks = document["blocks"]
     counts = [_count(blocks["atoms"]["rows"], "atom")] if "atoms" in blocks else []
-    counts += [f"{blocks[name]['rows']:,} {name}" for name in _RELATIONS if name in blocks]
+    counts += [_count(blocks[name]["rows"], name[:-1]) for name in _RELATIONS if name in blocks]
     more = []
     if document["elements"]:
-        more.append(f"elements  {formula(document['elements'])}")
+        untold = blocks["atoms"]["rows"] - sum(document["elements"].values())
+        rest = f", {_count(untold, 'atom')} of no stated element" if untold else ""
+        more.append(f"elements  {formula(document['elements'])}{rest}")
     if document["types"]:
         shown = list(document["types"].items())
         listed = ", ".join(f"{name} ({count:,})" for name, count in shown[:8])
