@@ -46,6 +46,13 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "run.mrec"
 
 
+@pytest.fixture(autouse=True)
+def _no_disk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that ends loses nothing the kernel has: waiting for the disk only makes these tests slow."""
+    if "durable" not in request.node.name:
+        monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
 def same(root: Path, frames: list[Frame]) -> None:
     ts.same_frames(ts.opened(root), ts.resolved(frames, DECLARATION))
 
