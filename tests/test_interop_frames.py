@@ -281,11 +281,23 @@ def exchangeable(draw: st.DrawFn) -> Frame:
 
 
 def can_travel(frame: Frame) -> bool:
-    return not any(0 in column.trailing for block in frame.blocks.values() for column in block.columns.values())
+    """Whether the other side has a place for it: no rows without a value, no integer in JSON beyond 64 bits."""
+    empty = any(0 in column.trailing for block in frame.blocks.values() for column in block.columns.values())
+    return not empty and not any(
+        has_wide_integer(frame.meta[key]) for key in frame.meta if frame.meta.tag(key) == "json"
+    )
+
+
+def has_wide_integer(document: Any) -> bool:
+    if isinstance(document, dict):
+        return any(has_wide_integer(value) for value in document.values())
+    if isinstance(document, list):
+        return any(has_wide_integer(value) for value in document)
+    return isinstance(document, int) and not -(2**63) <= document < 2**64
 
 
 @given(st.lists(exchangeable(), min_size=1, max_size=15))
-@settings(deadline=None, max_examples=6, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=6, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_any_frames_travel(tmp_path_factory: pytest.TempPathFactory, frames: list[Frame]) -> None:
     path = tmp_path_factory.mktemp("frames")
     pairs = []
