@@ -588,7 +588,6 @@ def test_a_killed_writer_loses_nothing_that_was_whole(tmp_path: Path) -> None:
         found = curves(path)
         if free:
             assert found["free"][1] == free
-        assert errors(path) == []
         if stepped:
             assert dict(zip(found["a"][0], found["a"][1], strict=True)) == stepped
     MetricsLog.open(path).close()

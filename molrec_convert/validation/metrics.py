@@ -215,6 +215,13 @@ class _MetricsChecks:
         for key in series.keys() - catalog.keys():
             self._findings.warning(f"{node}.{key}", "the catalog does not list the series")
 
+    def _count_disagrees(self, key: str, dense: Series) -> bool:
+        """Whether the catalog counts other values than are stored: readers then go by the log."""
+        listed = self._node.attributes.get("series")
+        entry = listed.get(key) if isinstance(listed, dict) else None
+        count = entry.get("count") if isinstance(entry, dict) else None
+        return type(count) is int and count != len(dense)
+
     def _compare(self, series: dict[str, Series | None], log: _Log) -> None:
         """The dense series hold exactly the first lines of the log; newer ones are those of an interrupted writer."""
         expected, newest = log.first.dense(), log.whole.dense()
@@ -224,6 +231,9 @@ class _MetricsChecks:
                 continue
             if key in newest and dense == newest[key]:
                 self._findings.warning(node, "is newer than the watermark, left by an interrupted writer")
+            elif self._count_disagrees(key, dense):
+                # Several interrupted closings leave what some earlier end of the log said.
+                self._findings.warning(node, "is not what the catalog counts, left by an interrupted writer")
             elif key not in log.first:
                 self._findings.error(node, "the first lines of the log, up to the watermark, have no such series")
             elif key not in expected:
