@@ -1,6 +1,7 @@
 """Read, write, convert: what is asked for happens, the target is complete or untouched, interrupted work goes on."""
 
 import dataclasses
+import gc
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -182,6 +183,24 @@ def test_an_existing_target_is_left_alone_unless_asked(tmp_path):
     molrec_convert.convert(tmp_path / "a.mrec", tmp_path / "a.mrec", frames=slice(0, 1), overwrite=True)
     assert len(molrec_convert.open(tmp_path / "a.mrec").trajectory) == 1
     assert os.listdir(tmp_path) == ["a.mrec"]
+
+
+@pytest.mark.parametrize("name", ["a.mrec", "a.mrec.zip"])
+def test_records_nobody_closes_let_go_of_their_files(tmp_path, name):
+    def held():
+        gc.collect()
+        return len(os.listdir("/proc/self/fd"))
+
+    molrec_convert.write(record(), tmp_path / name)
+    before = held()
+    for _ in range(20):
+        opened = molrec_convert.open(tmp_path / name).trajectory
+        assert opened[3]["atoms"]["x"].shape == (5,)
+    assert held() > before
+    # what is still in use keeps them open
+    assert opened[4]["atoms"]["y"].shape == (5,)
+    del opened
+    assert held() == before
 
 
 def test_a_pipe_is_no_source(tmp_path):

@@ -11,6 +11,7 @@ import errno
 import os
 import stat
 import struct
+import weakref
 import zipfile
 import zlib
 from collections import OrderedDict
@@ -93,6 +94,8 @@ class DirectoryStorage:
         self.path = Path(path)
         self._root = os.fspath(self.path)
         self._files: OrderedDict[str, int] = OrderedDict()
+        # a record nobody closes lets go of its files when nobody holds it any more
+        weakref.finalize(self, _close_files, self._files)
 
     def read(self, key: str) -> bytes | None:
         """See `Storage.read`."""
@@ -183,10 +186,14 @@ class DirectoryStorage:
 
     def forget(self) -> None:
         """See `Storage.forget`."""
-        while self._files:
-            os.close(self._files.popitem()[1])
+        _close_files(self._files)
 
     close = forget
+
+
+def _close_files(files: OrderedDict[str, int]) -> None:
+    while files:
+        os.close(files.popitem()[1])
 
 
 class ZipStorage:
@@ -217,6 +224,7 @@ class ZipStorage:
         except BaseException:
             self._zip.close()
             raise
+        self._release = weakref.finalize(self, os.close, self._descriptor)
 
     def _register(self, name: str) -> None:
         if self._hidden(name):
@@ -320,9 +328,8 @@ class ZipStorage:
     def close(self) -> None:
         """See `Storage.close`."""
         self._zip.close()
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        self._release()
+        self._descriptor = -1
 
 
 def _fill(descriptor: int, start: int, buffers: Sequence[Any]) -> int:
