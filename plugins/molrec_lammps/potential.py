@@ -1,8 +1,8 @@
 """A force field as LAMMPS' commands and data files state it: styles with their words, coefficients as they are written.
 
-Data files and input scripts fill a `Potential`; `potential_record` gives it a place in a record and takes it out again.
-Nothing is converted here: words stay the text a file has, so that every digit survives. Source: the manual, "pair_style",
-"pair_coeff" and their kin, "read_data".
+Data files and input scripts fill a `Potential`; `potential_record` gives it a place in a record and takes it out
+again. Nothing is converted here: words stay the text a file has, so that every digit survives. Source: the manual,
+"pair_style", "pair_coeff" and their kin, "read_data".
 """
 
 from __future__ import annotations
