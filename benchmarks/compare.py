@@ -20,6 +20,8 @@ PAIRS = {
     "melt, all columns to a raw store / ovito's reader": ("convert-all:melt", "ovito-read:melt", 1.2),
     "melt at 1e-3 / molrs dump to .mrec": ("convert-1e-3:melt", "molrs-convert-1e-3:melt", 2.0),
     "small frames at 1e-3 / molrs dump to .mrec": ("convert-1e-3:small", "molrs-convert-1e-3:small", 3.0),
+    "data file of 500,000 atoms / ovito's reader": ("read-data:big", "ovito-read-data:big", 1.2),
+    "data file of 500,000 atoms / molrs": ("read-data:big", "molrs-read-data:big", 2.0),
     "store: write raw, large frames": ("write-raw:melt", "write-raw:melt", 2.0),
     "store: random frame, large frames": ("random:melt", "random:melt", 1.0),
     "store: scan, large frames": ("scan:melt", "scan:melt", 1.0),

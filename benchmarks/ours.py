@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from make_inputs import write_big
 
 import molrec_convert
 from molrec_convert.conversion import convert
@@ -103,11 +104,20 @@ def store_scan(data, scratch, name):
     return seconds(read)
 
 
+def read_data(data, scratch, name):
+    few = scratch / "few.data"
+    write_big(few, chains=2000)
+    sys.setswitchinterval(0.0005)  # as the command line does
+    molrec_convert.read(few)
+    return seconds(molrec_convert.read, data / f"{name}.data")
+
+
 TASKS = {
     "convert-all": convert_all,
     "convert-1e-3": convert_rounded,
     "write-raw": store_write,
     "write-1e-3": lambda data, scratch, name: store_write(data, scratch, name, 1e-3),
+    "read-data": read_data,
     "random": store_random,
     "scan": store_scan,
 }

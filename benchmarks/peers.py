@@ -40,6 +40,36 @@ def beginning(scratch, data, name):
     return path
 
 
+def ovito_read_data(data, scratch, name):
+    import numpy as np
+    from make_inputs import write_big
+    from ovito.io import import_file
+
+    def read(path):
+        particles = import_file(str(path), atom_style="full").compute().particles
+        np.asarray(particles.positions)[0, 0]
+
+    write_big(scratch / "few.data", chains=2000)
+    read(scratch / "few.data")
+    start = time.perf_counter()
+    read(data / f"{name}.data")
+    return time.perf_counter() - start
+
+
+def molrs_read_data(data, scratch, name):
+    import molrs
+    from make_inputs import write_big
+
+    def read(path):
+        molrs.io.read_lammps_data(path, atom_style="full")["atoms"]["x"]
+
+    write_big(scratch / "few.data", chains=2000)
+    read(scratch / "few.data")
+    start = time.perf_counter()
+    read(data / f"{name}.data")
+    return time.perf_counter() - start
+
+
 def molrs_convert(data, scratch, name):
     import molrs
     from molrs.io.mrec import MrecWriter, SequenceSchema
@@ -123,6 +153,8 @@ def store_scan(data, scratch, name):
 
 TASKS = {
     "ovito-read": ovito_read,
+    "ovito-read-data": ovito_read_data,
+    "molrs-read-data": molrs_read_data,
     "molrs-convert-1e-3": molrs_convert,
     "write-raw": store_write,
     "write-1e-3": lambda data, scratch, name: store_write(data, scratch, name, 1e-3),
