@@ -8,7 +8,7 @@ from pathlib import Path
 import frame_stores as stores
 import numpy as np
 import pytest
-import seed_examples
+from layout_examples import records as examples
 
 from molrec_convert.errors import ContractError
 from molrec_convert.model import Block, Box, Column, Frame, Meta
@@ -30,7 +30,7 @@ def metadata(path: Path, key: str) -> ArrayMetadata:
 
 
 def test_water_group_attributes(tmp_path: Path) -> None:
-    stores.write(tmp_path, seed_examples.build_water().frame or Frame())
+    stores.write(tmp_path, examples.build_water().frame or Frame())
     assert stores.attributes(tmp_path / "frame") == {
         "smiles": "O",
         "total_charge": 0,
@@ -65,7 +65,7 @@ WATER = {
 
 @pytest.mark.parametrize("key", sorted(WATER))
 def test_water_arrays(tmp_path: Path, key: str) -> None:
-    stores.write(tmp_path, seed_examples.build_water().frame or Frame())
+    stores.write(tmp_path, examples.build_water().frame or Frame())
     dtype, shape, codecs, attributes, values = WATER[key]
     found = metadata(tmp_path, f"frame/{key}")
     assert (found.dtype, found.shape, str(found.pipeline), found.attributes) == (dtype, shape, codecs, attributes)
@@ -75,7 +75,7 @@ def test_water_arrays(tmp_path: Path, key: str) -> None:
 
 
 def test_water_has_no_other_arrays(tmp_path: Path) -> None:
-    stores.write(tmp_path, seed_examples.build_water().frame or Frame())
+    stores.write(tmp_path, examples.build_water().frame or Frame())
     folders = {str(f.parent.relative_to(tmp_path / "frame")) for f in tmp_path.rglob("zarr.json")}
     assert folders == {*WATER, ".", "atoms", "bonds", "density", "box", "atoms/_validity"}
 
@@ -314,7 +314,7 @@ def test_a_stored_frame_can_be_changed_and_written_again(tmp_path: Path) -> None
 
 
 def test_a_frame_can_be_written_from_the_store_it_lies_in(tmp_path: Path) -> None:
-    first = stores.round_trip(tmp_path / "a", seed_examples.build_water().frame or Frame())
+    first = stores.round_trip(tmp_path / "a", examples.build_water().frame or Frame())
     second = stores.round_trip(tmp_path / "b", first)
     assert second == first
     assert dict(stores.every_file(tmp_path / "a")) == dict(stores.every_file(tmp_path / "b"))

@@ -11,7 +11,7 @@ from typing import Any
 
 import frame_stores as stores
 import pytest
-import seed_examples
+from layout_examples import records as examples
 
 from molrec_convert.errors import MolrecError
 from molrec_convert.formats import WriteContext
@@ -27,7 +27,7 @@ KEYS = ["x", "..", "_validity", "count", "precision", "cell_defined", "nstep", "
 
 
 def sources() -> dict[str, Record]:
-    water, vibration, reaction = (getattr(seed_examples, f"build_{n}")() for n in ("water", "vibration", "reaction"))
+    water, vibration, reaction = (getattr(examples, f"build_{n}")() for n in ("water", "vibration", "reaction"))
     molecule = water.frame.blocks
     frame = Frame({"water": molecule["atoms"], "density": molecule["density"]}, water.frame.meta, water.frame.box)
     method = {"type": "classical", "description": "d", "engine": {"name": "e"}}

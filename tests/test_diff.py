@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from seed_examples import build_reaction, build_vibration, build_water, reaction_declaration
+from layout_examples.records import build_reaction, build_vibration, build_water, reaction_declaration
 
 from molrec_convert.comparison import differences
 from molrec_convert.model import (

@@ -9,17 +9,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from forcefields import nullable, peroxide, single
+from forcefields import nullable, single
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_tree import build_force_field
+from layout_examples.peroxide import peroxide
+from layout_examples.records import build_peroxide
 
 from molrec_convert.errors import ContractError
 from molrec_convert.forcefield.categories import CATEGORIES, block_name, split_block_name
 from molrec_convert.forcefield.units import PRESETS, QUANTITIES, dimension_fault, same_unit, unit_of
+from molrec_convert.formats import WriteContext
 from molrec_convert.model import Block, Column
 from molrec_convert.model.forcefield import ForceField, table_from_rows
 from molrec_convert.stores.zarr.frames import read_frame
+from molrec_convert.stores.zarr.record_writer import write_record
 from molrec_convert.stores.zarr.storage import open_storage, read_document
 
 
@@ -650,10 +653,10 @@ def test_tables_from_rows() -> None:
         table_from_rows("bond", [{"name": "a", "k": 1.0}, {"name": "b", "k": "x"}])
 
 
-def test_the_seed_read_from_its_store(tmp_path: Path) -> None:
+def test_read_from_its_store(tmp_path: Path) -> None:
     """The tables of a store are blocks, the attributes of its group are the document."""
-    build_force_field(tmp_path / "forcefield")
-    storage = open_storage(tmp_path)
+    write_record(build_peroxide(), tmp_path / "peroxide.mrec", WriteContext())
+    storage = open_storage(tmp_path / "peroxide.mrec")
     document = read_document(storage, "forcefield")
     assert document is not None
     made = ForceField.from_parts(document["attributes"], read_frame(storage, "forcefield").blocks)

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from forcefields import nullable, peroxide, relation, single
+from forcefields import nullable, single
 from hypothesis import example, given
 from hypothesis import strategies as st
+from layout_examples.peroxide import peroxide, relation
 
 from molrec_convert.errors import ContractError, UnsupportedError, UsageError
 from molrec_convert.forcefield.angles import converted_angles, to_degrees, to_radians

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from forcefields import peroxide, single
+from forcefields import single
+from layout_examples.peroxide import peroxide
 
 import molrec_convert
 from molrec_convert import plugins

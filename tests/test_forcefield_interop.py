@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from forcefields import peroxide
 from independent import run_independent
+from layout_examples.peroxide import peroxide
 from test_forcefield import DOCUMENTS, TABLES
 
 from molrec_convert.forcefield.definitions import to_definitions

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from forcefields import nullable, peroxide, peroxide_system, relation, single
+from forcefields import nullable, single
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from layout_examples.peroxide import peroxide, peroxide_system, relation
 
 from molrec_convert.forcefield import linking
 from molrec_convert.forcefield.linking import Resolution, resolve

@@ -12,10 +12,11 @@ import frame_stores as stores
 import hand_built as hand
 import numpy as np
 import pytest
-from forcefields import nullable, peroxide, peroxide_system, relation, single
+from forcefields import nullable, single
 from frame_stores import WatchedStorage
 from independent import run_independent
-from seed_examples import build_peroxide
+from layout_examples.peroxide import peroxide, peroxide_system, relation
+from layout_examples.records import build_peroxide
 from test_forcefield import DOCUMENTS, TABLES, cmap_table
 from test_forcefield_interop import TAKE, forcefield_of, good, parts_of
 

@@ -16,7 +16,7 @@ import pytest
 from collection_stores import frame_value, parts, with_header
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from seed_examples import page
+from seed_page import page
 
 from molrec_convert.errors import ContractError
 from molrec_convert.model import Block, Box, Column, Frame, Meta

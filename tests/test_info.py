@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from seed_examples import build_reaction, build_vibration, build_water
+from layout_examples.records import build_reaction, build_vibration, build_water
 
 import molrec_convert
 from molrec_convert.model import (

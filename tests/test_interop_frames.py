@@ -10,10 +10,10 @@ from typing import Any
 import frame_stores as stores
 import numpy as np
 import pytest
-import seed_examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from independent import IndependentError, run_independent
+from layout_examples import records as examples
 
 from molrec_convert.errors import ContractError
 from molrec_convert.formats import WriteContext
@@ -165,7 +165,7 @@ def test_we_read_what_others_write(tmp_path: Path, frame: Frame) -> None:
 
 
 def test_a_system_travels(tmp_path: Path) -> None:
-    record = seed_examples.build_vibration()
+    record = examples.build_vibration()
     record.trajectory = None
     write_record(record, tmp_path / "ours.mrec", WriteContext())
     assert record.system is not None
@@ -177,7 +177,7 @@ def test_a_system_travels(tmp_path: Path) -> None:
 
 
 def test_packed_records_travel(tmp_path: Path) -> None:
-    record = seed_examples.build_water()
+    record = examples.build_water()
     write_packed(record, tmp_path / "ours.mrec.zip", WriteContext())
     with open_record(tmp_path / "ours.mrec.zip") as ours:
         assert ours.frame is not None

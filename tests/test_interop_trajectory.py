@@ -16,7 +16,7 @@ from append_child import frame as appended
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from independent import run_independent
-from seed_examples import build_reaction, build_vibration
+from layout_examples.records import build_reaction, build_vibration
 from test_trajectory_random import runs
 from test_trajectory_reading import MIXED, mixed_frames
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import struct
 from pathlib import Path
@@ -9,13 +10,26 @@ from typing import Any
 
 import numpy as np
 import pytest
-from collection_stores import POINTS, UNITS, contents, equal_trajectories, key, molecule, points, put, raw, write
+from collection_stores import (
+    POINTS,
+    UNITS,
+    contents,
+    edit_json,
+    equal_trajectories,
+    key,
+    molecule,
+    points,
+    put,
+    raw,
+    write,
+)
 
 from molrec_convert.errors import ContractError, UsageError
 from molrec_convert.formats import ReadContext, WriteContext, make_options
 from molrec_convert.model import Block, Frame, MemoryTrajectory, Meta, Record
 from molrec_convert.model.collection import MemoryCollection
 from molrec_convert.model.forcefield import ForceField
+from molrec_convert.report import Fate
 from molrec_convert.stores.lmdb.format import (
     CollectionOptions,
     collection_units,
@@ -186,12 +200,32 @@ def test_a_record_taken_out_says_what_the_collection_said(tmp_path: Path) -> Non
     assert collection[0].meta == {"record_id": "r0"}
 
 
-def test_unknown_keys_are_reported(tmp_path: Path) -> None:
+def test_unknown_keys_go_with_the_whole(tmp_path: Path) -> None:
+    """Of the file and of what it says of itself; a copy of some records says by name what it leaves."""
+    path = write(tmp_path / "c.mrec.lmdb", [points(0), points(1)])
+    for name in (b"", b"later", b"r", b"zz\xff", b"g" + bytes(8)):
+        if name:
+            put(path, name, b"\0of" + name)
+    edit_json(path, b"meta", lambda document: document.update(notes={"a": [1.0, None]}))
+    collection = read_collection([path], ReadContext())
+    writing = saved(collection, tmp_path / "d.mrec.lmdb")
+    copied = contents(tmp_path / "d.mrec.lmdb")
+    original = contents(path)
+    assert json.loads(copied.pop(b"meta")) == json.loads(original.pop(b"meta"))
+    assert copied == original
+    assert writing.report.items == []
+    some = saved(collection[1:], tmp_path / "e.mrec.lmdb").report
+    assert [item.name for item in some.items] == ["key g" + "\\x00" * 8, "key later", "key r", "key zz\\xff"]
+    assert all(item.fate is Fate.DROPPED for item in some.items)
+
+
+def test_what_is_beyond_the_counts_is_left(tmp_path: Path) -> None:
     path = write(tmp_path / "c.mrec.lmdb", [points(0)])
-    put(path, b"later", b"1")
-    reading = ReadContext()
-    read_collection([path], reading)
-    assert [str(item) for item in reading.report.items] == ["dropped: key later (this version has no meaning for it)"]
+    original = contents(path)
+    put(path, key("f", 7), b"1")
+    writing = saved(read_collection([path], ReadContext()), tmp_path / "d.mrec.lmdb")
+    assert contents(tmp_path / "d.mrec.lmdb") == original
+    assert [str(item) for item in writing.report.items] == ["dropped: key f[7] (the collection does not count it)"]
 
 
 def test_unknown_keys_of_the_document_are_kept(tmp_path: Path) -> None:

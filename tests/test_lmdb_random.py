@@ -330,7 +330,7 @@ def test_the_short_way_over_a_known_header_is_the_one_in_use(tmp_path: Path) -> 
 
 def test_equal_to_what_the_zarr_store_reads(tmp_path: Path) -> None:
     """A trajectory with every irregularity, through both stores."""
-    from seed_examples import build_reaction
+    from layout_examples.records import build_reaction
 
     from molrec_convert.stores.zarr.storage import DirectoryStorage
     from molrec_convert.stores.zarr.trajectory_reader import StoredTrajectory

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from seed_examples import build_fit, build_vibration, fit_events
+from layout_examples.records import build_fit, build_vibration, fit_events
 
 import molrec_convert
 from molrec_convert.comparison import differences

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from seed_examples import build_results, build_vibration
+from layout_examples.records import build_results, build_vibration
 
 import molrec_convert
 from molrec_convert.errors import ContractError

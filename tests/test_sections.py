@@ -1,4 +1,4 @@
-"""The sections of a record together: the page's examples out of our writer."""
+"""The sections of a record together."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import frame_stores as stores
 import hand_built as hand
 import numpy as np
 import pytest
-import seed_examples as seed
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from independent import run_independent
+from layout_examples import records as examples
 
 import molrec_convert
 from molrec_convert.cli.app import App
@@ -27,7 +27,7 @@ from molrec_convert.model import Block, Column, ForceField, Frame, Observable, R
 from molrec_convert.model.summary import summarize, summary_html, summary_text
 from molrec_convert.stores.zarr.packing import pack
 from molrec_convert.stores.zarr.record import open_record, write_record
-from molrec_convert.tree import overview_lines, tree_lines
+from molrec_convert.tree import overview_lines
 from molrec_convert.validation import Severity, validate
 
 CONTEXT = WriteContext(creator=False)
@@ -39,42 +39,12 @@ def store(record: Record, path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("name", "sections", "zarr", "occurrence"),
-    [
-        ("peroxide", ["forcefield"], True, 0),
-        ("peroxide", ["system"], False, 1),
-        ("results", ["observables"], True, 0),
-        ("fit", [], True, 0),
-    ],
-)
-def test_trees_of_the_page_out_of_our_writer(
-    tmp_path: Path, shared: Path, name: str, sections: list[str], zarr: bool, occurrence: int
-) -> None:
-    path = store(getattr(seed, f"build_{name}")(), tmp_path / f"{name}.mrec")
-    assert list(tree_lines(path, sections, zarr=zarr)) == seed.seed_tree(shared, f"{name}.mrec", occurrence)
-
-
-def test_the_log_of_the_page(tmp_path: Path, shared: Path) -> None:
-    path = store(seed.build_fit(), tmp_path / "fit.mrec")
-    assert (path / "metrics" / "metrics.jsonl").read_text() == seed.seed_log(shared)
-
-
-def test_the_overview_of_the_page(tmp_path: Path, shared: Path) -> None:
-    path = store(seed.build_tour(), tmp_path / "tour.mrec")
-    expected = seed.seed_overview(shared)
-    assert len(expected) == 21
-    assert list(overview_lines(path)) == expected
-    pack(path, tmp_path / "tour.mrec.zip")
-    assert list(overview_lines(tmp_path / "tour.mrec.zip", name="tour.mrec")) == expected
-
-
 # --- a record with every section --------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def tour(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return store(seed.build_tour(), tmp_path_factory.mktemp("tour") / "tour.mrec")
+    return store(examples.build_tour(), tmp_path_factory.mktemp("tour") / "tour.mrec")
 
 
 def lines(a: Path | Record, b: Path | Record) -> list[str]:
@@ -95,7 +65,7 @@ def test_a_record_with_every_section(tour: Path) -> None:
     with open_record(tour) as record:
         assert record.sections == SECTIONS
         assert list(record.unknown.keys()) == []  # type: ignore[union-attr]
-        assert list(differences(record, seed.build_tour())) == []
+        assert list(differences(record, examples.build_tour())) == []
 
 
 def test_every_section_passes_conversions(tour: Path, tmp_path: Path) -> None:
@@ -254,7 +224,7 @@ ALTERED = {
 
 @pytest.mark.parametrize("what", ALTERED)
 def test_differences(what: str) -> None:
-    a, b = seed.build_tour(), seed.build_tour()
+    a, b = examples.build_tour(), examples.build_tour()
     alter(b, what)
     found = list(differences(a, b))
     assert len(found) == len(ALTERED[what])
@@ -269,7 +239,7 @@ def test_differences_of_single_values() -> None:
 
 @pytest.mark.parametrize("name", ["forcefield", "observables", "metrics"])
 def test_a_missing_section_is_a_difference(name: str) -> None:
-    a, b = seed.build_tour(), seed.build_tour()
+    a, b = examples.build_tour(), examples.build_tour()
     setattr(b, name, None)
     assert list(differences(a, b)) == [f"{name}: is in the first only"]
 
@@ -421,11 +391,11 @@ print(json.dumps(found))
     found = json.loads(run_independent(code, path))
     assert set(found["sections"]) >= {"frame", "system", "trajectory", "forcefield"}
     assert (found["name"], found["frames"], found["types"]) == ("h2o2-demo", 4, ["H1", "O1", "O1", "H1"])
-    assert found["x"] == seed.build_vibration().trajectory.frame(3)["atoms"]["x"].tolist()  # type: ignore[union-attr]
+    assert found["x"] == examples.build_vibration().trajectory.frame(3)["atoms"]["x"].tolist()  # type: ignore[union-attr]
 
 
 def test_a_record_of_one_section_each(tmp_path: Path) -> None:
-    tour = seed.build_tour()
+    tour = examples.build_tour()
     for name in ("forcefield", "observables", "metrics"):
         status = None if name == "forcefield" else {"state": "pending"}
         path = store(Record(status=status, **{name: getattr(tour, name)}), tmp_path / f"{name}.mrec")
@@ -443,4 +413,4 @@ def test_replacing_a_part_of_a_stored_record(tour: Path, tmp_path: Path) -> None
         write_record(changed, tmp_path / "a.mrec", CONTEXT)
     with open_record(tmp_path / "a.mrec") as record:
         assert record.metrics is None
-        assert record.forcefield == seed.build_tour().forcefield
+        assert record.forcefield == examples.build_tour().forcefield

@@ -10,7 +10,7 @@ from typing import Any
 import frame_stores as stores
 import numpy as np
 import pytest
-import seed_examples
+from layout_examples import records as examples
 
 from molrec_convert.comparison import differences
 from molrec_convert.errors import ContractError, UnsupportedError, UsageError
@@ -556,7 +556,7 @@ def test_frames_appended_to_a_consolidated_store_are_seen_by_all(
 
 def test_the_examples_of_the_page_come_back(tmp_path: Path) -> None:
     for name in ("vibration", "reaction"):
-        source = getattr(seed_examples, f"build_{name}")()
+        source = getattr(examples, f"build_{name}")()
         with open_record(store(tmp_path / name, source)) as record:
             assert list(differences(source, record)) == []
             for index, frame in enumerate(source.trajectory):

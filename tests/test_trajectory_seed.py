@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import trajectory_stores as ts
-from seed_examples import build_reaction, build_vibration
+from layout_examples.records import build_reaction, build_vibration
 
 from molrec_convert.model import Record
 from molrec_convert.stores.zarr.trajectory_reader import StoredTrajectory

@@ -8,7 +8,7 @@ from typing import Any
 import frame_stores as stores
 import numpy as np
 import pytest
-import seed_examples
+from layout_examples import records as examples
 
 from molrec_convert.errors import ContractError
 from molrec_convert.formats import WriteContext
@@ -28,10 +28,10 @@ def group(path: Path, **attributes: Any) -> Path:
 @pytest.fixture
 def rich(tmp_path: Path) -> Path:
     """The page's vibration with a snapshot, and something unknown at every place there is."""
-    record = seed_examples.build_vibration()
+    record = examples.build_vibration()
     record.frame = Frame(
         {"sites": Block({"c": Column(np.array([1.0, 2.0]), np.array([True, False])), "d": [1, 2]})},
-        box=seed_examples.build_water().frame.box,  # type: ignore[union-attr]
+        box=examples.build_water().frame.box,  # type: ignore[union-attr]
     )
     path = tmp_path / "rich.mrec"
     write_record(record, path, CONTEXT)
@@ -94,7 +94,7 @@ def test_unknown_content_is_found(rich: Path) -> None:
 
 def test_known_content_is_not_unknown(tmp_path: Path) -> None:
     for name in ("water", "vibration", "reaction"):
-        record = getattr(seed_examples, f"build_{name}")()
+        record = getattr(examples, f"build_{name}")()
         write_record(record, tmp_path / name, CONTEXT)
         with open_record(tmp_path / name) as read:
             assert read.unknown is not None

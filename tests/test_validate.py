@@ -16,7 +16,7 @@ from hand_stores import ragged, regular, snapshots, u64
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from independent import run_independent
-from seed_examples import build_reaction, build_vibration, build_water
+from layout_examples.records import build_reaction, build_vibration, build_water
 
 from molrec_convert.errors import MolrecError
 from molrec_convert.formats import WriteContext

@@ -12,7 +12,8 @@ from pathlib import Path
 import frame_stores as stores
 import numpy as np
 import pytest
-import seed_examples
+from layout_examples import records as examples
+from seed_page import seed_listing
 
 from molrec_convert.errors import ContractError, FormatError, MolrecError, UsageError
 from molrec_convert.formats import WriteContext
@@ -33,7 +34,7 @@ def store(path: Path, record: Record) -> Path:
 
 @pytest.fixture
 def water(tmp_path: Path) -> Path:
-    return store(tmp_path / "water.mrec", seed_examples.build_water())
+    return store(tmp_path / "water.mrec", examples.build_water())
 
 
 def archive(path: Path, *entries: tuple[str | zipfile.ZipInfo, bytes]) -> Path:
@@ -50,7 +51,7 @@ def root() -> tuple[str, bytes]:
 
 def test_the_thirty_entries_of_water(tmp_path: Path, water: Path, shared: Path) -> None:
     pack(water, tmp_path / "water.mrec.zip")
-    expected = [line.split("    ")[0].strip() for line in seed_examples.seed_listing(shared)]
+    expected = [line.split("    ")[0].strip() for line in seed_listing(shared)]
     expected = [name for name in expected if (" " not in name and "/" in name) or name == "zarr.json"]
     with zipfile.ZipFile(tmp_path / "water.mrec.zip") as packed:
         assert packed.namelist() == expected
@@ -72,7 +73,7 @@ def test_every_entry_is_a_stored_file_with_its_bytes(tmp_path: Path, water: Path
 
 def test_equal_records_give_equal_files(tmp_path: Path, water: Path) -> None:
     pack(water, tmp_path / "a.mrec.zip")
-    again = store(tmp_path / "again.mrec", seed_examples.build_water())
+    again = store(tmp_path / "again.mrec", examples.build_water())
     for file in again.rglob("*"):
         os.utime(file, (0, 0))
     pack(again, tmp_path / "b.mrec.zip")
@@ -359,8 +360,8 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_writing_a_packed_record(tmp_path: Path) -> None:
-    write_packed(seed_examples.build_water(), tmp_path / "a.mrec.zip", WriteContext(creator=False))
-    pack(store(tmp_path / "b.mrec", seed_examples.build_water()), tmp_path / "b.mrec.zip")
+    write_packed(examples.build_water(), tmp_path / "a.mrec.zip", WriteContext(creator=False))
+    pack(store(tmp_path / "b.mrec", examples.build_water()), tmp_path / "b.mrec.zip")
     assert (tmp_path / "a.mrec.zip").read_bytes() == (tmp_path / "b.mrec.zip").read_bytes()
     assert sorted(f.name for f in tmp_path.iterdir()) == ["a.mrec.zip", "b.mrec", "b.mrec.zip"]
     with open_record(tmp_path / "a.mrec.zip") as record:

@@ -1,15 +1,12 @@
-"""The inputs behind the trees of "Layout by example", and the texts of that page.
-
-Values the page cuts short with an ellipsis are made up here; the printed ones are the page's.
-"""
+"""The example records of the page. Only leading values of long columns are printed; all are written down here."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
-from forcefields import peroxide, peroxide_system
 
+from layout_examples.peroxide import molecule, peroxide, peroxide_system
 from molrec_convert.model import (
     Block,
     BlockDeclaration,
@@ -32,7 +29,7 @@ from molrec_convert.model import (
 def build_water() -> Record:
     """One water molecule: atoms with a masked column and a precision, bonds, a density grid, a cubic box."""
     mask = np.array([True, False, False])
-    xyz = {"x": [0.0, 0.0, 0.0], "y": [0.0, 0.757, -0.757], "z": [0.117, -0.469, -0.469]}
+    xyz = {"x": [0.0, 0.0, 0.0], "y": [0.0, 0.7572, -0.7572], "z": [0.117, -0.469, -0.469]}
     atoms = Block(
         {
             "element": np.array(["O", "H", "H"]),
@@ -61,21 +58,6 @@ def build_water() -> Record:
     return Record(meta={"molrec_version": 1}, frame=frame)
 
 
-def _peroxide() -> Frame:
-    meta = Meta()
-    meta.put("smiles", "OO")
-    meta.put("total_charge", 0, "i64")
-    atoms = Block({"element": np.array(["H", "O", "O", "H"]), "type": np.array(["H1", "O1", "O1", "H1"])})
-    bonds = Block(
-        {
-            "atomi": np.array([0, 1, 2], np.uint64),
-            "atomj": np.array([1, 2, 3], np.uint64),
-            "type": np.array(["O1-H1", "O1-O1", "O1-H1"]),
-        }
-    )
-    return Frame({"atoms": atoms, "bonds": bonds}, meta)
-
-
 def build_vibration() -> Record:
     """Four frames of hydrogen peroxide: fixed topology in `system`, coordinates in a regular block."""
     x = [[0.8397, -0.0102, 0.0114, -0.8759], [0.8526, 0.0093, 0.0021, -0.8466], [0.83, 0.0, 0.01, -0.86]]
@@ -95,7 +77,7 @@ def build_vibration() -> Record:
         )
         for i in range(4)
     ]
-    return Record(meta={"molrec_version": 1}, system=_peroxide(), trajectory=MemoryTrajectory(frames))
+    return Record(meta={"molrec_version": 1}, system=molecule(), trajectory=MemoryTrajectory(frames))
 
 
 def reaction_declaration() -> Declaration:
@@ -207,8 +189,7 @@ def build_fit() -> Record:
 
 
 def build_tour() -> Record:
-    """Every section at once. The page shows a frame of water beside a system of peroxide, which no rule allows; here
-    the frame is of the peroxide, with blocks of the same names."""
+    """Every section at once: the peroxide, its frame with the blocks of the water example."""
     fit, vibration, water = build_fit(), build_vibration(), build_water()
     assert water.frame is not None
     frame = Frame(
@@ -233,35 +214,13 @@ def build_tour() -> Record:
     )
 
 
-def page(shared: Path) -> list[str]:
-    """The lines of "Layout by example"."""
-    return (shared / "seeds" / "layout-by-example.txt").read_text(encoding="utf-8").splitlines()
-
-
-def seed_tree(shared: Path, name: str, occurrence: int = 0) -> list[str]:
-    """A tree of the page: from its first line `name/` on, as long as lines are of the tree."""
-    lines = page(shared)
-    start = [i for i, line in enumerate(lines) if line == f"{name}/"][occurrence]
-    stop = next(i for i in range(start + 1, len(lines)) if not lines[i].startswith(" "))
-    return lines[start:stop]
-
-
-def seed_log(shared: Path) -> str:
-    """The text of the log of the training run."""
-    lines = page(shared)
-    start = lines.index("metrics/metrics.jsonl:") + 1
-    return "".join(f"{line}\n" for line in lines[start : lines.index("", start)])
-
-
-def seed_overview(shared: Path) -> list[str]:
-    """The overview of the record that has every section."""
-    lines = page(shared)
-    start = next(i for i, line in enumerate(lines) if line.startswith("tour.mrec/"))
-    return lines[start : lines.index("", start)]
-
-
-def seed_listing(shared: Path) -> list[str]:
-    """The listing of the packed water record."""
-    lines = page(shared)
-    start = next(i for i, line in enumerate(lines) if line.startswith("water.mrec.zip"))
-    return [line for line in lines[start + 3 : start + 40] if line.startswith("  ")]
+#: Every example record by name.
+EXAMPLES: dict[str, Callable[[], Record]] = {
+    "tour": build_tour,
+    "water": build_water,
+    "vibration": build_vibration,
+    "reaction": build_reaction,
+    "peroxide": build_peroxide,
+    "results": build_results,
+    "fit": build_fit,
+}

@@ -1,25 +1,14 @@
-"""The collection of "Layout by example", key by key and byte by byte."""
+"""The collection of the layout page: what its bytes are, and that it reads back."""
 
 from __future__ import annotations
 
-import json
-import re
 from pathlib import Path
 
-import numpy as np
 from collection_stores import contents, key, parts
-from seed_collection import build_forcefield, build_records, listing, page_listing, write_conformers
-from seed_examples import page
+from layout_examples.collection import build_conformers, write_conformers
+from layout_examples.peroxide import peroxide
 
 from molrec_convert.stores.lmdb.reader import open_collection
-
-
-def test_listing_is_the_page(tmp_path: Path, shared: Path) -> None:
-    """Keys, header, padding and payload sizes, steps, meta, every block with its buffers, in the file's order."""
-    written = listing(write_conformers(tmp_path / "conformers.mrec.lmdb"))
-    expected = page_listing(shared)
-    assert len(expected) > 40
-    assert written == expected
 
 
 def test_header_sizes_named_by_the_contract(tmp_path: Path) -> None:
@@ -30,23 +19,8 @@ def test_header_sizes_named_by_the_contract(tmp_path: Path) -> None:
     assert (sizes[b"index"], sizes[b"ff"]) == (353, 2495)
 
 
-def test_annotated_value_byte_by_byte(tmp_path: Path, shared: Path) -> None:
-    """`f‖u64be(1)` is the page's byte map."""
-    lines = page(shared)
-    start = next(i for i, line in enumerate(lines) if line.startswith("key f ‖ u64be(1) ="))
-    text = "\n".join(lines[start : start + 30])
-    header = text[text.index("{") : text.index("[236, 240)")]
-    expected = b"MRF1" + (228).to_bytes(4, "little")
-    expected += json.dumps(json.loads(header), separators=(",", ":")).encode() + bytes(4)
-    for values in re.findall(r"atoms/\w\s+f64 = (\[.*\])", text):
-        expected += np.array(json.loads(values)).tobytes()
-    value = contents(write_conformers(tmp_path / "c.mrec.lmdb"))[key("f", 1)]
-    assert len(value) == 336
-    assert value == expected
-
-
 def test_the_collection_reads_back(tmp_path: Path) -> None:
-    records, forcefield = build_records(), build_forcefield()
+    records, forcefield = build_conformers(), peroxide()
     with open_collection(write_conformers(tmp_path / "c.mrec.lmdb"), verify=True) as collection:
         assert (len(collection), collection.n_frames) == (2, 5)
         assert collection.units == {"length": "angstrom", "energy": "kcal/mol"}
