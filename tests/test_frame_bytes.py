@@ -111,10 +111,10 @@ def test_the_short_way_for_a_known_shape_is_the_one_in_use() -> None:
         return Frame({"atoms": Block({"element": np.array(elements), "n": numbers}), "bonds": bonds}, Meta({"a": 1}))
 
     frame_writing._SHAPES.clear()
-    assert frame_writing._encode_known(snapshot("H", "O"), "system") is None
+    assert frame_writing.encode_known(snapshot("H", "O"), "system") is None
     first = encode_frame(snapshot("H", "O"))
-    again = frame_writing._encode_known(snapshot("Cl", '"'), "system")
-    assert again is not None
+    assert frame_writing.encode_known(snapshot("H", "O"), "system") == first
+    assert frame_writing.encode_known(snapshot("Cl", '"'), "system") is not None
     assert len(first) == len(encode_frame(snapshot("F", "K")))
     assert decode(encode_frame(snapshot("Cl", '"'))).values("atoms", "element").tolist() == ["Cl", '"']
     broken = snapshot("Cl", "F")
@@ -125,6 +125,29 @@ def test_the_short_way_for_a_known_shape_is_the_one_in_use() -> None:
     uneven["atoms"].columns["n"].values = np.arange(3, dtype=np.int16)
     with pytest.raises(ContractError, match="one row per row"):
         encode_frame(uneven)
+
+
+def test_the_short_way_leaves_alone_what_it_cannot_say() -> None:
+    def snapshot(column: Column) -> Frame:
+        return Frame({"atoms": Block({"x": column, "n": np.arange(4, dtype=np.int8)})}, Meta({"a": 1.5}))
+
+    values = np.arange(8.0)[::2]
+    whole = encode_frame(snapshot(Column(values.copy())))
+    assert frame_writing.encode_known(snapshot(Column(values.copy())), "system") == whole
+    # not in one piece, with nulls, with a precision, with attributes
+    spread = snapshot(Column(values))
+    spread["atoms"].columns["x"].values = values
+    assert frame_writing.encode_known(spread, "system") is None
+    assert encode_frame(spread) == whole
+    for other in (Column(values, np.arange(4) > 0), Column(values, None, 0.5), Column(values, attributes={"a": 1})):
+        encode_frame(snapshot(other))
+        assert frame_writing.encode_known(snapshot(other), "system") is None
+        decoded = decode(encode_frame(snapshot(other)))
+        assert decoded.values("atoms", "x").tolist() == values.tolist()
+        assert (decoded.mask("atoms", "x") is None) == (other.validity is None)
+        assert decoded.layout.blocks["atoms"].columns["x"].precision == other.precision
+        with pytest.raises(ContractError, match="native Python"):
+            encode_frame(snapshot(Column(values, attributes={"a": np.float64(1)})))
 
 
 def test_header_is_compact_ordered_and_complete() -> None:

@@ -20,7 +20,7 @@ from molrec_convert.model.tags import Meta, same_value
 from molrec_convert.model.trajectory import MemoryTrajectory
 from molrec_convert.report import Report
 
-__all__ = ["RELATIONS", "as_member", "report_losses"]
+__all__ = ["RELATIONS", "as_member", "is_bare", "report_losses"]
 
 #: Blocks that relate particles to each other, whatever the state.
 RELATIONS = frozenset(
@@ -48,6 +48,19 @@ _OTHER_SECTIONS = tuple(
 )
 _others = operator.attrgetter(*_OTHER_SECTIONS)
 _NO_OTHERS = (None,) * len(_OTHER_SECTIONS)
+_all_others = operator.attrgetter(*_OTHER_SECTIONS, "frame", "forcefield", "unknown", "attributes")
+_NOTHING_ELSE: tuple[Any, ...] = (*_NO_OTHERS, None, None, None, {})
+
+
+def is_bare(record: Record) -> bool:
+    """Whether a record is a member as it stands: there is nothing in it but meta, system and trajectory.
+
+    Attributes in its system, which a collection has no place for, are not looked at.
+    """
+    trajectory = record.trajectory
+    if trajectory is None:
+        return record.system is not None and _all_others(record) == _NOTHING_ELSE
+    return not trajectory.attributes and _all_others(record) == _NOTHING_ELSE
 
 
 def as_member(record: Record, report: Report | None = None) -> Record:

@@ -31,6 +31,7 @@ __all__ = [
     "box_text",
     "column_buffers",
     "encode_frame",
+    "encode_known",
     "encode_tables",
     "grid_values",
     "number_text",
@@ -150,12 +151,11 @@ def encode_frame(frame: Frame, node: str = "system") -> bytes:
 
     Absolute references into its own section are held against its own rows.
     """
-    blocks, buffers = _encode_known(frame, node) or _encode_blocks(frame.blocks, _check(frame, node))
-    tags = frame.meta.tags
-    tail = f',"meta_types":{_tags_text(tuple(tags.items()))}' if tags else ""
-    if frame.box is not None:
-        tail += f',"box":{box_text(frame.box)}'
-    return assemble(blocks, _meta_text(frame.meta, tags, node) if tags else "", tail, buffers)
+    known = encode_known(frame, node)
+    if known is not None:
+        return known
+    blocks, buffers = _encode_blocks(frame.blocks, _check(frame, node))
+    return assemble(blocks, *_besides(frame, node), buffers)
 
 
 def encode_tables(document: Mapping[str, Any], tables: Mapping[str, Block], node: str) -> bytes:
@@ -192,87 +192,112 @@ def _typed_numbers(values: NDArray[np.float64]) -> Any:
 
 
 class _Shape(NamedTuple):
-    """The header entries of a snapshot's blocks, one text of those without strings, the blocks that reference rows."""
+    """The header entries of a snapshot's blocks, one text of those without strings, the blocks that reference rows.
+
+    `padded` tells whether a buffer is followed by zeros; `bare` is all that stands before the buffers where there is
+    nothing beside the blocks.
+    """
 
     texts: tuple[tuple[str, ...], ...]
     text: str
     referring: tuple[str, ...]
+    padded: bool
+    bare: bytes
 
 
 _SHAPES: dict[Any, _Shape] = {}
 _MOST_SHAPES = 4096
 
 
-def _encode_known(frame: Frame, node: str) -> tuple[str, list[Any]] | None:
-    """What `_check` and `_encode_blocks` give, in one pass over a snapshot of a shape that was met before.
+def encode_known(frame: Frame, node: str) -> bytes | None:
+    """What `encode_frame` gives, in one pass over a snapshot of a shape that was met before.
 
     None for any other, and where masks, precisions or attributes are to be looked at.
     """
     if frame.attributes:
         return None
     signature: list[Any] = [node]
-    buffers: list[Any] = []
+    buffers: list[NDArray[Any]] = []
     strings: list[str] = []
     for name, block in frame.blocks.items():
+        columns = block.columns
         if block.attributes:
             return None
-        columns = []
-        for key, column in block.columns.items():
-            if column.validity is not None or column.precision is not None:
+        targets = tuple(block.targets.items()) if block.targets else ()
+        signature += (name, block._count, block.structural_shape, targets, len(columns))
+        for key, column in columns.items():
+            if column.validity is not None or column.precision is not None or column.attributes:
                 return None
             values = column.values
             dtype = values.dtype
-            columns.append((key, dtype, values.shape, True, None))
+            signature += (key, dtype, values.shape)
             if dtype.kind == "T":
                 strings.append(texts_json(values))
             else:
-                if not values.flags.c_contiguous:
-                    return None
                 buffers.append(values)
-                rest = values.nbytes % 8
-                if rest:
-                    buffers.append(ZEROS[8 - rest])
-        targets = tuple(block.targets.items()) if block.targets else ()
-        signature += (name, block.count, block.structural_shape, targets, tuple(columns))
     shape = _SHAPES.get(tuple(signature))
     if shape is None:
         return None
     if shape.referring:
-        absolute = _absolute(frame, node)
-        check_references(node, {name: frame.blocks[name] for name in shape.referring}, frame.rows, absolute)
-    if not strings:
-        return shape.text, buffers
-    lists = iter(strings)
-    return ",".join([weave(p, [next(lists) for _ in range(len(p) - 1)]) for p in shape.texts]), buffers
+        _check_referring(shape, frame, node)
+    parts: list[Any] = buffers
+    if shape.padded:
+        parts = [part for array in buffers for part in (array, ZEROS[-array.nbytes % 8]) if array.size]
+    text = shape.text
+    if strings:
+        lists = iter(strings)
+        text = ",".join([weave(p, [next(lists) for _ in range(len(p) - 1)]) for p in shape.texts])
+    bare = not strings and frame.box is None and not frame.meta
+    besides = ("", "") if bare else _besides(frame, node)
+    try:
+        return b"".join((shape.bare, *parts)) if bare else assemble(text, *besides, parts)
+    except TypeError:
+        # an array that does not lie in one piece is not bytes-like
+        return None
+
+
+def _besides(frame: Frame, node: str) -> tuple[str, str]:
+    """The meta of a snapshot, and what follows it in the header."""
+    tags = frame.meta.tags
+    tail = f',"meta_types":{_tags_text(tuple(tags.items()))}' if tags else ""
+    if frame.box is not None:
+        tail += f',"box":{box_text(frame.box)}'
+    return _meta_text(frame.meta, tags, node) if tags else "", tail
 
 
 def _check(frame: Frame, node: str) -> _Shape:
     """Hold a snapshot against the rules; what depends on its shape alone is done once for each shape."""
     signature: list[Any] = [node]
     for name, block in frame.blocks.items():
-        if block.attributes:
+        if block.attributes or frame.attributes:
             frame.check(node, _absolute(frame, node))
             return _shape_of(frame.blocks)
-        columns = tuple(
-            [
-                (key, (values := column.values).dtype, values.shape, column.validity is None, column.precision)
-                for key, column in block.columns.items()
-            ]
-        )
         targets = tuple(block.targets.items()) if block.targets else ()
-        signature += (name, block.count, block.structural_shape, targets, columns)
+        signature += (name, block._count, block.structural_shape, targets, len(block.columns))
+        for key, column in block.columns.items():
+            signature += (key, (values := column.values).dtype, values.shape)
+            if column.validity is not None or column.precision is not None:
+                signature.append((column.validity is None, column.precision))
     known = tuple(signature)
     shape = _SHAPES.get(known)
-    if shape is None or frame.attributes:
+    if (
+        shape is None
+        or frame.attributes
+        or any(c.attributes for b in frame.blocks.values() for c in b.columns.values())
+    ):
         frame.check(node, _absolute(frame, node))
         shape = _shape_of(frame.blocks)
         if len(_SHAPES) >= _MOST_SHAPES:
             _SHAPES.clear()
         _SHAPES[known] = shape
     elif shape.referring:
-        absolute = _absolute(frame, node)
-        check_references(node, {name: frame.blocks[name] for name in shape.referring}, frame.rows, absolute)
+        _check_referring(shape, frame, node)
     return shape
+
+
+def _check_referring(shape: _Shape, frame: Frame, node: str) -> None:
+    blocks = {name: frame.blocks[name] for name in shape.referring}
+    check_references(node, blocks, frame.rows, _absolute(frame, node))
 
 
 def _absolute(frame: Frame, node: str) -> dict[str, int]:
@@ -283,6 +308,7 @@ def _absolute(frame: Frame, node: str) -> dict[str, int]:
 def _shape_of(blocks: Mapping[str, Block]) -> _Shape:
     texts = []
     base = 0
+    padded = False
     for name, block in blocks.items():
         columns = [
             ColumnShape(key, c.dtype, c.trailing, c.validity is not None, c.precision)
@@ -292,8 +318,12 @@ def _shape_of(blocks: Mapping[str, Block]) -> _Shape:
             name, block.count, columns, block.structural_shape, block.targets, block.attributes, base
         )
         texts.append(text)
+        padded |= any(
+            c.dtype != "string" and (c.values.nbytes % 8 or not c.values.size) for c in block.columns.values()
+        )
     referring = tuple(name for name, block in blocks.items() if references(block.columns, block.targets))
-    return _Shape(tuple(texts), ",".join(pieces[0] for pieces in texts), referring)
+    whole = ",".join(pieces[0] for pieces in texts)
+    return _Shape(tuple(texts), whole, referring, padded, assemble(whole, "", "", ()))
 
 
 def _encode_blocks(blocks: Mapping[str, Block], shape: _Shape) -> tuple[str, list[Any]]:

@@ -71,7 +71,7 @@ class FrameEncoder:
         known = trajectory.declaration is self.declaration
         beside = {} if system is None else system.blocks
         shape: list[int] = []
-        arrays: list[NDArray[Any]] = []
+        arrays: list[Any] = []
         for name, columns, rounded in self._plain:
             updates = batch.blocks.get(name)
             if updates is None:
@@ -79,9 +79,9 @@ class FrameEncoder:
                     return None
                 shape.append(-1)
                 continue
-            if len(updates.offset) != 2 or updates.validity:
+            if updates.validity or len(updates.offset) != 2:
                 return None
-            rows = int(updates.offset[1])
+            rows = updates.offset.item(1)
             if name in beside and not _stands_beside(beside[name], rows, updates):
                 return None
             if not known and not _fits(updates, columns, rows):
@@ -96,18 +96,17 @@ class FrameEncoder:
             shape.append(rows)
         if len(shape) - shape.count(-1) != len(batch.blocks):
             return None
-        head, padded = self._heads.get(tuple(shape)) or self._head(tuple(shape), arrays)
+        known_shape = tuple(shape)
+        head, padded = self._heads.get(known_shape) or self._head(known_shape, arrays)
         rest = self._rest(batch, node, trajectory.cell_defined)
         size = len(head) + len(rest)
-        parts: list[Any] = [MAGIC, size.to_bytes(4, "little"), head, rest, ZEROS[-size % 8]]
+        front = b"".join((MAGIC, size.to_bytes(4, "little"), head, rest, ZEROS[-size % 8]))
         if padded:
-            parts += (part for array in arrays if array.size for part in (array, ZEROS[-array.nbytes % 8]))
-        else:
-            parts += arrays
+            arrays = [part for array in arrays if array.size for part in (array, ZEROS[-array.nbytes % 8])]
         try:
-            return b"".join(parts)
-        except (BufferError, ValueError):
-            # an array that does not lie in one piece
+            return b"".join((front, *arrays))
+        except TypeError:
+            # an array that does not lie in one piece is not bytes-like
             return None
 
     def _rest(self, batch: FrameBatch, node: str, cell_defined: bool) -> bytes:
@@ -125,16 +124,16 @@ class FrameEncoder:
         values = batch.meta
         if len(values) != len(self.meta):
             return None
-        texts: list[str] = []
+        text = ""
         for key, _, name, is_number in self.meta:
             array = values.get(key)
-            if not is_number or type(array) is not np.ndarray or array.dtype != _F64 or array.shape != (1,):
+            if not is_number or type(array) is not np.ndarray or array.dtype is not _F64 or array.shape != (1,):
                 return None
             value = array.item()
             if value - value != 0.0:
                 return None
-            texts.append(name + float.__repr__(value))
-        return ",".join(texts) if len(texts) != 1 else texts[0]
+            text = f"{text},{name}{value!r}" if text else f"{name}{value!r}"
+        return text
 
     def _head(self, shape: tuple[int, ...], arrays: list[NDArray[Any]]) -> tuple[bytes, bool]:
         """A header up to its meta, for blocks of that many rows (-1: not presented); whether arrays need padding."""

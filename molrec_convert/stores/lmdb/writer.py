@@ -18,13 +18,19 @@ from molrec_convert.model.batch import FrameBatch
 from molrec_convert.model.collection import check_forcefield, check_member
 from molrec_convert.model.collection_declaration import check_member_declaration, collection_document
 from molrec_convert.model.collection_index import IndexBuilder, IndexColumns
-from molrec_convert.model.collection_member import as_member, member_rows, report_forcefield_losses, report_losses
+from molrec_convert.model.collection_member import (
+    as_member,
+    is_bare,
+    member_rows,
+    report_forcefield_losses,
+    report_losses,
+)
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.record import Record, absolute_rows, check_document
 from molrec_convert.model.trajectory import MemoryTrajectory
 from molrec_convert.report import Report
-from molrec_convert.stores.lmdb.frame_writing import encode_frame, encode_tables
+from molrec_convert.stores.lmdb.frame_writing import encode_frame, encode_known, encode_tables
 from molrec_convert.stores.lmdb.header_json import to_json
 from molrec_convert.stores.lmdb.keys import (
     FORCEFIELD,
@@ -123,16 +129,25 @@ class CollectionWriter:
             raise UsageError("the collection is complete: nothing can be appended any more")
         number = len(self._index)
         node = f"record {number}"
-        report_losses(record, self.report)
-        record = as_member(record, self.report)
-        check_member(record, node)
-        if not _is_plain(record.meta):
+        bare = is_bare(record)
+        if not bare:
+            report_losses(record, self.report)
+            record = as_member(record, self.report)
+            check_member(record, node)
+        meta = _plain_text(record.meta)
+        if meta is None:
             check_document(record.meta, "meta")
+            meta = to_json(record.meta)
         row = self._index.row(record, index)
-        system = b"" if record.system is None else encode_frame(record.system, "system")
+        snapshot = record.system
+        system = None if snapshot is None else encode_known(snapshot, "system")
+        if snapshot is not None and system is None:
+            if bare:
+                report_losses(record, self.report)
+            system = encode_frame(snapshot, "system")
         frames, atoms = self._append_frames(record, node)
-        self._metas.append(number, to_json(record.meta).encode())
-        if system:
+        self._metas.append(number, meta.encode())
+        if system is not None:
             self._systems.append(number, system)
         self._index.add(row, frames, member_rows(record, atoms), record.trajectory is not None)
         self._n_frames += frames
@@ -277,11 +292,16 @@ class CollectionWriter:
         self._systems.close()
 
 
-def _is_plain(document: Any) -> bool:
-    """Whether a meta document is a few ASCII texts, about which there is nothing to check."""
+def _plain_text(document: Any) -> str | None:
+    """The JSON of a meta document of a few ASCII texts, about which there is nothing to check; None of any other."""
     if type(document) is not dict or "molrec_version" in document:
-        return False
+        return None
+    entries = []
     for key, value in document.items():
-        if type(key) is not str or type(value) is not str or not key.isascii() or not value.isascii():
-            return False
-    return True
+        if type(key) is not str or type(value) is not str:
+            return None
+        entries.append(f'"{key}":"{value}"')
+    text = ",".join(entries)
+    if text.isascii() and text.isprintable() and "\\" not in text and text.count('"') == 4 * len(entries):
+        return f"{{{text}}}"
+    return None
