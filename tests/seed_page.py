@@ -37,3 +37,10 @@ def seed_listing(shared: Path) -> list[str]:
     lines = page(shared)
     start = next(i for i, line in enumerate(lines) if line.startswith("water.mrec.zip"))
     return [line for line in lines[start + 3 : start + 40] if line.startswith("  ")]
+
+
+def following(shared: Path, start: str, count: int) -> list[str]:
+    """The first line that begins like `start` and those after it, `count` in all."""
+    lines = page(shared)
+    first = next(i for i, line in enumerate(lines) if line.startswith(start))
+    return lines[first : first + count]

@@ -58,6 +58,33 @@ def build_water() -> Record:
     return Record(meta={"molrec_version": 1}, frame=frame)
 
 
+def build_slab() -> Record:
+    """What water does not show: a tilted cell with an origin and an open axis, trailing axes, declared references."""
+    atoms = Block(
+        {
+            "element": ["O", "H", "O"],
+            "x": [0.5, 1.4, 3.0],
+            "y": [0.5, 0.6, 0.7],
+            "z": [2.0, 2.1, 2.2],
+            "dipole": np.array([[0.1, 0.0, 0.3], [0.0, 0.0, 0.05], [0.1, 0.0, 0.2]]),
+        }
+    )
+    acceptor = Column(np.array([2, 0], np.uint64), np.array([True, False]))
+    contacts = Block(
+        {"donor": np.array([0, 2], np.uint64), "acceptor": acceptor, "seen": np.array([7, 0], np.uint16)},
+        targets={"donor": "atoms", "acceptor": "atoms"},
+    )
+    vectors = np.array([[10.0, 2.0, 0.0], [0.0, 9.0, 0.0], [0.0, 0.0, 20.0]])
+    box = Box(vectors, origin=np.array([-5.0, -4.5, 0.0]), boundary=np.array([True, True, False]))
+    return Record(meta={"molrec_version": 1}, frame=Frame({"atoms": atoms, "contacts": contacts}, box=box))
+
+
+def build_vacuum() -> Record:
+    """An atom beside a reference point, without a cell."""
+    atoms = Block({"element": ["Ar"], "x": [0.5], "y": [0.0], "z": [0.0]})
+    return Record(meta={"molrec_version": 1}, frame=Frame({"atoms": atoms}, box=Box.undefined(origin=[1.0, 0.0, 0.0])))
+
+
 def build_vibration() -> Record:
     """Four frames of hydrogen peroxide: fixed topology in `system`, coordinates in a regular block."""
     x = [[0.8397, -0.0102, 0.0114, -0.8759], [0.8526, 0.0093, 0.0021, -0.8466], [0.83, 0.0, 0.01, -0.86]]
@@ -218,6 +245,8 @@ def build_tour() -> Record:
 EXAMPLES: dict[str, Callable[[], Record]] = {
     "tour": build_tour,
     "water": build_water,
+    "slab": build_slab,
+    "vacuum": build_vacuum,
     "vibration": build_vibration,
     "reaction": build_reaction,
     "peroxide": build_peroxide,
