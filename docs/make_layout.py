@@ -92,6 +92,7 @@ BLOCKS: dict[str, Callable[[Path], Lines]] = {
     "tour": command("mrec tree tour.mrec --overview"),
     "water": command("mrec tree water.mrec"),
     "array-metadata": lambda stores: fenced(array_text.metadata(stores, "water.mrec/frame/atoms/x"), "json"),
+    "texts": lambda stores: fenced(array_text.text_map(stores, "water.mrec/frame/atoms/element")),
     "dtypes": lambda stores: tables.dtypes(),
     "precision": lambda stores: tables.precision(1e-3),
     "slab": command("mrec tree slab.mrec frame"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,12 +15,31 @@ from numpy.typing import NDArray
 from molrec_convert.stores.zarr.shard_index import MISSING
 from molrec_convert.tree.text import json_lines
 
-__all__ = ["metadata", "shard", "shard_map"]
+__all__ = ["metadata", "shard", "shard_map", "text_map"]
 
 
 def metadata(folder: Path, node: str) -> Iterator[str]:
     """The `zarr.json` of a node, broken into lines."""
     yield from json_lines("", json.loads((folder / node / "zarr.json").read_bytes()), "")
+
+
+def text_map(folder: Path, node: str) -> Iterator[str]:
+    """The first chunk of a text column that is compressed with gzip, once decompressed."""
+    raw = (folder / node / "c" / "0").read_bytes()
+    _checked(raw, 0, len(raw) - 4)
+    data = gzip.decompress(raw[:-4])
+    yield f"{node}/c/0, decompressed    ({len(data)} B)"
+    yield ""
+    count = int.from_bytes(data[:4], "little")
+    yield _line(0, 4, data[:4].hex(" "), f"{count} texts", 24)
+    at = 4
+    for _ in range(count):
+        end = at + 4 + int.from_bytes(data[at : at + 4], "little")
+        text = json.dumps(data[at + 4 : end].decode(), ensure_ascii=False)
+        yield _line(at, end, data[at:end].hex(" "), text, 24)
+        at = end
+    if at != len(data):
+        raise ValueError(f"{node}: {len(data) - at} bytes follow the last text")
 
 
 def shard_map(folder: Path, node: str) -> Iterator[str]:
@@ -64,5 +84,5 @@ def _checked(raw: bytes, start: int, end: int) -> str:
     return stored.hex(" ")
 
 
-def _line(first: int, last: int, name: str, what: str) -> str:
-    return f"{f'[{first}, {last})':<16}{name:<18}{what}"
+def _line(first: int, last: int, name: str, what: str, width: int = 18) -> str:
+    return f"{f'[{first}, {last})':<16}{name:<{width}}{what}"
