@@ -7,6 +7,9 @@
 
     molrec_convert.convert("rundir", "run.mrec")
 
+    with molrec_convert.open("conformers.mrec.lmdb") as collection:
+        collection[7].trajectory[0]["atoms"]["x"], collection.select("n_atoms < 20")
+
 Names are loaded on first use: `import molrec_convert` alone is quick.
 """
 
@@ -48,8 +51,12 @@ if TYPE_CHECKING:
         Series,
         Trajectory,
     )
+    from molrec_convert.model.collection import Collection, MemoryCollection
     from molrec_convert.report import Report
     from molrec_convert.resolving import resolve
+    from molrec_convert.stores.lmdb.dataset import CollectionDataset
+    from molrec_convert.stores.lmdb.reader import open_collection
+    from molrec_convert.stores.lmdb.writer import CollectionWriter
     from molrec_convert.stores.zarr.metrics_log import MetricsLog
 
 _HOME = {
@@ -81,8 +88,12 @@ _HOME = {
         ),
         "molrec_convert.model",
     ),
+    **dict.fromkeys(("Collection", "MemoryCollection"), "molrec_convert.model.collection"),
+    "CollectionDataset": "molrec_convert.stores.lmdb.dataset",
+    "CollectionWriter": "molrec_convert.stores.lmdb.writer",
     "MetricsLog": "molrec_convert.stores.zarr.metrics_log",
     "Report": "molrec_convert.report",
+    "open_collection": "molrec_convert.stores.lmdb.reader",
     "resolve": "molrec_convert.resolving",
 }
 
@@ -93,6 +104,9 @@ __all__ = [
     "Block",
     "Box",
     "Capability",
+    "Collection",
+    "CollectionDataset",
+    "CollectionWriter",
     "Column",
     "ContractError",
     "Declaration",
@@ -103,6 +117,7 @@ __all__ = [
     "Frame",
     "FrameBatch",
     "LossError",
+    "MemoryCollection",
     "MemoryTrajectory",
     "Meta",
     "Metrics",
@@ -123,6 +138,7 @@ __all__ = [
     "convert",
     "hookimpl",
     "open",
+    "open_collection",
     "option",
     "read",
     "resolve",

@@ -7,42 +7,40 @@ and safe staging: the target appears complete or not at all, an interrupted run 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from molrec_convert.errors import LayoutChanged, LossError, MissingInputError, MolrecError, UsageError
 from molrec_convert.formats import Format, NoProgress, Progress, ReadContext, WriteContext, make_options
-from molrec_convert.model.declaration import Declaration
-from molrec_convert.model.frame import Block, Column, Frame
-from molrec_convert.model.observables import Observable, Observables
-from molrec_convert.model.precision import check_precision, quantum
+from molrec_convert.model.collection import Collection, Selection
 from molrec_convert.model.record import Record
-from molrec_convert.model.standard import IDENTITY_COLUMNS
 from molrec_convert.model.trajectory import Trajectory, TrajectoryView
 from molrec_convert.plugins import detect, detect_target, format_named, plugin_manager
 from molrec_convert.report import Report
+from molrec_convert.shaping import shape
 from molrec_convert.staging import Staging, check_apart
-
-if TYPE_CHECKING:
-    from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
 
 __all__ = ["append", "convert", "open", "read", "write"]
 
 PathLike = str | os.PathLike[str]
-_POSITIONS = ("x", "y", "z")
-_ATOMS = "atoms"
 
 
 def read(
     *paths: PathLike,
     format: str | None = None,
+    record: int | slice | None = None,
+    select: Selection | None = None,
     report: Report | None = None,
     progress: Progress | None = None,
     **options: Any,
-) -> Record:
+) -> Any:
     """The record in one source: a store, a foreign file, a run directory, or several files that belong together.
+
+    A source of many records gives a `Collection`, also when it holds one: of it `record` takes one out, by its number,
+    as a `Record` (a slice: a smaller collection), `select` those that fit, as `Collection.select` takes them.
 
     `format` names the format (else content and name tell); `options` are those of the format's reader. A trajectory
     stays lazy. Raises `UsageError`, `FormatError`, `ContractError`, `UnsupportedError`.
@@ -56,23 +54,31 @@ def read(
         Report() if report is None else report,
         NoProgress() if progress is None else progress,
     )
-    return _read(chosen, where, context)
+    return _chosen(_read(chosen, where, context), record, select, context)
 
 
-def open(path: PathLike, **options: Any) -> Record:
-    """A record opened lazily; the same as `read` of one path. Use it as a context manager."""
+def open(path: PathLike, **options: Any) -> Any:
+    """A record, or a collection, opened lazily; the same as `read` of one path. Use it as a context manager."""
     return read(path, **options)
 
 
-def append(path: PathLike) -> TrajectoryWriter:
-    """Reopen a stored record's trajectory to append frames to it; a context manager, one writer at a time."""
+def append(path: PathLike) -> Any:
+    """Reopen what is stored to append to it; a context manager, one writer at a time.
+
+    Frames to a record's trajectory (a `TrajectoryWriter`), records to a collection (a `CollectionWriter`).
+    """
+    where = Path(path)
+    if where.is_file() and detect([where]).kind == "collection":
+        from molrec_convert.stores.lmdb.writer import CollectionWriter
+
+        return CollectionWriter.open(where)
     from molrec_convert.stores.zarr.record import append_record
 
-    return append_record(Path(path))
+    return append_record(where)
 
 
 def write(
-    record: Record,
+    record: Record | Collection,
     path: PathLike,
     *,
     format: str | None = None,
@@ -83,7 +89,9 @@ def write(
     progress: Progress | None = None,
     **options: Any,
 ) -> Report:
-    """Write a record under a name that is free, or with `overwrite` taken; the name appears when all is written.
+    """Write a record or a collection under a free name, or with `overwrite` a taken one; it appears when it is whole.
+
+    A collection of one may be written where a record is wanted; of another one name the record to write.
 
     With `strict` a loss is a `LossError` and the target is left as it was. `resume` goes on from an interrupted
     attempt where there is one.
@@ -99,6 +107,7 @@ def write(
         target,
         creator=False,
     )
+    record = _fitting(record, chosen, report)
     _predict(record, chosen, report)
     _write(record, chosen, staging, context, _fingerprint(record, chosen, context), resume=resume, strict=strict)
     return report
@@ -113,6 +122,9 @@ def convert(
     frames: slice | None = None,
     columns: Iterable[str] | None = None,
     precision: float | Mapping[str, float] | None = None,
+    record: int | slice | None = None,
+    select: Selection | None = None,
+    each: bool = False,
     overwrite: bool = False,
     resume: bool = False,
     strict: bool = False,
@@ -123,6 +135,8 @@ def convert(
 ) -> Report:
     """Convert one source to one target and say what became of every item.
 
+    Several sources that do not belong together become the records of one collection; so does, with `each`, every one
+    of those that would. Of a collection `record` (a number, or a slice) and `select` choose as `read` does.
     `frames` slices the trajectory, `columns` ("x", "atoms/x") keeps only those of the frames (what says what a
     particle is stays), `precision` is one tolerance for `x y z` or one per column. `dry_run` reads what it must to
     predict the losses and writes nothing. `options` are those of the two formats.
@@ -130,28 +144,30 @@ def convert(
     paths = [Path(p) for p in ([sources] if isinstance(sources, (str, os.PathLike)) else sources)]
     for path in paths:
         _check_input(path)
-    source_format = format_named(from_format) if from_format is not None else detect(paths)
     target_format = format_named(to_format) if to_format is not None else detect_target(Path(target))
+    groups = _groups(paths, from_format, target_format, each)
     report = Report() if report is None else report
     progress = NoProgress() if progress is None else progress
-    read_options, write_options = _divide(options, source_format, target_format)
+    read_options, write_options = _divide(options, [chosen for chosen, _ in groups], target_format)
     staging = Staging(Path(target), overwrite=overwrite or dry_run)
     # a record may be rewritten in its own place
-    check_apart(Path(target), [path for path in paths if source_format != target_format or not _same(path, target)])
+    apart = [p for chosen, group in groups for p in group if chosen != target_format or not _same(p, target)]
+    check_apart(Path(target), paths if len(groups) > 1 else apart)
     # what an interrupted attempt found out about the source holds for the one that goes on
     hints = frozenset(staging.read_note().get("hints", ())) if resume and staging.started else frozenset()
-    reading = ReadContext(read_options, report, progress, hints)
+    reading = ReadContext(None, report, progress, hints)
     writing = WriteContext(write_options, report, progress, Path(target))
     mark = report.mark()
     while True:
-        record = _read(source_format, paths, reading)
+        source = _source(groups, read_options, reading)
         try:
-            shaped = _shape(record, frames, None if columns is None else list(columns), precision, report)
+            taken = _fitting(_chosen(source, record, select, reading), target_format, report)
+            shaped = shape(taken, frames, None if columns is None else list(columns), precision, report)
             _predict(shaped, target_format, report)
             if strict and report.lossy:
                 raise LossError(_loss_sentence(report))
             if not dry_run:
-                note = _fingerprint(shaped, target_format, writing, paths, reading)
+                note = _fingerprint(shaped, target_format, writing, paths, reading, read_options)
                 _write(shaped, target_format, staging, writing, note, resume=resume, strict=strict)
             return report
         except LayoutChanged as changed:
@@ -162,7 +178,73 @@ def convert(
             mark = report.mark()
             reading = dataclasses.replace(reading, hints=reading.hints | {changed.hint})
         finally:
-            record.close()
+            source.close()
+
+
+def _groups(paths: list[Path], from_format: str | None, target: Format, each: bool) -> list[tuple[Format, list[Path]]]:
+    """The sources among the paths: one that all of them form, or one each where they become a collection."""
+    named = None if from_format is None else format_named(from_format)
+    if each and target.kind != "collection":
+        raise UsageError(
+            f"a target of the format {target.name} is one record: several become a collection (.mrec.lmdb)"
+        )
+    if len(paths) > 1 and target.kind == "collection":
+        apart = each or (named is not None and not (named.many_inputs or named.combines))
+        if not apart and named is None:
+            try:
+                found = detect(paths)
+                apart = not (found.many_inputs or found.combines)
+            except UsageError:
+                apart = True
+        if apart:
+            return [(named or detect([path]), [path]) for path in paths]
+    return [(named or detect(paths), paths)]
+
+
+def _source(
+    groups: list[tuple[Format, list[Path]]], options: Mapping[str, Any], context: ReadContext
+) -> Record | Collection:
+    """The one source, or a collection of all of them."""
+
+    def opener(chosen: Format, paths: list[Path]) -> Record | Collection:
+        return _read(chosen, paths, dataclasses.replace(context, options=options[chosen.name]))
+
+    if len(groups) == 1:
+        return opener(*groups[0])
+    from molrec_convert.joining import JoinedCollection
+
+    return JoinedCollection([(str(g[0]), functools.partial(opener, f, g)) for f, g in groups], context.report)
+
+
+def _chosen(
+    source: Record | Collection, record: int | slice | None, select: Selection | None, context: ReadContext
+) -> Record | Collection:
+    """The record or records asked for; what a hook amends is the record that is taken out."""
+    if record is None and select is None:
+        return source
+    from molrec_convert.collecting import chosen
+
+    try:
+        taken = chosen(source, record, select, context.report)
+    except BaseException:
+        source.close()
+        raise
+    if isinstance(taken, Record):
+        plugin_manager().hook.molrec_record_read(record=taken, context=context)
+    return taken
+
+
+def _fitting(source: Record | Collection, target: Format, report: Report) -> Record | Collection:
+    """The source as the target takes it: the record of a collection of one where a record is wanted."""
+    if isinstance(source, Record) or target.kind == "collection":
+        return source
+    if len(source) != 1:
+        where = "the source" if source.path is None else source.path
+        many = f"is a collection of {len(source):,} records: choose one by its number (--record N)"
+        raise UsageError(f"{where} {many if len(source) else 'is a collection without a record'}")
+    from molrec_convert.collecting import standing_alone
+
+    return standing_alone(source, 0, report)
 
 
 def _check_input(path: Path) -> None:
@@ -172,16 +254,17 @@ def _check_input(path: Path) -> None:
         raise UsageError(f"{path} is a pipe, and a source is read more than once: save it to a file first")
 
 
-def _read(chosen: Format, paths: list[Path], context: ReadContext) -> Record:
+def _read(chosen: Format, paths: list[Path], context: ReadContext) -> Record | Collection:
     if len(paths) > 1 and not (chosen.many_inputs or chosen.combines):
         raise UsageError(f"the format {chosen.name} reads one input at a time, {len(paths)} are named")
     record = chosen.reader()(paths, context)
-    plugin_manager().hook.molrec_record_read(record=record, context=context)
+    if isinstance(record, Record):
+        plugin_manager().hook.molrec_record_read(record=record, context=context)
     return record
 
 
 def _write(
-    record: Record,
+    record: Record | Collection,
     chosen: Format,
     staging: Staging,
     context: WriteContext,
@@ -212,7 +295,8 @@ def _write(
         if not chosen.resumable:
             staging.discard()
         raise
-    plugin_manager().hook.molrec_record_written(record=record, target=staging.target, report=context.report)
+    if isinstance(record, Record):
+        plugin_manager().hook.molrec_record_written(record=record, target=staging.target, report=context.report)
 
 
 def _resumes(staging: Staging, note: dict[str, Any], chosen: Format, asked: bool) -> bool:
@@ -229,205 +313,29 @@ def _resumes(staging: Staging, note: dict[str, Any], chosen: Format, asked: bool
     return True
 
 
-def _divide(options: Mapping[str, Any], source: Format, target: Format) -> tuple[Any, Any]:
-    """The options of reader and writer; one both have goes to both, one neither has is an error."""
-    reads = {entry.name for entry in dataclasses.fields(source.read_options)}
+def _divide(options: Mapping[str, Any], sources: Sequence[Format], target: Format) -> tuple[dict[str, Any], Any]:
+    """The options of each reader, by format, and of the writer. One that several have goes to all of them."""
+    reads = {entry.name: {field.name for field in dataclasses.fields(entry.read_options)} for entry in sources}
     writes = {entry.name for entry in dataclasses.fields(target.write_options)}
+    every = writes.union(*reads.values())
     for name in options:
-        if name not in reads | writes:
-            known = ", ".join(sorted(reads | writes)) or "none"
-            raise UsageError(f"{source.name} to {target.name} has no option {name!r}; it has {known}")
+        if name not in every:
+            known = ", ".join(sorted(every)) or "none"
+            raise UsageError(f"{', '.join(reads)} to {target.name} has no option {name!r}; it has {known}")
     return (
-        make_options(source.read_options, {k: v for k, v in options.items() if k in reads}, source.name),
+        {
+            entry.name: make_options(
+                entry.read_options, {k: v for k, v in options.items() if k in reads[entry.name]}, entry.name
+            )
+            for entry in sources
+        },
         make_options(target.write_options, {k: v for k, v in options.items() if k in writes}, target.name),
     )
 
 
-def _shape(
-    record: Record,
-    frames: slice | None,
-    columns: list[str] | None,
-    precision: float | Mapping[str, float] | None,
-    report: Report,
-) -> Record:
-    """The record with the frames, columns and precision asked for."""
-    if frames is None and columns is None and precision is None:
-        return record
-    trajectory, frame, observables = record.trajectory, record.frame, record.observables
-    if frames is not None:
-        if trajectory is None:
-            raise UsageError("the source has no trajectory to take frames from")
-        trajectory = _slice(trajectory, frames, report)
-        if observables is not None:
-            observables = _slice_observables(observables, trajectory, report)
-    if columns is not None:
-        trajectory, frame = _select(trajectory, frame, record.system, columns, report)
-    if precision is not None:
-        trajectory, frame = _round(trajectory, frame, precision, report)
-    return dataclasses.replace(record, trajectory=trajectory, frame=frame, observables=observables, _close=None)
-
-
-def _slice_observables(observables: Observables, view: TrajectoryView, report: Report) -> Observables:
-    """The observables over the frames of a view: those of the trajectory's frames lose the others' rows."""
-    count = view.source.n_frames
-    kept = dict(observables)
-    for name, entry in observables.items():
-        if not entry.time_dependent or not entry.shape:
-            continue
-        if entry.shape[0] == count:
-            taken = entry.values[view.start : view.stop : view.step]
-            kept[name] = Observable(taken, entry.metadata, entry.attributes)
-            report.converted(f"observables/{name}", "has the rows of the frames that were taken")
-        else:
-            report.warn(
-                f"observables/{name} is kept whole: it has {entry.shape[0]} rows, which are not the trajectory's frames"
-            )
-    return Observables(kept, observables.attributes)
-
-
-def _slice(trajectory: Trajectory, frames: slice, report: Report) -> TrajectoryView:
-    start, stop, step = frames.start, frames.stop, frames.step
-    count = trajectory.n_frames
-    if step is not None and step < 1:
-        raise UsageError(f"frames are taken forward only, not with a step of {step}")
-    if any(bound is not None and bound < 0 for bound in (start, stop)):
-        if count is None:
-            raise UsageError(
-                "only reading to the end tells how many frames the source has: count the frames to take from its start"
-            )
-        if stop is None and start < -count:
-            raise UsageError(_out_of_range(count, start))
-        start, stop, step = frames.indices(count)
-    view = TrajectoryView(trajectory, start or 0, stop, step or 1)
-    if count and not view.n_frames:
-        if view.start >= count:
-            raise UsageError(_out_of_range(count, view.start))
-        report.warn(f"none of the {count} frames is asked for, so the trajectory is empty")
-    return view
-
-
-def _out_of_range(count: int, frame: int) -> str:
-    only = f"the frames 0 to {count - 1}" if count > 1 else "the frame 0 only"
-    return f"the source has {only}, there is no frame {frame}"
-
-
-def _select(
-    trajectory: Trajectory | None, frame: Frame | None, system: Frame | None, columns: list[str], report: Report
-) -> tuple[Trajectory | None, Frame | None]:
-    """Only these columns, and those that say what a particle is: they stay in `system`, or where atoms come and go."""
-    here = set() if frame is None else {*_column_names(frame)}
-    settled = set() if system is None or _ATOMS not in system.blocks else {*system[_ATOMS].columns}
-    if trajectory is not None:
-        declared = trajectory.declaration
-        there = {p for n, b in declared.blocks.items() for c in b.columns for p in (c, f"{n}/{c}")}
-        identity = [
-            f"{name}/{key}"
-            for name, block in declared.blocks.items()
-            if block.settles is not None or (name == _ATOMS and not settled)
-            for key in block.columns
-            if key in IDENTITY_COLUMNS
-        ]
-        _refuse_unknown((name for name in columns if name not in settled), here | there)
-        kept = list(dict.fromkeys([*(c for c in columns if c in there), *identity]))
-        report.converted("trajectory", f"columns kept as asked: {', '.join(columns)}")
-        trajectory = TrajectoryView(trajectory, columns=kept)
-    else:
-        _refuse_unknown((name for name in columns if name not in settled), here)
-    if frame is not None:
-        blocks = {}
-        for name, block in frame.blocks.items():
-            kept_columns = {k: c for k, c in block.columns.items() if k in columns or f"{name}/{k}" in columns}
-            if kept_columns:
-                targets = {k: t for k, t in block.targets.items() if k in kept_columns}
-                blocks[name] = Block(
-                    kept_columns,
-                    count=block.count,
-                    structural_shape=block.structural_shape,
-                    targets=targets,
-                    attributes=block.attributes,
-                )
-        report.converted("frame", f"columns kept as asked: {', '.join(columns)}")
-        frame = dataclasses.replace(frame, blocks=blocks)
-    return trajectory, frame
-
-
-def _round(
-    trajectory: Trajectory | None, frame: Frame | None, precision: float | Mapping[str, float], report: Report
-) -> tuple[Trajectory | None, Frame | None]:
-    asked = dict.fromkeys(_POSITIONS, precision) if isinstance(precision, (int, float)) else dict(precision)
-    known: set[str] = set() if frame is None else {*_column_names(frame)}
-    if trajectory is not None:
-        declared = trajectory.declaration
-        there = {p for n, b in declared.blocks.items() for c in b.columns for p in (c, f"{n}/{c}")}
-        known |= there
-        mine = {name: value for name, value in asked.items() if name in there}
-        for name in mine:
-            _check_roundable(name, declared)
-        if mine:
-            trajectory = TrajectoryView(trajectory, precision=mine)
-            _report_precision("trajectory", trajectory.declaration, report)
-    # what is asked for the positions is for those of x y z that there are
-    lenient = asked.keys() >= set(_POSITIONS) and not known.isdisjoint(_POSITIONS)
-    _refuse_unknown((name for name in asked if not (lenient and name in _POSITIONS)), known)
-    if frame is not None:
-        blocks = dict(frame.blocks)
-        for name, block in blocks.items():
-            rounded = dict(block.columns)
-            for key, column in block.columns.items():
-                value = asked.get(f"{name}/{key}", asked.get(key))
-                if value is not None:
-                    _check_real(key, column.dtype)
-                    value = check_precision(value, column.dtype, f"frame/{name}/{key}")
-                    rounded[key] = Column(column.values, column.validity, value, column.attributes)
-                    report.converted(f"frame/{name}/{key}", _precision_words(value))
-            blocks[name] = Block(
-                rounded,
-                count=block.count,
-                structural_shape=block.structural_shape,
-                targets=block.targets,
-                attributes=block.attributes,
-            )
-        frame = dataclasses.replace(frame, blocks=blocks)
-    return trajectory, frame
-
-
-def _check_roundable(name: str, declared: Declaration) -> None:
-    for block, entry in declared.blocks.items():
-        for key, column in entry.columns.items():
-            if name in (key, f"{block}/{key}"):
-                _check_real(name, column.dtype)
-
-
-def _check_real(name: str, dtype: str) -> None:
-    if dtype != "f64":
-        raise UsageError(f"the column {name!r} is {dtype}, and only f64 is rounded to a precision")
-
-
-def _column_names(frame: Frame) -> Iterable[str]:
-    return (p for name, block in frame.blocks.items() for key in block.columns for p in (key, f"{name}/{key}"))
-
-
-def _refuse_unknown(asked: Iterable[str], known: set[str]) -> None:
-    for name in asked:
-        if name not in known:
-            listing = ", ".join(sorted(n for n in known if "/" not in n))
-            raise UsageError(f"the frames have no column {name!r}; they have {listing or 'none'}")
-
-
-def _report_precision(section: str, declaration: Declaration, report: Report) -> None:
-    for name, block in declaration.blocks.items():
-        for key, column in block.columns.items():
-            if column.precision is not None:
-                report.converted(f"{section}/{name}/{key}", _precision_words(column.precision))
-
-
-def _precision_words(precision: float) -> str:
-    return f"rounded to precision {precision!r}, quantum {quantum(precision)!r}"
-
-
-def _predict(record: Record, chosen: Format, report: Report) -> None:
+def _predict(record: Record | Collection, chosen: Format, report: Report) -> None:
     """Report what the target has no place for, before anything is written."""
-    for section in record.sections:
+    for section in record.sections if isinstance(record, Record) else ():
         capability = chosen.carries.get(section)
         if capability is None or capability.write == "none":
             report.dropped(section, f"{chosen.title} has no place for it")
@@ -436,21 +344,22 @@ def _predict(record: Record, chosen: Format, report: Report) -> None:
 
 
 def _fingerprint(
-    record: Record,
+    record: Record | Collection,
     chosen: Format,
     writing: WriteContext,
     paths: Sequence[Path] = (),
     reading: ReadContext | None = None,
+    read_options: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What must be the same for an interrupted conversion to go on: sources, options, declaration."""
     files = sorted({file for path in paths for file in _source_files(path, writing.target)})
     note: dict[str, Any] = {
         "format": chosen.name,
-        "options": [repr(writing.options), "" if reading is None else repr(reading.options)],
+        "options": [repr(writing.options), *map(repr, (read_options or {"": ""}).values())],
         "sources": [[os.path.abspath(f), f.stat().st_size, f.stat().st_mtime_ns] for f in files],
         "hints": [] if reading is None else sorted(reading.hints),
     }
-    if record.trajectory is not None:
+    if isinstance(record, Record) and record.trajectory is not None:
         trajectory: Any = record.trajectory
         declaration = trajectory.declaration
         note["declaration"] = declaration.to_json()

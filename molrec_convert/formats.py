@@ -19,6 +19,7 @@ from molrec_convert.errors import UnsupportedError, UsageError
 from molrec_convert.report import Report
 
 if typing.TYPE_CHECKING:
+    from molrec_convert.model.collection import Collection
     from molrec_convert.model.record import Record
 
 __all__ = [
@@ -148,8 +149,8 @@ class WriteContext:
     creator: bool = True
 
 
-Reader = Callable[[Sequence[Path], ReadContext], "Record"]
-Writer = Callable[["Record", Path, WriteContext], None]
+Reader = Callable[[Sequence[Path], ReadContext], "Record | Collection"]
+Writer = Callable[[Any, Path, WriteContext], None]
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,8 @@ class Format:
     and with a compression suffix (.gz .bz2 .xz .zst) left off; `sniff(head, path)` looks at the first 64 KiB
     (decompressed; empty for a directory) and returns 0 (not this format) to 1 (certainly). `reads` and `writes` are
     "package.module:function" or callables `(paths, ReadContext) -> Record` and `(record, path, WriteContext) -> None`.
-    `carries` says how each section of a record fares, `extra` which extra brings the libraries it needs.
+    Of `kind` "collection" are formats of many records: the reader returns a `Collection`, the writer takes one, or one
+    `Record`. `carries` says how each section of a record fares, `extra` which extra brings the libraries it needs.
     `many_inputs`: several files of this format form one source; `combines`: names of other formats whose files, given
     together (a data file and a dump), form one source of this format. `resumable`: an interrupted write can go on.
     """

@@ -207,10 +207,10 @@ def test_unknown_keys_go_with_the_whole(tmp_path: Path) -> None:
         if name:
             put(path, name, b"\0of" + name)
     edit_json(path, b"meta", lambda document: document.update(notes={"a": [1.0, None]}))
+    original = contents(path)
     collection = read_collection([path], ReadContext())
     writing = saved(collection, tmp_path / "d.mrec.lmdb")
     copied = contents(tmp_path / "d.mrec.lmdb")
-    original = contents(path)
     assert json.loads(copied.pop(b"meta")) == json.loads(original.pop(b"meta"))
     assert copied == original
     assert writing.report.items == []

@@ -13,10 +13,64 @@ import click
 
 from molrec_convert.errors import MissingInputError
 
-__all__ = ["PATH", "directory_size", "examples", "existing", "human_size", "print_json", "print_lines"]
+__all__ = [
+    "PATH",
+    "RECORD_OPTIONS",
+    "directory_size",
+    "examples",
+    "existing",
+    "human_size",
+    "parse_slice",
+    "print_json",
+    "print_lines",
+    "record_options",
+]
 
 #: A path argument; whether it exists is checked by `existing`, in our words.
 PATH = click.Path(path_type=Path)
+
+
+def parse_slice(text: str) -> slice | int | None:
+    """`a:b:c` as a slice, one number as itself; None for anything else."""
+    try:
+        numbers = [int(part) if part.strip() else None for part in text.split(":")]
+    except ValueError:
+        return None
+    if not 1 <= len(numbers) <= 3 or numbers == [None]:
+        return None
+    return slice(*numbers) if len(numbers) > 1 else numbers[0]
+
+
+def _record(context: click.Context, parameter: click.Parameter, value: str | None) -> int | slice | None:
+    """One record of a collection by its number, or a slice of them."""
+    if value is None:
+        return None
+    found = parse_slice(value)
+    if found is None or (isinstance(found, slice) and found.step == 0):
+        raise click.BadParameter(f"{value!r} is neither a number nor a slice like 10:20", context, parameter)
+    return found
+
+
+#: Which records of a collection, the same flags in every command.
+RECORD_OPTIONS = (
+    click.Option(
+        ["--record"],
+        callback=_record,
+        metavar="N",
+        help="Of a collection only record N, counted from 0; A:B:C are several, as a Python slice.",
+    ),
+    click.Option(
+        ["--select"],
+        metavar="CONDITION",
+        help="Of a collection only the records that fit: NAME OP VALUE over its index columns, with 'and', 'or', (…).",
+    ),
+)
+
+
+def record_options(command: click.Command) -> click.Command:
+    """The command with the flags that choose records of a collection."""
+    command.params.extend(RECORD_OPTIONS)
+    return command
 
 
 def existing(path: Path) -> Path:

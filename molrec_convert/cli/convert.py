@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from molrec_convert.cli.app import show_problems
-from molrec_convert.cli.common import PATH, directory_size, examples, human_size
+from molrec_convert.cli.common import PATH, RECORD_OPTIONS, directory_size, examples, human_size, parse_slice
 from molrec_convert.cli.options import FormatFlag, format_flags, given
 from molrec_convert.cli.outcome import DONE, FAULT, INTERRUPTED, complain, sentence
 from molrec_convert.cli.progress import Counter, watch
@@ -31,6 +31,9 @@ _EXAMPLES = examples(
     "mrec convert a.lammpstrj run.mrec --precision 1e-3   x y z rounded to a thousandth",
     "mrec convert run.mrec part.mrec --frames 100:200:10 --columns x,y,z",
     "mrec convert a.lammpstrj run.mrec --dry-run --report report.json",
+    "mrec convert a.mrec b.mrec c.mrec all.mrec.lmdb      a collection of three records",
+    "mrec convert all.mrec.lmdb small.mrec.lmdb --select 'n_atoms <= 20 and energy < -3'",
+    "mrec convert all.mrec.lmdb one.mrec --record 7",
 )
 
 
@@ -38,16 +41,12 @@ def _frames(context: Context, parameter: click.Parameter, value: str | None) -> 
     """`a:b:c`, or one frame."""
     if value is None:
         return None
-    try:
-        numbers = [int(part) if part.strip() else None for part in value.split(":")]
-    except ValueError:
-        numbers = []
-    if not 1 <= len(numbers) <= 3 or numbers == [None]:
+    found = parse_slice(value)
+    if found is None:
         raise click.BadParameter(f"{value!r} is not a slice of frames like 100:200:10, :50 or -1", context, parameter)
-    if len(numbers) == 1:
-        first = numbers[0] or 0
-        return slice(first, None if first == -1 else first + 1)
-    return slice(*numbers)
+    if isinstance(found, slice):
+        return found
+    return slice(found, None if found == -1 else found + 1)
 
 
 def _precision(context: Context, parameter: click.Parameter, values: Sequence[str]) -> float | dict[str, float] | None:
@@ -98,6 +97,8 @@ _PARAMETERS: list[click.Parameter] = [
         metavar="[COLUMN=]P",
         help="Round x, y and z to this tolerance, or with COLUMN=P that column; may be repeated.",
     ),
+    *RECORD_OPTIONS,
+    click.Option(["--each"], is_flag=True, help="Every SOURCE is a record of its own in the collection TARGET."),
     click.Option(
         ["--report", "report_path"],
         type=PATH,
@@ -135,6 +136,8 @@ def _convert(paths: Sequence[Path], **arguments: Any) -> int:
 
     SOURCE is a file, a run directory or a record, or several files that belong together (a data file and its dump).
     Its format is recognised by content, that of TARGET by its name. TARGET appears when it is complete.
+
+    Several sources that do not belong together become the records of one collection (.mrec.lmdb), in their order.
     """
     if len(paths) < 2:
         raise click.UsageError("name at least one source and the target")
@@ -202,6 +205,9 @@ def _run(
         frames=arguments["frames"],
         columns=arguments["columns"],
         precision=arguments["precision"],
+        record=arguments["record"],
+        select=arguments["select"],
+        each=arguments["each"],
         overwrite=arguments["overwrite"],
         resume=arguments["resume"],
         strict=arguments["strict"],
@@ -215,23 +221,28 @@ def _run(
 def _closing(target: Path, watcher: Counter, seconds: float, arguments: dict[str, Any]) -> str:
     if arguments["dry_run"]:
         return f"{target}: nothing written (dry run)"
-    frames = _frames_of(target, arguments["to_format"])
-    frames = watcher.frames if frames is None else frames
-    counted = f"{frames:,} frame{'' if frames == 1 else 's'}, " if frames else ""
+    counted = "".join(f"{number:,} {noun}{'' if number == 1 else 's'}, " for number, noun in _counts(target, arguments))
+    counted = counted or (f"{watcher.frames:,} frame{'' if watcher.frames == 1 else 's'}, " if watcher.frames else "")
     return f"{target}: {counted}{human_size(directory_size(target))} in {seconds:.1f} s"
 
 
-def _frames_of(target: Path, to_format: str | None) -> int | None:
-    """Frames of a written record; None for other formats."""
+def _counts(target: Path, arguments: dict[str, Any]) -> list[tuple[int, str]]:
+    """Records and frames of what was written; nothing for other formats."""
     from molrec_convert.plugins import detect_target
 
-    name = detect_target(target).name if to_format is None else to_format
+    name = arguments["to_format"] or detect_target(target).name
+    if name == "mrec-lmdb":
+        from molrec_convert.stores.lmdb.reader import open_collection
+
+        with open_collection(target) as collection:
+            return [(len(collection), "record"), (collection.n_frames, "frame")]
     if name not in ("mrec", "mrec-zip"):
-        return None
+        return []
     from molrec_convert.conversion import read
 
     with read(target, format=name) as record:
-        return 0 if record.trajectory is None else record.trajectory.n_frames
+        frames = 0 if record.trajectory is None else record.trajectory.n_frames
+    return [(frames, "frame")] if frames else []
 
 
 def _interrupted(target: Path) -> str:

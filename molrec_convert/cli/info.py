@@ -9,34 +9,57 @@ from typing import Any
 import click
 
 from molrec_convert.cli.app import show_problems
-from molrec_convert.cli.common import PATH, examples, print_json, print_lines
+from molrec_convert.cli.common import PATH, examples, print_json, print_lines, record_options
 from molrec_convert.cli.showing import show_breaks
 
 __all__ = ["info_command"]
 
 
-@click.command("info", epilog=examples("mrec info run.mrec", "mrec info run.mrec --json", "mrec info a.lammpstrj"))
+@record_options
+@click.command(
+    "info",
+    epilog=examples(
+        "mrec info run.mrec",
+        "mrec info run.mrec --json",
+        "mrec info a.lammpstrj",
+        "mrec info all.mrec.lmdb --select 'n_atoms > 10'",
+        "mrec info all.mrec.lmdb --record 7",
+    ),
+)
 @click.argument("path", type=PATH, nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
 @click.option("--from", "from_format", metavar="FORMAT", help="Format of PATH, where it is not recognised.")
-def info_command(path: tuple[Path, ...], as_json: bool, from_format: str | None) -> None:
+def info_command(
+    path: tuple[Path, ...],
+    as_json: bool,
+    from_format: str | None,
+    record: int | slice | None,
+    select: str | None,
+) -> None:
     """Show what PATH holds: version, units, system, box, frames, columns, method, size.
 
-    PATH is a record or any file that can be read; several belong together as for `convert`. Only metadata is read.
+    PATH is a record, a collection, or any file that can be read; several belong together as for `convert`. Only
+    metadata is read.
     """
     from molrec_convert.conversion import read
+    from molrec_convert.model.record import Record
     from molrec_convert.model.summary import summarize, summary_rows, text_lines
     from molrec_convert.report import Report
 
     report = Report()
-    with read(*path, format=from_format, report=report) as record:
+    with read(*path, format=from_format, record=record, select=select, report=report) as source:
         show_problems()
         show_breaks(report)
-        summary = summarize(record)
+        if isinstance(source, Record):
+            summary, words = summarize(source), summary_rows
+        else:
+            from molrec_convert.model.collection_summary import collection_rows, summarize_collection
+
+            summary, words = summarize_collection(source), collection_rows
     if as_json:
         print_json(summary)
         return
-    rows = summary_rows(summary)
+    rows = words(summary)
     if sys.stdout.isatty():
         _print_table(rows)
         return

@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, overload
 
 import numpy as np
@@ -20,10 +21,10 @@ from molrec_convert.model.collection_declaration import (
     collection_document,
     derive_declaration,
 )
-from molrec_convert.model.collection_index import IndexBuilder, IndexColumns, first_frames
+from molrec_convert.model.collection_index import INDEX_COLUMNS, IndexBuilder, IndexColumns, first_frames, index_rows
 from molrec_convert.model.collection_member import as_member, first_update_rows, member_rows
 from molrec_convert.model.collection_query import parse_query
-from molrec_convert.model.declaration import Declaration
+from molrec_convert.model.declaration import ColumnDeclaration, Declaration
 from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.frame import Block, Column, Frame
 from molrec_convert.model.record import Record
@@ -40,6 +41,9 @@ class Collection(ABC):
 
     `document` carries `units` (quantity → unit) and `molrec_version`. `index` has one row per record: `first_frame`,
     `n_frames`, `n_atoms`, `has_trajectory`, and the columns the collection was made with; its `columns` have masks.
+    `c[i]` is a record, `c[2:8]`, `c[mask]`, `c[[4, 1]]` smaller collections, `c.frame(j)` a frame, `len(c)` the number
+    of records; a context manager, which closes the file there may be behind it.
+
     Frames are numbered through: record `r` has the frames from `first_frame[r]` on.
     """
 
@@ -48,6 +52,8 @@ class Collection(ABC):
     path: str | None = None
 
     @property
+    #: What the collection says of itself beside that, in keys this version has no meaning for.
+    extra: Mapping[str, Any] = MappingProxyType({})
     @abstractmethod
     def index(self) -> Block:
         """One row per record."""
@@ -77,15 +83,34 @@ class Collection(ABC):
 
     def __bool__(self) -> bool:
         return True
+    @property
+    def index_columns(self) -> dict[str, ColumnDeclaration]:
+        """The columns of the index beside those every collection has by itself."""
+        return {
+            name: ColumnDeclaration(column.dtype, column.trailing, column.validity is not None, column.precision)
+            for name, column in self.index.columns.items()
+            if name not in INDEX_COLUMNS
+        }
+
+    def members(self) -> Iterator[tuple[Record, dict[str, Any]]]:
+        """Every record with its values of `index_columns`, None for a null."""
+        yield from zip(self, index_rows(self.index), strict=True)
+
+    def unknown_values(self) -> Iterator[tuple[bytes, bytes]]:
+        """Keys of the file this version has no meaning for, and their values."""
+        return iter(())
+
 
     @overload
-    def __getitem__(self, index: int) -> Record: ...
+    def __getitem__(self, index: int | np.integer[Any]) -> Record: ...
     @overload
-    def __getitem__(self, index: slice) -> Collection: ...
-    def __getitem__(self, index: int | slice) -> Record | Collection:
-        if isinstance(index, slice):
+    def __getitem__(self, index: slice | Sequence[int] | Sequence[bool] | NDArray[Any]) -> Collection: ...
+    def __getitem__(self, index: Any) -> Record | Collection:
+        if isinstance(index, (slice, list, tuple)) or (isinstance(index, np.ndarray) and index.ndim):
             return self.select(index)
-        return self.record(_position(index, len(self), "record"))
+        if isinstance(index, str):
+            raise TypeError(f"records are counted; select({index!r}) takes a condition, index[{index!r}] is a column")
+        return self.record(_position(operator.index(index), len(self), "record"))
 
     def __iter__(self) -> Iterator[Record]:
         return (self.record(index) for index in range(len(self)))
@@ -129,6 +154,11 @@ class Collection(ABC):
 
 
 class MemoryCollection(Collection):
+    def _repr_html_(self) -> str:
+        from molrec_convert.model.collection_summary import collection_html
+
+        return collection_html(self)
+
     """Records in memory. A record's `frame` becomes a trajectory of one frame, reported as converted.
 
     Units come from `units` or `document["units"]`. The declaration is derived from the records where it is not given;
@@ -164,7 +194,7 @@ class MemoryCollection(Collection):
             frames = 0
             if record.trajectory is not None:
                 check_member_declaration(record.trajectory.declaration, self.declaration, f"{node}/trajectory")
-                frames = len(record.trajectory)
+                frames = _count_frames(record.trajectory)
             builder.add(
                 builder.row(record),
                 frames,
@@ -219,6 +249,7 @@ class CollectionView(Collection):
     @property
     def n_frames(self) -> int:
         """See `Collection.n_frames`."""
+        self.extra = source.extra
         return int(self.index["n_frames"].sum())
 
     @property
@@ -281,4 +312,9 @@ def _positions(which: Selection, collection: Collection) -> NDArray[np.int64]:
     if len(wrong):
         raise UsageError(f"there is no record {wrong[0]} in a collection of {count}")
     positions = chosen.astype(np.int64)
+def _count_frames(trajectory: Trajectory) -> int:
+    count = trajectory.n_frames
+    return sum(batch.n_frames for batch in trajectory.batches(columns=())) if count is None else count
+
+
     return np.where(positions < 0, positions + count, positions)

@@ -5,27 +5,39 @@ Source: Collection and its LMDB file.
 
 from __future__ import annotations
 
+import functools
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.errors import ContractError
+from molrec_convert.errors import ContractError, UnsupportedError, UsageError
+from molrec_convert.model.declaration import ColumnDeclaration
 from molrec_convert.model.dtypes import DTYPES, as_values, empty
 from molrec_convert.model.frame import Block, Column
 from molrec_convert.model.names import check_name
 from molrec_convert.model.record import Record
 from molrec_convert.model.standard import STANDARD_DTYPES, check_standard_dtype
 
-__all__ = ["INDEX_COLUMNS", "IndexBuilder", "IndexColumns", "check_index", "first_frames"]
+__all__ = [
+    "INDEX_COLUMNS",
+    "IndexBuilder",
+    "IndexColumns",
+    "check_index",
+    "derived_value",
+    "first_frames",
+    "index_rows",
+]
 
 #: The columns the binding derives itself, and their dtypes.
 INDEX_COLUMNS = {"first_frame": "u64", "n_frames": "u64", "n_atoms": "u64", "has_trajectory": "bool"}
 
-#: Names of columns, or name → dtype ("string"), name → function of the record, or name → None.
-IndexColumns = Iterable[str] | Mapping[str, str | Callable[[Record], Any] | None]
+#: What is said of a column: its dtype ("string"), its declaration, a function of the record, or nothing.
+IndexColumn = str | ColumnDeclaration | Callable[[Record], Any] | None
+#: Names of columns, or name → what is said of it.
+IndexColumns = Iterable[str] | Mapping[str, IndexColumn]
 
 
 class IndexBuilder:
@@ -37,15 +49,25 @@ class IndexBuilder:
     """
 
     def __init__(self, columns: IndexColumns = ()) -> None:
+        if isinstance(columns, str):
+            raise UsageError(f"index columns are a list of names or a mapping, not the text {columns!r}")
         spec: dict[str, Any] = dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
         self._sources: dict[str, Callable[[Record], Any]] = {}
         self._dtypes: dict[str, str | None] = {}
+        self._precisions: dict[str, float | None] = {}
         self._values: dict[str, list[Any]] = {}
         for name, entry in spec.items():
             check_index_name(name)
+            if isinstance(entry, ColumnDeclaration):
+                if entry.trailing:
+                    raise UnsupportedError(
+                        f"the index column {name!r} has several values per record, which we only read"
+                    )
+                self._precisions[name] = entry.precision
+                entry = entry.dtype
             if isinstance(entry, str) and entry not in DTYPES:
                 raise ContractError(f"index/{name}", "unknown dtype", found=repr(entry), expected=", ".join(DTYPES))
-            self._sources[name] = entry if callable(entry) else _value_of(name)
+            self._sources[name] = entry if callable(entry) else functools.partial(derived_value, name=name)
             self._dtypes[name] = entry if isinstance(entry, str) else STANDARD_DTYPES.get(name)
             self._values[name] = []
             if isinstance(entry, str):
@@ -88,8 +110,53 @@ class IndexBuilder:
             "has_trajectory": Column(np.frombuffer(bytes(self._has), np.uint8).astype(np.bool_)),
         }
         for name, values in self._values.items():
-            columns[name] = _column(values, self._dtypes[name], f"index/{name}")
+            column = _column(values, self._dtypes[name], f"index/{name}")
+            column.precision = self._precisions.get(name)
+            columns[name] = column
         return Block(columns, count=len(self))
+
+    @classmethod
+    def continuing(cls, index: Block, columns: IndexColumns = ()) -> IndexBuilder:
+        """A builder that has the rows of an index already; `columns` gives functions for columns it has."""
+        declared = {
+            name: ColumnDeclaration(column.dtype, column.trailing, column.validity is not None, column.precision)
+            for name, column in index.columns.items()
+            if name not in INDEX_COLUMNS
+        }
+        builder = cls(declared)
+        given = columns if isinstance(columns, Mapping) else dict.fromkeys(columns)
+        for name, entry in given.items():
+            if name not in declared:
+                check_index_name(name)
+                raise ContractError(f"index/{name}", "the collection was created without this index column")
+            if isinstance(entry, str) and entry != declared[name].dtype:
+                raise ContractError(f"index/{name}", "has another dtype", found=declared[name].dtype, expected=entry)
+            if callable(entry):
+                builder._sources[name] = entry
+        for name in declared:
+            builder._values[name] = column_values(index.columns[name])
+        for name, counts in builder._counts.items():
+            counts.frombytes(np.ascontiguousarray(index[name], np.uint64).tobytes())
+        builder._has = bytearray(index["has_trajectory"].astype(np.uint8).tobytes())
+        return builder
+
+
+def column_values(column: Column) -> list[Any]:
+    """The values of an index column as plain ones, None for a null."""
+    values: list[Any] = column.values.tolist()
+    if column.validity is None:
+        return values
+    return [value if there else None for value, there in zip(values, column.validity.tolist(), strict=True)]
+
+
+def index_rows(index: Block) -> Iterator[dict[str, Any]]:
+    """The values of the columns beside a collection's own, a row per record; None for a null."""
+    names = [name for name in index.columns if name not in INDEX_COLUMNS]
+    if not names:
+        yield from ({} for _ in range(index.count))
+        return
+    for row in zip(*(column_values(index.columns[name]) for name in names), strict=True):
+        yield dict(zip(names, row, strict=True))
 
 
 def first_frames(n_frames: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -142,13 +209,11 @@ def check_index(index: Block, n_records: int, n_frames: int, node: str) -> None:
         raise ContractError(f"{node}/has_trajectory", f"record {at} has frames and no trajectory")
 
 
-def _value_of(name: str) -> Callable[[Record], Any]:
-    def derive(record: Record) -> Any:
-        if record.system is not None and name in record.system.meta:
-            return record.system.meta[name]
-        return record.meta.get(name)
-
-    return derive
+def derived_value(record: Record, name: str) -> Any:
+    """What a record says of itself under a name: in the meta of its system, else in its own; None without."""
+    if record.system is not None and name in record.system.meta:
+        return record.system.meta[name]
+    return record.meta.get(name)
 
 
 def _plain(value: Any, node: str) -> Any:

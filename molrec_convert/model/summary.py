@@ -27,7 +27,7 @@ from molrec_convert.model.summary_words import summary_rows, text_lines
 from molrec_convert.model.tags import to_typed_json
 from molrec_convert.model.trajectory import Trajectory
 
-__all__ = ["summarize", "summary_html", "summary_rows", "summary_text", "text_lines"]
+__all__ = ["forcefield_summary", "summarize", "summary_html", "summary_rows", "summary_text", "text_lines"]
 
 #: Columns of text are read up to this many rows, steps and times up to this many frames.
 _FEW_ROWS = 100_000
@@ -48,7 +48,7 @@ def summarize(record: Record) -> dict[str, Any]:
         "system": None if record.system is None else _frame(record.system),
         "frame": None if record.frame is None else _frame(record.frame),
         "trajectory": None if record.trajectory is None else _trajectory(record.trajectory),
-        "forcefield": None if record.forcefield is None else _forcefield(record.forcefield),
+        "forcefield": None if record.forcefield is None else forcefield_summary(record.forcefield),
         "observables": None if record.observables is None else _observables(record.observables),
         "method": record.method,
         "status": record.status,
@@ -102,7 +102,8 @@ def _block(block: Block) -> dict[str, Any]:
     return {"rows": block.count, "columns": columns, **({} if shape is None else {"structural_shape": list(shape)})}
 
 
-def _forcefield(forcefield: ForceField) -> dict[str, Any]:
+def forcefield_summary(forcefield: ForceField) -> dict[str, Any]:
+    """The summary of a force field: name, units, styles with their numbers of rows."""
     styles = {style.name: forcefield.tables[style.block].count for style in forcefield.styles}
     others = [name for name in forcefield.tables if name not in {style.block for style in forcefield.styles}]
     return {

@@ -8,7 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Row", "formula", "summary_rows", "text_lines"]
+__all__ = [
+    "Row",
+    "brief",
+    "bytes_words",
+    "forcefield_row",
+    "formula",
+    "one_line",
+    "summary_rows",
+    "text_lines",
+]
 
 _RELATIONS = ("bonds", "angles", "dihedrals", "impropers", "pairs", "exclusions", "constraints")
 
@@ -32,7 +41,7 @@ def summary_rows(summary: Mapping[str, Any]) -> list[Row]:
     if summary["trajectory"] is not None:
         rows.extend(_trajectory_rows(summary["trajectory"]))
     if summary["forcefield"] is not None:
-        rows.append(_forcefield_row(summary["forcefield"]))
+        rows.append(forcefield_row(summary["forcefield"]))
     if summary["observables"]:
         results = [_observable_words(name, entry) for name, entry in summary["observables"].items()]
         rows.append(Row("observables", results[0], tuple(results[1:])))
@@ -44,7 +53,7 @@ def summary_rows(summary: Mapping[str, Any]) -> list[Row]:
         curves = [_curve_words(key, entry) for key, entry in summary["metrics"].items()]
         rows.append(Row("metrics", curves[0], tuple(curves[1:])))
     if summary["meta"]:
-        facts = [f"{key}: {_brief(value)}" for key, value in summary["meta"].items()]
+        facts = [f"{key}: {brief(value)}" for key, value in summary["meta"].items()]
         rows.append(Row("meta", facts[0], tuple(facts[1:])))
     if summary["unknown"]:
         rows.append(Row("also", f"{', '.join(summary['unknown'])} (kept as it is)"))
@@ -67,11 +76,12 @@ def _title(summary: Mapping[str, Any]) -> str:
     if isinstance(creator, dict):
         parts.append(f"written by {creator.get('name')} {creator.get('version') or ''}".rstrip())
     if summary["bytes"] is not None:
-        parts.append(_bytes(summary["bytes"]))
+        parts.append(bytes_words(summary["bytes"]))
     return ", ".join(parts)
 
 
-def _bytes(size: float) -> str:
+def bytes_words(size: float) -> str:
+    """A number of bytes as a person reads it."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if size < 1000 or unit == "GB":
             return f"{size:,.0f} {unit}" if unit == "bytes" or size >= 100 else f"{size:.1f} {unit}"
@@ -84,7 +94,7 @@ def _units(units: Any) -> str:
         return "not stated"
     if isinstance(units, dict) and set(units) == {"preset"}:
         return str(units["preset"])
-    return units if isinstance(units, str) else _brief(units)
+    return units if isinstance(units, str) else brief(units)
 
 
 def _frame_row(section: str, document: Mapping[str, Any]) -> Row:
@@ -106,7 +116,7 @@ def _frame_row(section: str, document: Mapping[str, Any]) -> Row:
         shape = block.get("structural_shape")
         rows = _count(block["rows"], "row") if shape is None else " × ".join(map(str, shape))
         more.append(f"{name}: {rows}; {_columns(block['columns'])}")
-    more += [f"{key}: {_brief(value)}" for key, value in document["meta"].items() if key != "units"]
+    more += [f"{key}: {brief(value)}" for key, value in document["meta"].items() if key != "units"]
     return Row(section, ", ".join(counts) or "no atoms", tuple(more))
 
 
@@ -139,7 +149,8 @@ def _trajectory_rows(document: Mapping[str, Any]) -> list[Row]:
     return summaries
 
 
-def _forcefield_row(document: Mapping[str, Any]) -> Row:
+def forcefield_row(document: Mapping[str, Any]) -> Row:
+    """The line of a force field, from its summary."""
     text = f"{document['name']}, units {_units(document['units'])}"
     if document["definitions"] != 1:
         text += f", definitions {document['definitions']}"
@@ -152,12 +163,12 @@ def _forcefield_row(document: Mapping[str, Any]) -> Row:
 def _observable_words(name: str, entry: Mapping[str, Any]) -> str:
     shape = "".join(f"[{n}]" for n in entry["shape"])
     unit = f" in {entry['unit']}" if isinstance(entry.get("unit"), str) else ""
-    words = f"{_brief(entry['description'])}, {entry['kind']} {entry['dtype']}{shape}{unit}"
-    return f"{_one_line(name)}: {_one_line(words)}"
+    words = f"{brief(entry['description'])}, {entry['kind']} {entry['dtype']}{shape}{unit}"
+    return f"{one_line(name)}: {one_line(words)}"
 
 
 def _curve_words(key: str, entry: Mapping[str, Any]) -> str:
-    text = f"{_one_line(key)}: {_count(entry['count'], 'value')}"
+    text = f"{one_line(key)}: {_count(entry['count'], 'value')}"
     if entry["value"] is None:
         return text
     step = "" if entry["step"] is None else f" at step {entry['step']:,}"
@@ -167,8 +178,8 @@ def _curve_words(key: str, entry: Mapping[str, Any]) -> str:
 def _value_words(key: str, value: Mapping[str, Any], frames: int | None) -> str:
     if frames == 0:
         return f"{key} ({value['dtype']})"
-    first = f"{key}: {_brief(value['first'])}"
-    return first if frames in (None, 1) else f"{first} → {_brief(value['last'])}"
+    first = f"{key}: {brief(value['first'])}"
+    return first if frames in (None, 1) else f"{first} → {brief(value['last'])}"
 
 
 def _range_words(values: Mapping[str, Any]) -> str:
@@ -216,10 +227,12 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """A text that stays on its line."""
     return text if text.isprintable() else json.dumps(text, ensure_ascii=False)
 
 
-def _brief(value: Any) -> str:
+def brief(value: Any) -> str:
+    """A value as text, shortened."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 72 else text[:71] + "…"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from molrec_convert.formats import Capability, Format
 from molrec_convert.hookspecs import hookimpl
-from molrec_convert.stores.lmdb.options import CollectionOptions, RecordChoice
+from molrec_convert.stores.lmdb.options import CollectionOptions
 from molrec_convert.stores.options import MrecOptions
 
 _EXACT = Capability("exact", "exact")
@@ -81,12 +81,12 @@ def molrec_formats() -> list[Format]:
             "MolRec collection in LMDB",
             ("*.mrec.lmdb",),
             sniff_lmdb,
-            reads="molrec_convert.stores.lmdb.one_record:read_record",
+            reads="molrec_convert.stores.lmdb.format:read_collection",
             writes="molrec_convert.stores.lmdb.format:write_collection",
-            read_options=RecordChoice,
             write_options=CollectionOptions,
             carries=_COLLECTION,
             extra="lmdb",
             reference="docs/collections.md",
+            kind="collection",
         ),
     ]

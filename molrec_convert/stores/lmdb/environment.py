@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +64,14 @@ class Environment:
             while found:
                 jump = yield cursor.key()
                 found = cursor.next() if jump is None else cursor.set_range(jump)
+
+    def items(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Keys from `start` up to but not `end`, and copies of their values, in order."""
+        with self._env.begin() as transaction, transaction.cursor() as cursor:
+            found = cursor.set_range(start)
+            while found and (key := cursor.key()) < end:
+                yield key, cursor.value()
+                found = cursor.next()
 
     def view(self, key: bytes) -> NDArray[np.uint8] | None:
         """The bytes of the value of `key` in place; the file stays mapped as long as an array shows them."""

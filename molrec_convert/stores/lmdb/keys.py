@@ -7,11 +7,26 @@ from __future__ import annotations
 
 import struct
 
-__all__ = ["FORCEFIELD", "FRAME", "INDEX", "LAYOUT", "LAYOUT_VERSION", "META", "RECORD", "SYSTEM", "numbered"]
+__all__ = [
+    "FORCEFIELD",
+    "FRAME",
+    "INDEX",
+    "LAYOUT",
+    "LAYOUT_VERSION",
+    "META",
+    "META_KEYS",
+    "RECORD",
+    "SYSTEM",
+    "is_known",
+    "key_text",
+    "numbered",
+]
 
 META, INDEX, FORCEFIELD = b"meta", b"index", b"ff"
 RECORD, SYSTEM, FRAME = b"r", b"s", b"f"
 LAYOUT, LAYOUT_VERSION = "mrec-lmdb", 1
+#: The keys of the document under `META`.
+META_KEYS = ("layout", "layout_version", "collection", "sequence_schema", "n_records", "n_frames")
 
 _NUMBERED = struct.Struct(">cQ")
 
@@ -19,3 +34,16 @@ _NUMBERED = struct.Struct(">cQ")
 def numbered(prefix: bytes, number: int) -> bytes:
     """The key of the `number`-th record part (`RECORD`, `SYSTEM`) or frame (`FRAME`)."""
     return _NUMBERED.pack(prefix, number)
+
+
+def is_known(key: bytes) -> bool:
+    """Whether a key is one the layout has a meaning for, whatever its number."""
+    return key in (META, INDEX, FORCEFIELD) or (len(key) == _NUMBERED.size and key[:1] in (RECORD, SYSTEM, FRAME))
+
+
+def key_text(key: bytes) -> str:
+    """A key as a person writes it: `f[3]`, `meta`, `later`."""
+    if len(key) == _NUMBERED.size and key[:1] in (RECORD, SYSTEM, FRAME):
+        return f"{key[:1].decode()}[{int.from_bytes(key[1:], 'big')}]"
+    text = key.decode("utf-8", "backslashreplace")
+    return text if text.isprintable() and text.isascii() else repr(key)[2:-1]

@@ -1,4 +1,4 @@
-"""What can be told to the reader and the writer of a collection."""
+"""What can be told to the writer of a collection."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 from molrec_convert.errors import UsageError
 from molrec_convert.formats import option
 
-__all__ = ["CollectionOptions", "RecordChoice"]
+__all__ = ["CollectionOptions"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,10 +30,3 @@ class CollectionOptions:
                 raise UsageError(f"collection units are QUANTITY=UNIT, like length=angstrom: found {text!r}")
             stated[quantity.strip()] = unit.strip()
         return stated
-
-
-@dataclasses.dataclass(frozen=True)
-class RecordChoice:
-    """Which record of a collection is read."""
-
-    record: int | None = option(None, "which record of a collection to take, counted from 0", metavar="N")

@@ -37,6 +37,7 @@ from molrec_convert.stores.lmdb.keys import (
     LAYOUT_VERSION,
     META,
     RECORD,
+    META_KEYS,
     SYSTEM,
     numbered,
 )
@@ -89,6 +90,7 @@ class StoredCollection(Collection):
         self.declaration = Declaration.from_json(document.get("sequence_schema"))
         self._n_records = _count(document, "n_records", node)
         self._n_frames = _count(document, "n_frames", node)
+        self.extra = {key: value for key, value in document.items() if key not in META_KEYS}
         self.path: str = path
         self._meta = meta
         self._shared = SharedDeclaration(self.declaration)
@@ -170,7 +172,7 @@ class StoredCollection(Collection):
     def unknown_keys(self) -> list[str]:
         """Keys of the file that this version has no meaning for, as text."""
         counts = {FRAME: self._n_frames, RECORD: self._n_records, SYSTEM: self._n_records}
-        found = []
+        found: list[bytes] = []
         keys = self._file.open().keys()
         key = next(keys, None)
         while key is not None:
@@ -180,7 +182,7 @@ class StoredCollection(Collection):
                 # past all numbers of the letter at once
                 jump = end
             elif key not in (META, INDEX, FORCEFIELD):
-                found.append(key.decode("utf-8", "backslashreplace"))
+                found.append(key)
             try:
                 key = keys.send(jump)
             except StopIteration:
@@ -203,8 +205,38 @@ class StoredCollection(Collection):
         return StoredRecord.reading(
             Once(lambda: self._record_meta(index)),
             system,
+    def stored_values(self, prefix: bytes) -> Iterator[tuple[int, bytes]]:
+        """The values of one letter as they are stored, by their numbers, as far as the collection counts them."""
+        count = self._n_frames if prefix == FRAME else self._n_records
+        expected = 0
+        for key, value in self._file.open().items(numbered(prefix, 0), numbered(prefix, count)):
+            if len(key) == len(prefix) + 8:
+                number = int.from_bytes(key[1:], "big")
+                if number != expected and prefix != SYSTEM:
+                    break
+                expected = number + 1
+                yield number, value
+        if expected != count and prefix != SYSTEM:
+            raise ContractError(f"{prefix.decode()}[{expected}]", "the key is not there")
+
+    def stored_forcefield(self) -> bytes | None:
+        """The value of the force field as it is stored, None without one."""
+        value = self._find(FORCEFIELD)
+        return None if value is None else bytes(value)
+
+    def unknown_values(self) -> Iterator[tuple[bytes, bytes]]:
+        """See `Collection.unknown_values`."""
+        environment = self._file.open()
+        for key in self._unknown_keys():
+            value = environment.get(key)
+            if value is not None:
+                yield key, bytes(value)
+
             Once(lambda: self._record_trajectory(index, system, in_place)),
             self.path,
+        return [key.decode("utf-8", "backslashreplace") for key in self._unknown_keys()]
+
+    def _unknown_keys(self) -> list[bytes]:
         )
 
     def _record_meta(self, index: int) -> dict[str, Any]:

@@ -6,13 +6,14 @@ that keys are appended in order and pages are full. Source: Collection and its L
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from molrec_convert.errors import UsageError
+from molrec_convert.errors import MissingInputError, UsageError
 from molrec_convert.model.alignment import Alignment
 from molrec_convert.model.batch import FrameBatch
 from molrec_convert.model.collection import check_forcefield, check_member
@@ -41,8 +42,11 @@ from molrec_convert.stores.lmdb.keys import (
     META,
     RECORD,
     SYSTEM,
+    is_known,
+    key_text,
     numbered,
 )
+from molrec_convert.stores.lmdb.reader import StoredCollection, open_collection
 from molrec_convert.stores.lmdb.record_frames import FrameEncoder
 from molrec_convert.stores.lmdb.spool import Spool
 from molrec_convert.stores.lmdb.store import StoreFile
@@ -56,7 +60,8 @@ _BATCH_VALUES, _BATCH_BYTES = 1000, 8 * 2**20
 class CollectionWriter:
     """Appends records to a new collection; a context manager, which completes it, or removes it after an error.
 
-    Made by `create`. `append` refuses a record that does not belong, and leaves the collection as it was.
+    Made by `create`, or by `open` for more records of a collection that there is. `append` refuses a record that does
+    not belong, and leaves the collection as it was.
     """
 
     def __init__(
@@ -76,6 +81,11 @@ class CollectionWriter:
         self._n_frames = self._flushed = 0
         self._metas, self._systems = Spool(file.path.parent), Spool(file.path.parent)
         self._last_declaration = declaration
+        #: What the file says of itself in keys this version has no meaning for.
+        self.extra: dict[str, Any] = {}
+        self._unknown: list[tuple[bytes, bytes]] = []
+        #: The collection whose records come first, and whose values go over as they are.
+        self._before: StoredCollection | None = None
         self._open = True
 
     @classmethod
@@ -110,6 +120,35 @@ class CollectionWriter:
             report_forcefield_losses(forcefield, report)
         file = StoreFile(Path(path), overwrite=overwrite, in_place=in_place)
         return cls(file, declaration, stored, index, forcefield, report)
+
+    @classmethod
+    def open(
+        cls, path: str | os.PathLike[str], *, index_columns: IndexColumns = (), report: Report | None = None
+    ) -> CollectionWriter:
+        """Go on with a collection that is complete: its records, then those appended, take its place when closed.
+
+        What the file holds goes into a new one beside it, so readers are not disturbed and an error, a full disk or a
+        kill leaves it as it is. That costs the time to copy it: append many records at once. Declaration, units, force
+        field and index columns stay; `index_columns` may give functions for columns that there are. Raises as
+        `open_collection` and `create` do.
+        """
+        where = Path(os.path.realpath(path))
+        if not where.exists():
+            raise MissingInputError(path)
+        report = Report() if report is None else report
+        file = StoreFile(where, overwrite=True)
+        before = None
+        try:
+            before = open_collection(where, verify=True)
+            index = IndexBuilder.continuing(before.index, index_columns)
+            writer = cls(file, before.declaration, before.document, index, None, report)
+            writer._continue(before)
+        except BaseException:
+            file.discard()
+            if before is not None:
+                before.close()
+            raise
+        return writer
 
     def __len__(self) -> int:
         return len(self._index)
@@ -164,14 +203,22 @@ class CollectionWriter:
         for record in records:
             self.append(record)
 
+    def carry(self, key: bytes, value: bytes) -> None:
+        """Keep a key this version has no meaning for, as a copy of a collection does."""
+        if is_known(key):
+            raise UsageError(f"the key {key_text(key)} of a collection has a meaning of its own")
+        self._unknown.append((key, value))
+
     def close(self) -> None:
         """Complete the collection: force field, index, and last of all `meta`. Safe to call twice."""
         if not self._open:
             return
         try:
             self._flush()
-            self._append_parts(RECORD, self._metas)
-            self._append_parts(SYSTEM, self._systems)
+            self._append_parts(RECORD, itertools.chain(self._stored(RECORD), self._metas))
+            self._append_parts(SYSTEM, itertools.chain(self._stored(SYSTEM), self._systems))
+            if self._unknown:
+                self._file.put(self._unknown)
             self._file.put(self._last_values())
             self._file.complete()
         except BaseException:
@@ -195,6 +242,21 @@ class CollectionWriter:
             self.close()
         else:
             self.discard()
+
+    def _continue(self, before: StoredCollection) -> None:
+        """Take over what a collection has, its frames first: keys are written in order."""
+        self._before, self.extra = before, dict(before.extra)
+        for key, value in before.unknown_values():
+            if is_known(key):
+                self.report.dropped(f"key {key_text(key)}", "the collection does not count it")
+            else:
+                self._unknown.append((key, value))
+        self._append_parts(FRAME, self._stored(FRAME))
+        self._n_frames = self._flushed = before.n_frames
+
+    def _stored(self, prefix: bytes) -> Iterator[tuple[int, bytes]]:
+        """The values of one letter that were there before."""
+        return iter(()) if self._before is None else self._before.stored_values(prefix)
 
     def _append_frames(self, record: Record, name: str) -> tuple[int, int | None]:
         """Append the frames of record `name`; returns their number and the rows of the first update of `atoms`."""
@@ -268,12 +330,13 @@ class CollectionWriter:
         self._file.append(batch)
 
     def _last_values(self) -> list[tuple[bytes, bytes]]:
-        forcefield = self._forcefield
-        values = (
-            []
-            if forcefield is None
-            else [(FORCEFIELD, encode_tables(forcefield.document, forcefield.tables, "forcefield"))]
-        )
+        values = []
+        if self._before is not None:
+            stored = self._before.stored_forcefield()
+            values += [] if stored is None else [(FORCEFIELD, stored)]
+        elif self._forcefield is not None:
+            document, tables = self._forcefield.document, self._forcefield.tables
+            values.append((FORCEFIELD, encode_tables(document, tables, "forcefield")))
         values.append((INDEX, encode_tables({}, {"records": self._index.block()}, "index")))
         document = {
             "layout": LAYOUT,
@@ -282,12 +345,15 @@ class CollectionWriter:
             "sequence_schema": self.declaration.to_json(),
             "n_records": len(self._index),
             "n_frames": self._n_frames,
+            **self.extra,
         }
         values.append((META, to_json(document).encode()))
         return values
 
     def _end(self) -> None:
         self._open = False
+        if self._before is not None:
+            self._before.close()
         self._metas.close()
         self._systems.close()
 
