@@ -39,21 +39,21 @@ Selection = str | Sequence[int] | NDArray[Any] | slice
 class Collection(ABC):
     """Many records with one declaration, one document, at most one force field, and an index.
 
-    `document` carries `units` (quantity → unit) and `molrec_version`. `index` has one row per record: `first_frame`,
-    `n_frames`, `n_atoms`, `has_trajectory`, and the columns the collection was made with; its `columns` have masks.
     `c[i]` is a record, `c[2:8]`, `c[mask]`, `c[[4, 1]]` smaller collections, `c.frame(j)` a frame, `len(c)` the number
     of records; a context manager, which closes the file there may be behind it.
 
+    `document` carries `units` (quantity → unit) and `molrec_version`. `index` has one row per record: `first_frame`,
+    `n_frames`, `n_atoms`, `has_trajectory`, and the columns the collection was made with; its `columns` have masks.
     Frames are numbered through: record `r` has the frames from `first_frame[r]` on.
     """
 
     declaration: Declaration
     document: dict[str, Any]
     path: str | None = None
-
-    @property
     #: What the collection says of itself beside that, in keys this version has no meaning for.
     extra: Mapping[str, Any] = MappingProxyType({})
+
+    @property
     @abstractmethod
     def index(self) -> Block:
         """One row per record."""
@@ -81,8 +81,6 @@ class Collection(ABC):
         units: dict[str, str] = self.document["units"]
         return units
 
-    def __bool__(self) -> bool:
-        return True
     @property
     def index_columns(self) -> dict[str, ColumnDeclaration]:
         """The columns of the index beside those every collection has by itself."""
@@ -100,6 +98,8 @@ class Collection(ABC):
         """Keys of the file this version has no meaning for, and their values."""
         return iter(())
 
+    def __bool__(self) -> bool:
+        return True
 
     @overload
     def __getitem__(self, index: int | np.integer[Any]) -> Record: ...
@@ -137,6 +137,11 @@ class Collection(ABC):
         """
         return CollectionView(self, _positions(which, self))
 
+    def _repr_html_(self) -> str:
+        from molrec_convert.model.collection_summary import collection_html
+
+        return collection_html(self)
+
     def close(self) -> None:  # noqa: B027 - most collections hold no file
         """Let go of the file behind the collection."""
 
@@ -154,11 +159,6 @@ class Collection(ABC):
 
 
 class MemoryCollection(Collection):
-    def _repr_html_(self) -> str:
-        from molrec_convert.model.collection_summary import collection_html
-
-        return collection_html(self)
-
     """Records in memory. A record's `frame` becomes a trajectory of one frame, reported as converted.
 
     Units come from `units` or `document["units"]`. The declaration is derived from the records where it is not given;
@@ -232,6 +232,7 @@ class CollectionView(Collection):
     def __init__(self, source: Collection, positions: NDArray[np.int64]) -> None:
         self.source, self.positions = source, positions
         self.declaration, self.document, self.path = source.declaration, source.document, source.path
+        self.extra = source.extra
         self._index: Block | None = None
 
     @property
@@ -249,7 +250,6 @@ class CollectionView(Collection):
     @property
     def n_frames(self) -> int:
         """See `Collection.n_frames`."""
-        self.extra = source.extra
         return int(self.index["n_frames"].sum())
 
     @property
@@ -286,6 +286,11 @@ def check_member(record: Record, node: str) -> None:
         raise ContractError(node, "a record of a collection has a system or a trajectory")
 
 
+def _count_frames(trajectory: Trajectory) -> int:
+    count = trajectory.n_frames
+    return sum(batch.n_frames for batch in trajectory.batches(columns=())) if count is None else count
+
+
 def _position(index: int, count: int, what: str) -> int:
     position = index + count if index < 0 else index
     if not 0 <= position < count:
@@ -312,9 +317,4 @@ def _positions(which: Selection, collection: Collection) -> NDArray[np.int64]:
     if len(wrong):
         raise UsageError(f"there is no record {wrong[0]} in a collection of {count}")
     positions = chosen.astype(np.int64)
-def _count_frames(trajectory: Trajectory) -> int:
-    count = trajectory.n_frames
-    return sum(batch.n_frames for batch in trajectory.batches(columns=())) if count is None else count
-
-
     return np.where(positions < 0, positions + count, positions)

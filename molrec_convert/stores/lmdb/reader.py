@@ -36,8 +36,8 @@ from molrec_convert.stores.lmdb.keys import (
     LAYOUT,
     LAYOUT_VERSION,
     META,
-    RECORD,
     META_KEYS,
+    RECORD,
     SYSTEM,
     numbered,
 )
@@ -88,9 +88,9 @@ class StoredCollection(Collection):
         self.document = mapping(document.get("collection"), f"{node}.collection")
         check_collection_document(self.document, f"{node}.collection")
         self.declaration = Declaration.from_json(document.get("sequence_schema"))
+        self.extra = {key: value for key, value in document.items() if key not in META_KEYS}
         self._n_records = _count(document, "n_records", node)
         self._n_frames = _count(document, "n_frames", node)
-        self.extra = {key: value for key, value in document.items() if key not in META_KEYS}
         self.path: str = path
         self._meta = meta
         self._shared = SharedDeclaration(self.declaration)
@@ -169,8 +169,38 @@ class StoredCollection(Collection):
             return frame, 0
         return super().locate(frame)
 
+    def stored_values(self, prefix: bytes) -> Iterator[tuple[int, bytes]]:
+        """The values of one letter as they are stored, by their numbers, as far as the collection counts them."""
+        count = self._n_frames if prefix == FRAME else self._n_records
+        expected = 0
+        for key, value in self._file.open().items(numbered(prefix, 0), numbered(prefix, count)):
+            if len(key) == len(prefix) + 8:
+                number = int.from_bytes(key[1:], "big")
+                if number != expected and prefix != SYSTEM:
+                    break
+                expected = number + 1
+                yield number, value
+        if expected != count and prefix != SYSTEM:
+            raise ContractError(f"{prefix.decode()}[{expected}]", "the key is not there")
+
+    def stored_forcefield(self) -> bytes | None:
+        """The value of the force field as it is stored, None without one."""
+        value = self._find(FORCEFIELD)
+        return None if value is None else bytes(value)
+
+    def unknown_values(self) -> Iterator[tuple[bytes, bytes]]:
+        """See `Collection.unknown_values`."""
+        environment = self._file.open()
+        for key in self._unknown_keys():
+            value = environment.get(key)
+            if value is not None:
+                yield key, bytes(value)
+
     def unknown_keys(self) -> list[str]:
         """Keys of the file that this version has no meaning for, as text."""
+        return [key.decode("utf-8", "backslashreplace") for key in self._unknown_keys()]
+
+    def _unknown_keys(self) -> list[bytes]:
         counts = {FRAME: self._n_frames, RECORD: self._n_records, SYSTEM: self._n_records}
         found: list[bytes] = []
         keys = self._file.open().keys()
@@ -205,38 +235,8 @@ class StoredCollection(Collection):
         return StoredRecord.reading(
             Once(lambda: self._record_meta(index)),
             system,
-    def stored_values(self, prefix: bytes) -> Iterator[tuple[int, bytes]]:
-        """The values of one letter as they are stored, by their numbers, as far as the collection counts them."""
-        count = self._n_frames if prefix == FRAME else self._n_records
-        expected = 0
-        for key, value in self._file.open().items(numbered(prefix, 0), numbered(prefix, count)):
-            if len(key) == len(prefix) + 8:
-                number = int.from_bytes(key[1:], "big")
-                if number != expected and prefix != SYSTEM:
-                    break
-                expected = number + 1
-                yield number, value
-        if expected != count and prefix != SYSTEM:
-            raise ContractError(f"{prefix.decode()}[{expected}]", "the key is not there")
-
-    def stored_forcefield(self) -> bytes | None:
-        """The value of the force field as it is stored, None without one."""
-        value = self._find(FORCEFIELD)
-        return None if value is None else bytes(value)
-
-    def unknown_values(self) -> Iterator[tuple[bytes, bytes]]:
-        """See `Collection.unknown_values`."""
-        environment = self._file.open()
-        for key in self._unknown_keys():
-            value = environment.get(key)
-            if value is not None:
-                yield key, bytes(value)
-
             Once(lambda: self._record_trajectory(index, system, in_place)),
             self.path,
-        return [key.decode("utf-8", "backslashreplace") for key in self._unknown_keys()]
-
-    def _unknown_keys(self) -> list[bytes]:
         )
 
     def _record_meta(self, index: int) -> dict[str, Any]:
