@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from molrec_convert.errors import UsageError
 from molrec_convert.formats import option
 
-__all__ = ["UNITS_STYLES", "CommonOptions", "DataOptions", "DumpOptions", "RunOptions"]
+__all__ = ["UNITS_STYLES", "CommonOptions", "DataOptions", "DumpOptions", "ForceFieldOptions", "RunOptions"]
 
 #: The words of the `units` command. Source: the manual, "units".
 UNITS_STYLES = ("lj", "real", "metal", "si", "cgs", "electron", "micro", "nano")
@@ -27,7 +28,20 @@ class CommonOptions:
 
 
 @dataclass(frozen=True)
-class DataOptions(CommonOptions):
+class ForceFieldOptions(CommonOptions):
+    """Options of what states a force field."""
+
+    molrec_version: int = option(
+        1, "version of the record to write: 1, or 2, whose force field has LAMMPS' own definitions", metavar="VERSION"
+    )
+
+    def __post_init__(self) -> None:
+        if self.molrec_version not in (1, 2):
+            raise UsageError(f"--molrec-version {self.molrec_version}: there are the versions 1 and 2")
+
+
+@dataclass(frozen=True)
+class DataOptions(ForceFieldOptions):
     """Options of data files."""
 
     atom_style: str | None = option(None, _ATOM_STYLE_HELP, metavar="STYLE")
@@ -46,7 +60,7 @@ class DumpOptions(CommonOptions):
 
 
 @dataclass(frozen=True)
-class RunOptions(DumpOptions):
+class RunOptions(DumpOptions, ForceFieldOptions):
     """Options of runs: those of data files and of dumps."""
 
     atom_style: str | None = option(None, _ATOM_STYLE_HELP, metavar="STYLE")
