@@ -94,7 +94,9 @@ def test_runs_of_chunks_are_the_chunks_one_by_one(dtype: str, stages: tuple[Stag
                 assert joined(pieces) == joined(pipeline.encode(chunk))
                 parts.append(joined(pieces))
         out = np.zeros((28, 2), DTYPES[dtype].numpy)
-        pipeline.decode_run(parts, (7, 2), out, "n")
+        starts = np.cumsum([0, *map(len, parts)]).tolist()
+        places = [(start, len(part)) for start, part in zip(starts, parts, strict=False)]
+        pipeline.decode_run(np.frombuffer(b"".join(parts), np.uint8), places, (7, 2), out, "n")
         assert same_bits(out.reshape(4, 7, 2), values[[0, 1, 3, 4]])
 
 
@@ -267,20 +269,20 @@ def test_malformed_texts_are_refused(raw: bytes) -> None:
         Pipeline("string", ()).decode(raw, (1,), "n")
 
 
-# Zstandard, with and without the faster library.
+# Zstandard, with and without calls for runs of chunks.
 
 
-@pytest.fixture(params=["zstandard", "numcodecs"])
-def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "numcodecs":
-        monkeypatch.setattr(zstd, "zstandard", None)
-    else:
-        pytest.importorskip("zstandard")
+@pytest.fixture(params=["runs", "singly"])
+def calls(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "singly":
+        monkeypatch.setattr(zstd, "_RUNS", False)
+    elif not zstd._RUNS:
+        pytest.skip("this interpreter has no calls for runs")
     return str(request.param)
 
 
 @pytest.mark.parametrize("size", [1, 255, 256, 300, 70_000, 300_000])
-def test_zstd_both_libraries(library: str, size: int) -> None:
+def test_one_zstd_frame(size: int) -> None:
     raw = np.random.default_rng(size).integers(0, 4, size, dtype=np.uint8)
     for checksum in (False, True):
         data = zstd.zstd_compress(raw, 3, checksum)
@@ -299,8 +301,37 @@ def test_zstd_both_libraries(library: str, size: int) -> None:
                 zstd.zstd_decompress(broken, size)
 
 
-def test_zstd_frames_that_state_no_size_and_several_frames(library: str) -> None:
-    zstandard = pytest.importorskip("zstandard")
+@pytest.mark.parametrize("count", [0, 1, 2, 40])
+def test_a_run_of_zstd_frames_is_each_of_them(calls: str, count: int) -> None:
+    parts = np.random.default_rng(count).integers(0, 4, (count, 700), dtype=np.uint8)
+    frames = [bytes(frame) for frame in zstd.zstd_compress_run(parts, 3)]
+    assert frames == [zstd.zstd_compress(part, 3) for part in parts]
+    data = np.frombuffer(b"".join(frame + b"gap" for frame in frames) or b"\0", np.uint8)
+    starts = np.cumsum([0, *(len(frame) + 3 for frame in frames)]).tolist()
+    places = [(start, len(frame)) for start, frame in zip(starts, frames, strict=False)]
+    out = np.empty((count, 700), np.uint8)
+    if zstd.zstd_decompress_run(data, places, out):
+        assert (out == parts).all()
+    else:
+        assert calls == "singly" or count < 2
+
+
+@pytest.mark.parametrize("size", [99, 101, 2**40])
+def test_a_run_of_zstd_frames_of_another_size_is_not_taken(calls: str, size: int) -> None:
+    frames = [zstd.zstd_compress(bytes(100), 3)] * 2
+    data = np.frombuffer(b"".join(frames), np.uint8)
+    where = len(frames[0])
+    out = np.empty((2, min(size, 101)), np.uint8)
+    if size == 2**40:
+        # A frame whose header promises a terabyte.
+        data = np.frombuffer(b"\x28\xb5\x2f\xfd\xe0" + struct.pack("<Q", size) + b"\x01\0\0" + frames[0], np.uint8)
+        where = 16
+    assert not zstd.zstd_decompress_run(data, [(0, where), (where, len(data) - where)], out)
+
+
+def test_zstd_frames_that_state_no_size_and_several_frames() -> None:
+    import zstandard
+
     raw = b"abc" * 1000
     unstated = zstandard.ZstdCompressor(level=3, write_content_size=False).compress(raw)
     assert zstd.content_size(unstated) is None
@@ -314,15 +345,42 @@ def test_zstd_frames_that_state_no_size_and_several_frames(library: str) -> None
             zstd.zstd_decompress(data, 2999)
 
 
-def test_the_fast_path_is_the_one_in_use(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def forbidden(*_: Any) -> Any:
-        raise AssertionError("the other library is used")
+@pytest.mark.parametrize("odd", ["plain", "unstated size", "two frames", "broken", "bad checksum"])
+def test_runs_of_rounded_chunks(calls: str, odd: str) -> None:
+    """One chunk of a run that is stored in another way reads alike, or is refused with the node's path."""
+    import zstandard
 
-    if library == "zstandard":
-        monkeypatch.setattr(zstd, "_plain", forbidden)
-    values = np.arange(100.0)
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=(12, 50)).round(2)
+    values[4] = 0.0
+    values[7] = -0.0
     pipeline = column_pipeline("f64", 1e-3)
-    assert same_bits(pipeline.decode(joined(pipeline.encode(values)), values.shape, "n"), values)
+    encoded = pipeline.encode_run(values.reshape(-1), 50, 1e-3)
+    assert encoded[4] is None
+    assert encoded[7] is not None
+    kept = [joined(pieces) for pieces in encoded if pieces is not None]
+    plane = zstd.zstd_decompress(kept[5][:-4], 400)
+    if odd in ("unstated size", "two frames"):
+        if odd == "unstated size":
+            body = zstandard.ZstdCompressor(level=3, write_content_size=False).compress(bytes(plane))
+        else:
+            body = zstd.zstd_compress(bytes(plane)[:100], 3) + zstd.zstd_compress(bytes(plane)[100:], 3)
+        kept[5] = body + crc32c(body)
+    elif odd == "broken":
+        body = kept[5][:-9]
+        kept[5] = body + crc32c(body)
+    elif odd == "bad checksum":
+        kept[5] = kept[5][:-1] + bytes([kept[5][-1] ^ 1])
+    data = np.frombuffer(b"".join(kept), np.uint8)
+    starts = np.cumsum([0, *map(len, kept)]).tolist()
+    places = [(start, len(chunk)) for start, chunk in zip(starts, kept, strict=False)]
+    out = np.zeros((11, 50))
+    if odd in ("broken", "bad checksum"):
+        with pytest.raises(ContractError, match=r"^n/c/0"):
+            pipeline.decode_run(data, places, (50,), out.reshape(-1), "n/c/0")
+        return
+    pipeline.decode_run(data, places, (50,), out.reshape(-1), "n/c/0")
+    assert same_bits(out, np.delete(stored(values, 1e-3), 4, axis=0))
 
 
 def test_shuffle_equals_that_of_numcodecs() -> None:

@@ -219,21 +219,22 @@ class ArrayReader:
         wanted = sum(piece.length for piece in run)
         data = np.frombuffer(self.storage.read_range(run[0].key, run[0].offset, wanted), dtype=np.uint8)
         tasks: list[_Task] = []
-        together: list[NDArray[np.uint8]] = []
+        together: list[tuple[int, int]] = []
         position = 0
         for piece, after in zip(run, [*run[1:], None], strict=True):
-            part = data[position : position + piece.length]
+            place = (position, piece.length)
             position += piece.length
             first = piece.chunk * self._rows
             if not self.shape or first < start or first + self._rows > stop:
+                part = data[place[0] : position]
                 tasks.append(partial(self._decode, piece, part, out, start, stop))
                 continue
-            together.append(part)
+            together.append(place)
             ends = after is None or after.chunk != piece.chunk + 1 or (after.chunk + 1) * self._rows > stop
             if ends or (len(together) + 1) * self._chunk_bytes > _TOGETHER:
                 last = first + self._rows - start
                 whole = out[last - len(together) * self._rows : last]
-                tasks.append(partial(self._pipeline.decode_run, together, self._chunk_shape, whole, piece.key))
+                tasks.append(partial(self._pipeline.decode_run, data, together, self._chunk_shape, whole, piece.key))
                 together = []
         return tasks
 

@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 from molrec_convert.errors import ContractError
 from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.model.precision import stored
-from molrec_convert.stores.zarr.zstd import zstd_compress, zstd_decompress
+from molrec_convert.stores.zarr.zstd import zstd_compress, zstd_compress_run, zstd_decompress, zstd_decompress_run
 
 __all__ = ["Pipeline", "Stage", "column_pipeline", "crc32c", "dense_pipeline", "is_fill"]
 
-Buffer = bytes | NDArray[np.uint8]
+Buffer = Any  # bytes, an array of uint8, or another object with the buffer protocol
 _kept = threading.local()
 _LARGEST_KEPT = 8 * 2**20
 #: Up to here one call that strides is quicker than a call for each byte.
@@ -116,6 +116,8 @@ class Pipeline:
             rounded = _scratch("rounded", values.nbytes).view(np.float64).reshape(values.shape)
             values = stored(values, precision, rounded)
         chunks = [values[start : start + rows] for start in range(0, len(values), rows)]
+        if self._rounded and not self.big_endian and len(values) == len(chunks) * rows:
+            return self._encode_rounded(_raw(values).reshape(len(chunks), -1, 8))
         present = [not is_fill(chunk) for chunk in chunks]
         if not self._shuffled or self.big_endian or not any(present):
             encoded = [self.encode(chunk) if there else None for chunk, there in zip(chunks, present, strict=True)]
@@ -129,8 +131,36 @@ class Pipeline:
             for plane, there in zip(planes, present, strict=True)
         ]
 
-    def decode_run(self, parts: Sequence[Buffer], shape: tuple[int, ...], out: NDArray[Any], node: str) -> None:
-        """Decode chunks of `shape` that follow each other on the leading axis into `out`."""
+    def _encode_rounded(self, values: NDArray[np.uint8]) -> list[list[Buffer] | None]:
+        """`encode_run` of whole chunks of a column with a precision: bytes `[chunk, value, byte]`."""
+        planes = _scratch("planes", values.size).reshape(len(values), 8, -1)
+        used = _split_planes(values, planes)
+        present = np.zeros(len(planes), dtype=np.bool_)
+        for byte in used:
+            present |= planes[:, byte].any(axis=1)
+        which = np.flatnonzero(present)
+        stored_planes = planes.reshape(len(planes), -1)
+        if len(which) < len(planes):
+            stored_planes = stored_planes[which]
+        encoded: list[list[Buffer] | None] = [None] * len(planes)
+        frames = zstd_compress_run(stored_planes, self.stages[1].level, self.stages[1].checksum)
+        for position, frame in zip(which.tolist(), frames, strict=True):
+            encoded[position] = [frame, crc32c(frame)]
+        return encoded
+
+    def decode_run(
+        self,
+        data: NDArray[np.uint8],
+        places: Sequence[tuple[int, int]],
+        shape: tuple[int, ...],
+        out: NDArray[Any],
+        node: str,
+    ) -> None:
+        """Decode chunks of `shape` that follow each other on the leading axis into `out`, which is all zeros.
+
+        `places`: offset and length of each in `data`.
+        """
+        parts = [data[offset : offset + length] for offset, length in places]
         if not self._shuffled or self.big_endian:
             for position, part in enumerate(parts):
                 where = out[position * shape[0] : (position + 1) * shape[0]]
@@ -139,11 +169,22 @@ class Pipeline:
         size = self.stages[0].level
         nbytes = out.nbytes // len(parts)
         bodies = _scratch("planes", out.nbytes).reshape(len(parts), nbytes)
-        for part, body in zip(parts, bodies, strict=True):
-            self._unpack_into(part, body, shape, node)
+        if not (self._rounded and self._unpack_rounded(data, places, bodies, node)):
+            for part, body in zip(parts, bodies, strict=True):
+                self._unpack_into(part, body, shape, node)
         values = out.reshape(-1).view(np.uint8).reshape(len(parts), -1, size)
-        for byte, plane in enumerate(bodies.reshape(len(parts), size, -1).swapaxes(0, 1)):
-            values[:, :, byte] = plane
+        planes = bodies.reshape(len(parts), size, -1)
+        for byte in range(size):
+            if planes[:, byte].any():
+                values[:, :, byte] = planes[:, byte]
+
+    def _unpack_rounded(
+        self, data: NDArray[np.uint8], places: Sequence[tuple[int, int]], bodies: NDArray[np.uint8], node: str
+    ) -> bool:
+        """Unpack the chunks of a column with a precision in one call; False when they have to go one by one."""
+        for offset, length in places:
+            _check_crc(data[offset : offset + length], node)
+        return zstd_decompress_run(data, [(offset, length - 4) for offset, length in places], bodies)
 
     def _unpack_into(self, data: Buffer, body: NDArray[np.uint8], shape: tuple[int, ...], node: str) -> None:
         """`unpack` to given memory; the writer's own stages without a copy."""
@@ -335,13 +376,15 @@ def _shuffle(data: Buffer, size: int) -> NDArray[np.uint8]:
     return shuffled
 
 
-def _split_planes(values: NDArray[np.uint8], planes: NDArray[np.uint8]) -> None:
-    """Gather byte b of every value of chunk g, `values[g, :, b]`, in `planes[g, b]`."""
+def _split_planes(values: NDArray[np.uint8], planes: NDArray[np.uint8]) -> list[int]:
+    """Gather byte b of every value of chunk g, `values[g, :, b]`, in `planes[g, b]`; the bytes not zero throughout."""
     size = values.shape[2]
-    used = int(np.bitwise_or.reduce(values.reshape(-1).view("<u8"))) if size == 8 and values.size else -1
+    bits = int(np.bitwise_or.reduce(values.reshape(-1).view("<u8"))) if size == 8 and values.size else -1
+    used = [byte for byte in range(size) if bits >> 8 * byte & 0xFF]
     # Byte by byte is the fastest way numpy has; a byte that is zero in every value needs no gathering.
     for byte in range(size):
-        planes[:, byte] = values[:, :, byte] if used >> 8 * byte & 0xFF else 0
+        planes[:, byte] = values[:, :, byte] if byte in used else 0
+    return used
 
 
 def _unshuffle(data: Buffer, size: int) -> NDArray[np.uint8]:

@@ -19,11 +19,13 @@ from molrec_convert.errors import ContractError
 from molrec_convert.stores.zarr.codecs import Pipeline, crc32c
 from molrec_convert.stores.zarr.shard_index import MISSING, index_size, is_missing, pack_index, unpack_index
 from molrec_convert.stores.zarr.storage import replace_file
-from molrec_convert.stores.zarr.unsynced import Unsynced, make_folder
+from molrec_convert.stores.zarr.unsynced import Unsynced, make_folder, start_writeback
 
 __all__ = ["ShardFile"]
 
 _IOVECS = 1024
+#: So many new bytes are on their way to the disk before a flush asks for them.
+_AHEAD = 2**20
 
 
 class ShardFile:
@@ -35,6 +37,7 @@ class ShardFile:
         self._unsynced = unsynced
         self._entries = np.full((chunks, 2), MISSING, dtype=np.uint64)
         self._end = index_size(chunks)
+        self._started = 0
         self._changed = chunks
         self._exists = False
 
@@ -94,6 +97,9 @@ class ShardFile:
             descriptor = self._open()
             try:
                 _write_all(descriptor, pieces, self._end)
+                if end - self._started >= _AHEAD:
+                    start_writeback(descriptor, self._started, end - self._started)
+                    self._started = end
             finally:
                 os.close(descriptor)
             self._end = end
