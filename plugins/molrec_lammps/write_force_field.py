@@ -1,0 +1,217 @@
+"""The force field of a record as LAMMPS is told it: the potential, in the units that are written, and its files.
+
+A style whose coefficients lie in a file names the file and its sha256; the file itself is copied where it is at hand
+with that sum, and nothing else will do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from molrec_convert.errors import UnsupportedError, UsageError
+from molrec_convert.model import ForceField, Record
+from molrec_convert.report import Report
+from molrec_lammps.potential import Coefficient, Potential, PotentialStyle
+from molrec_lammps.potential_files import cmap_text
+from molrec_lammps.potential_record import potential_of
+from molrec_lammps.style_patterns import is_number
+from molrec_lammps.style_table import find_style
+from molrec_lammps.write_text import number_text
+from molrec_lammps.write_units import Conversion, preset_of
+
+__all__ = ["PotentialFiles", "potential_of_record", "with_pair_style"]
+
+_SUM = "_sha256"
+
+
+def potential_of_record(
+    record: Record, names: Mapping[str, Sequence[str]], report: Report, conversion: Conversion
+) -> Potential | None:
+    """What LAMMPS is told of the force field; None where the record has none.
+
+    `names` are those of the types by kind, in the order of their numbers. UnsupportedError names a style LAMMPS has
+    nothing for, or a coefficient that cannot be converted to other units.
+    """
+    force_field = record.forcefield
+    if force_field is None:
+        return None
+    potential = potential_of(force_field, types=names, report=report)
+    stated = potential.units
+    own = preset_of(record)
+    if stated is not None and own is not None and stated != own:
+        raise UnsupportedError(
+            f"the force field is in units {stated}, the record in units {own}, and a LAMMPS file has one"
+        )
+    if conversion:
+        source = Conversion(conversion.target, force_field.units)
+        potential = _converted(potential, source)
+        report.converted("force field", f"coefficients converted to units {conversion.target}")
+    return potential
+
+
+def with_pair_style(potential: Potential, asked: str | None) -> Potential:
+    """The potential with the arguments of its pair style as asked for (`--pair-style`). UsageError: another style."""
+    if asked is None:
+        return potential
+    name, *args = asked.split() or [""]
+    styles = potential.styles.get("pair", [])
+    if "pair" in potential.hybrid or len(styles) > 1 or any(style.name != name for style in styles):
+        known = " ".join(style.name for style in styles)
+        raise UsageError(f"--pair-style {asked!r}: the coefficients of the record are those of {known}")
+    return replace(potential, styles={**potential.styles, "pair": [PotentialStyle(name, tuple(args))]})
+
+
+def _converted(potential: Potential, conversion: Conversion) -> Potential:
+    styles = {
+        category: [replace(style, args=_arguments(category, style, conversion)) for style in members]
+        for category, members in potential.styles.items()
+    }
+    rows = [replace(row, words=_words(potential, row, conversion)) for row in potential.coefficients]
+    for words in (*potential.pair_modify, *potential.kspace_modify):
+        for word in words:
+            if word.startswith("tabinner") or word == "gewald":
+                raise UnsupportedError(f"{' '.join(words)}: {word} cannot be converted to units {conversion.target}")
+    if potential.cmap:
+        raise UnsupportedError(f"fix cmap {potential.cmap[0]}: its maps cannot be converted to other units")
+    return replace(potential, units=conversion.target, styles=styles, coefficients=rows)
+
+
+def _arguments(category: str, style: PotentialStyle, conversion: Conversion) -> tuple[str, ...]:
+    what = f"{category}_style {style.name}"
+    row = find_style(category, style.name)
+    units = None if row is None else row.argument_units(style.args)
+    return _scaled(style.args, units, what, conversion)
+
+
+def _words(potential: Potential, row: Coefficient, conversion: Conversion) -> tuple[str, ...]:
+    style = potential.style_of(row)
+    name = row.style or (style.name if style is not None else "")
+    what = f"{row.category}_coeff {' '.join(map(str, row.types))} {name} {row.part}".rstrip()
+    known = find_style(row.category, name, row.part) if name else None
+    if known is not None and "file" in known.flags:
+        raise UnsupportedError(f"{what}: its numbers are in a file, which is not converted to {conversion.target}")
+    if row.words in (("none",), ("skip",), ()) or name in ("none", "zero"):
+        return row.words
+    return _scaled(row.words, None if known is None else known.units(row.words), what, conversion)
+
+
+def _scaled(words: tuple[str, ...], units: Sequence[str] | None, what: str, conversion: Conversion) -> tuple[str, ...]:
+    if units is None:
+        if not any(map(is_number, words)):
+            return words
+        raise UnsupportedError(
+            f"{what} {' '.join(words)}: the units of these numbers are not known, so they cannot be converted to units "
+            f"{conversion.target}"
+        )
+    found = []
+    for word, unit in zip(words, units, strict=True):
+        factor = conversion.factor(unit, what) if unit else 1.0
+        found.append(word if factor == 1.0 else number_text(float(word) * factor))
+    return tuple(found)
+
+
+@dataclass
+class PotentialFiles:
+    """The files a force field names, by the words that name them: their sums where they are known.
+
+    `texts` are files that are made from the record itself, by the name they get.
+    """
+
+    sums: dict[str, str | None] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, force_field: ForceField | None, potential: Potential) -> PotentialFiles:
+        """What the styles of `potential` name as files."""
+        found = cls()
+        if force_field is None:
+            return found
+        sums = dict(_sums(force_field))
+        for file in potential.cmap:
+            table = force_field.tables.get("cmap.charmm")
+            if table is not None and "grid" in table.columns:
+                found.texts[Path(file).name] = cmap_text(table["grid"])
+        for word in _file_words(potential):
+            found.sums[word] = sums.get(word)
+        return found
+
+    def copy(self, directory: Path, folders: Sequence[Path], report: Report) -> dict[str, str]:
+        """Put every file into `directory`; word → the name it has there.
+
+        UsageError: a file is not in any of `folders`, or has another sum than the force field says.
+        """
+        names: dict[str, str] = {}
+        for word, wanted in self.sums.items():
+            name = Path(word).name
+            if name in self.texts or name in names.values():
+                raise UsageError(f"two files of coefficients are called {name}, which one directory cannot hold")
+            text = _found(word, wanted, folders, report)
+            (directory / name).write_bytes(text)
+            names[word] = name
+            report.carried(f"file {name}", "copied beside the script")
+        for name, content in self.texts.items():
+            (directory / name).write_text(content, encoding="utf-8")
+        return names
+
+
+def _found(word: str, wanted: str | None, folders: Sequence[Path], report: Report) -> bytes:
+    others = []
+    for folder in folders:
+        for path in dict.fromkeys((folder / word, folder / Path(word).name)):
+            if not path.is_file():
+                continue
+            text = path.read_bytes()
+            if wanted is None:
+                report.warn(f"{path} is taken for {word}: the record does not say its sha256, so it may be another")
+                return text
+            if hashlib.sha256(text).hexdigest() == wanted:
+                return text
+            others.append(path)
+    if others:
+        raise UsageError(f"{others[0]} is not the file {word} of the force field: its sha256 is not {wanted}")
+    places = ", ".join(str(folder) for folder in folders)
+    raise UsageError(
+        f"the force field has its coefficients in the file {word} (sha256 {wanted or 'unknown'}), which is not in "
+        f"{places}; --potential-files FOLDER says where it is"
+    )
+
+
+def _sums(force_field: ForceField) -> Iterator[tuple[str, str]]:
+    """File → sha256, from parameters of styles and from columns of tables."""
+    for style in force_field.styles:
+        for key, value in style.params.items():
+            if key.endswith(_SUM) and key.removesuffix(_SUM) in style.params:
+                yield str(style.params[key.removesuffix(_SUM)]), str(value)
+        table = force_field.tables[style.block]
+        for key in table.columns:
+            name = key.removesuffix(_SUM)
+            if key.endswith(_SUM) and name in table.columns:
+                known = table.validity(key) & table.validity(name)
+                yield from zip(table[name][known].tolist(), table[key][known].tolist(), strict=True)
+
+
+def _file_words(potential: Potential) -> Iterator[str]:
+    """The words that are files, of every style line and row."""
+    for category, styles in potential.styles.items():
+        for style in styles:
+            row = find_style(category, style.name)
+            slots: Any = None if row is None else row.arguments.slots_of(style.args)
+            yield from _files(style.args, slots)
+    for coefficient in potential.final():
+        of = potential.style_of(coefficient)
+        name = coefficient.style or ("" if of is None else of.name)
+        row = find_style(coefficient.category, name, coefficient.part) if name else None
+        slots = None
+        if row is not None:
+            slots = row.coefficients.slots_of(coefficient.words, potential.type_counts.get("atom"))
+        yield from _files(coefficient.words, slots)
+
+
+def _files(words: Sequence[str], slots: Sequence[Any] | None) -> list[str]:
+    if slots is None or len(slots) != len(words):
+        return []
+    return [word for word, slot in zip(words, slots, strict=True) if slot.kind == "file" and word != "NULL"]

@@ -1,0 +1,130 @@
+"""A record as a directory LAMMPS runs as it stands: the writer of the format `lammps-run`.
+
+`system.data` has the atoms, `settings.lmp` the force field, `in.lmp` reads both and computes the energy; files of
+coefficients lie beside them. What a script decides about the box is in `in.lmp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from molrec_convert import __version__
+from molrec_convert.errors import UnsupportedError
+from molrec_convert.formats import WriteContext
+from molrec_convert.model import Record
+from molrec_lammps.potential import Potential
+from molrec_lammps.units import UNITS
+from molrec_lammps.write_data import DataPlan, data_plan, write_plan
+from molrec_lammps.write_force_field import PotentialFiles, potential_of_record, with_pair_style
+from molrec_lammps.write_settings import check_stated, file_folders, renamed, settings_text
+from molrec_lammps.write_target import open_target
+from molrec_lammps.write_text import number_text
+from molrec_lammps.write_units import conversion_of
+
+__all__ = ["DATA_FILE", "SCRIPT_FILE", "SETTINGS_FILE", "write_run"]
+
+DATA_FILE, SETTINGS_FILE, SCRIPT_FILE = "system.data", "settings.lmp", "in.lmp"
+_TERMS = "step atoms ebond eangle edihed eimp evdwl ecoul elong etail epair emol pe"
+_CMAP = "cmap"
+#: How far the atoms of a record without a force field see, times the largest length of its cell.
+_BLIND = 0.01
+
+
+def write_run(record: Record, path: Path, context: WriteContext) -> None:
+    """Write a directory with a data file, the force field and a script.
+
+    UnsupportedError names what LAMMPS cannot hold or run; UsageError a file of coefficients that is not at hand.
+    """
+    options, report = context.options, context.report
+    conversion = conversion_of(record, options.target_units)
+    plan = data_plan(record, options, report, conversion, run=True)
+    if plan.units not in UNITS:
+        raise UnsupportedError(
+            "the record does not state LAMMPS' units, which a script must: --units names those of a LAMMPS source, "
+            "--target-units converts others"
+        )
+    potential = potential_of_record(record, plan.names, report, conversion)
+    if potential is not None and potential:
+        potential = with_pair_style(potential, options.pair_style)
+        check_stated(potential)
+    path.mkdir()
+    files = PotentialFiles.of(record.forcefield, potential) if potential is not None else PotentialFiles()
+    beside = (path if context.target is None else context.target).absolute().parent
+    names = files.copy(path, file_folders(record, options.potential_files, beside), report)
+    if potential is not None:
+        potential = renamed(potential, names)
+    with open_target(path / DATA_FILE, DATA_FILE) as file:
+        write_plan(file, plan)
+    with open_target(path / SETTINGS_FILE, SETTINGS_FILE) as file:
+        file.write(_settings(potential, plan).encode())
+    with open_target(path / SCRIPT_FILE, SCRIPT_FILE) as file:
+        file.write("".join(f"{line}\n" for line in _script(record, plan, potential, files)).encode())
+
+
+def _settings(potential: Potential | None, plan: DataPlan) -> str:
+    if potential is not None and potential:
+        for kind, count in plan.counts.items():
+            potential.type_counts.setdefault(kind, count)
+        text = settings_text(potential)
+        if potential.styles.get("pair"):
+            return text
+        return text + _blind(plan)
+    return "# The record states no force field.\n" + _blind(plan)
+
+
+def _blind(plan: DataPlan) -> str:
+    """A pair style that adds nothing: LAMMPS does not set up a run without one."""
+    reach = float(np.abs(np.diag(plan.cell.box.vectors)).max()) * _BLIND
+    return f"pair_style zero {number_text(reach, 6)}\npair_coeff * *\n"
+
+
+def _script(record: Record, plan: DataPlan, potential: Potential | None, files: PotentialFiles) -> Iterator[str]:
+    settings = _stated(record)
+    yield f"# Written by molrec-convert {__version__}: {SCRIPT_FILE} reads {DATA_FILE} and {SETTINGS_FILE}."
+    yield f"units {plan.units}"
+    dimension = str(settings.get("dimension", "3"))
+    if dimension == "2":
+        yield "dimension 2"
+    if "newton" in settings:
+        yield f"newton {settings['newton']}"
+    yield f"boundary {_boundary(settings, plan)}"
+    yield f"atom_style {plan.style.name}"
+    if plan.cell.triclinic and not plan.cell.general:
+        yield "box tilt large"
+    read = f"read_data {DATA_FILE}"
+    for number, section in enumerate((s for s in plan.preserved.sections if s.words), 1):
+        yield f"fix property_{number} all property/atom {' '.join(section.words)}"
+        read += f" fix property_{number} NULL {section.name}"
+    if "cmaps" in {relation.block for relation in plan.relations}:
+        name = Path(potential.cmap[0]).name if potential is not None and potential.cmap else None
+        if name is None or name not in files.texts:
+            raise UnsupportedError("cmaps: the record has rows of them and no maps, and LAMMPS runs neither alone")
+        yield f"fix {_CMAP} all cmap {name}"
+        yield f"fix_modify {_CMAP} energy yes"
+        read += f" fix {_CMAP} crossterm CMAP"
+    yield read
+    yield f"include {SETTINGS_FILE}"
+    yield ""
+    yield f"thermo_style custom {_TERMS}{f' f_{_CMAP}' if _CMAP in read else ''}"
+    yield "thermo_modify norm no format float %.15g"
+    yield "run 0"
+
+
+def _stated(record: Record) -> dict[str, Any]:
+    """What the commands of the record's own script set."""
+    method = record.method
+    settings = method.get("settings") if isinstance(method, dict) else None
+    return settings if isinstance(settings, dict) else {}
+
+
+def _boundary(settings: dict[str, Any], plan: DataPlan) -> str:
+    """The boundary command's words: those of the script where they say what the cell does, else p and f."""
+    periodic = plan.cell.box.boundary.tolist()
+    words = str(settings.get("boundary", "")).split()
+    if len(words) == 3 and [word in ("p", "pp") for word in words] == periodic:
+        return " ".join(words)
+    return " ".join("p" if flag else "f" for flag in periodic)
