@@ -1,7 +1,8 @@
 """What LAMMPS itself makes of data files: a program of its own, asked by JSON lines on its standard input.
 
-Each line is `{"data", "style", "out", "keywords"}`; `out` becomes an .npz of what LAMMPS holds after `read_data`, rows
-ascending by id. The answer is one JSON line: null, or LAMMPS' message.
+Each line is `{"data", "style", "out", "keywords", "before", "after"}`; `out` becomes an .npz of what LAMMPS holds after
+`read_data`, rows ascending by id; `before` and `after` are commands around it. The answer is one JSON line: null, or
+LAMMPS' message.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ class Lammps:
         self.__exit__()
         self.__enter__()
 
-    def __call__(self, path, style, keywords=""):
+    def __call__(self, path, style, keywords="nocoeff", before=(), after=()):
         job = {"data": str(path), "style": style, "out": str(self.out), "keywords": keywords}
+        job |= {"before": [*before], "after": [*after]}
         self.process.stdin.write(json.dumps(job) + "\n")
         self.process.stdin.flush()
         answer = self.process.stdout.readline()
@@ -77,7 +79,8 @@ def main() -> None:
 def _commands(job):
     words = job["style"].split()
     styles = {word for word in words if word in ("bond", "angle", "molecular", "full", "amoeba")}
-    yield from (f"units {job.get('units', 'real')}", "boundary p p p", "atom_modify map hash")
+    yield from ("units real", "boundary p p p", "atom_modify map hash")
+    yield from (command for command in job["before"] if command.split()[0] in ("dimension", "molecule"))
     yield f"atom_style {job['style']}"
     if styles:
         yield "bond_style zero"
@@ -85,7 +88,9 @@ def _commands(job):
         yield "angle_style zero"
     if styles & {"molecular", "full", "amoeba"}:
         yield from ("dihedral_style zero", "improper_style zero")
-    yield f"read_data {job['data']} nocoeff {job.get('keywords', '')}"
+    yield from (command for command in job["before"] if command.split()[0] not in ("dimension", "molecule"))
+    yield f"read_data {job['data']} {job['keywords']}"
+    yield from job["after"]
 
 
 def _save(engine, out):

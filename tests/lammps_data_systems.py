@@ -133,11 +133,10 @@ def write(system: System, random: Random, *, plain: bool = False, hint: bool = T
     first = [name for name in sections if name.endswith("Labels")]
     others = [name for name in sections if name not in first]
     random.shuffle(others)
-    if "Velocities" in others:
-        others.remove("Velocities")
-        others.insert(random.randint(others.index("Atoms") + 1, len(others)), "Velocities")
-    if plain:  # LAMMPS wants Atoms before all that names atoms
-        others = sorted(others, key=lambda name: (name != "Masses", name != "Atoms"))
+    if "Atoms" in others:  # LAMMPS wants it before all that names atoms
+        others.remove("Atoms")
+        naming = [place for place, name in enumerate(others) if name != "Masses"]
+        others.insert(random.randint(0, min(naming, default=len(others))), "Atoms")
     for name in first + others:
         lines += ["", *style.between(), name if name != "Atoms" or not hint else f"Atoms # {system.style}"]
         lines += [random.choice(["", "  ", "# id type ..."]), *sections[name]]
@@ -168,7 +167,7 @@ def _header(system: System, random: Random, style: _Style) -> list[str]:
     lines = [style.row([len(system.ids), "atoms"])]
     lines += [style.row([count, f"{kind} types"]) for kind, count in system.counts.items()]
     for name, rows in system.relations.items():
-        if rows or random.random() < 0.5:
+        if rows or random.random() < 0.5:  # a count of none is allowed, a section of none is not
             lines.append(style.row([len(rows), name.lower()]))
     lines += [style.row([*values, keyword]) for keyword, values in system.box.items()]
     random.shuffle(lines)

@@ -10,6 +10,7 @@ from lammps_data_oracle import INSTALLED, Lammps
 from molrec_convert.errors import FormatError, MissingInputError, UnsupportedError, UsageError
 from molrec_lammps import data_rows
 from molrec_lammps.data_file import parse_data
+from molrec_lammps.data_potential import potential_of_data
 
 HEADER = """title
 
@@ -381,6 +382,76 @@ FAULTS = {
         "an integer or one of the file's type labels as 'type'",
         True,
     ),
+    "labels behind masses": (
+        edit((MASSES, MASSES + "\nAtom Type Labels\n\n1 C\n2 H\n")),
+        "line 18",
+        "Atom Type Labels after Masses",
+        "labels before every section that has types",
+        True,
+    ),
+    "labels behind atoms": (
+        edit((ATOMS, ATOMS + "\nAtom Type Labels\n\n1 C\n2 H\n"), (MASSES, "")),
+        "line 20",
+        "Atom Type Labels after Atoms",
+        "labels before every section that has types",
+        True,
+    ),
+    "bond labels behind bonds": (
+        edit((MASSES, ""), ("\nAngles\n", "\nBond Type Labels\n\n1 b\n\nAngles\n")),
+        "line 32",
+        "Bond Type Labels after Bonds",
+        "labels before every section that has types",
+        True,
+    ),
+    "bond labels behind bond coefficients": (
+        edit((MASSES, "\nBond Coeffs\n\n1 1 1\n\nBond Type Labels\n\n1 b\n")),
+        "line 17",
+        "Bond Type Labels after Bond Coeffs",
+        "labels before every section that has types",
+        True,
+    ),
+    "velocities before atoms": (
+        HEADER + MASSES + RELATIONS[: RELATIONS.index("\nBonds")] + ATOMS + RELATIONS[RELATIONS.index("\nBonds") :],
+        "line 18",
+        "Velocities before Atoms",
+        "Atoms before Velocities",
+        True,
+    ),
+    "bonds before atoms": (
+        HEADER + "\nBonds\n\n1 1 1 2\n2 1 2 3\n" + ATOMS + "\nAngles\n\n1 1 1 2 3\n",
+        "line 13",
+        "Bonds before Atoms",
+        "Atoms before Bonds",
+        True,
+    ),
+    "a section of no bonds": (
+        edit(("2 bonds", "0 bonds"), ("1 1 1 2\n2 1 2 3\n", "")),
+        "line 32",
+        "a section Bonds",
+        "none: line 5 counts no bonds",
+        True,
+    ),
+    "a misspelt section": (
+        edit(("\nAngles\n", "\nAngels\n")),
+        "line 37",
+        "a section 'Angels'",
+        "'Angles'",
+        True,
+    ),
+    "Urey-Bradley terms first": (
+        edit((MASSES, "\nUreyBradley Coeffs\n\n1 1.0 1.0\n" + MASSES)),
+        "line 13",
+        "UreyBradley Coeffs as the first section",
+        "another section before it",
+        True,
+    ),
+    "an ellipsoid of an atom that has none": (
+        edit(("4 atoms", "4 atoms\n1 ellipsoids"), ("\nBonds", "\nEllipsoids\n\n1 1 1 1 1 0 0 0\n\nBonds")),
+        "line 4",
+        "1 ellipsoids",
+        "none: atoms of style full have no section Ellipsoids; --atom-style names another style",
+        True,
+    ),
     "fewer coefficients than types": (
         edit((MASSES, "\nPair Coeffs # lj/cut\n\n1 1.0 1.0\n" + MASSES)),
         "line 16",
@@ -406,7 +477,7 @@ def refusal(tmp_path, text, **options):
     path = tmp_path / "bad.data"
     path.write_text(text)
     with pytest.raises((FormatError, UsageError, UnsupportedError)) as caught:
-        parse_data(path, **options)
+        potential_of_data(parse_data(path, **options))
     return caught.value, str(path)
 
 
@@ -465,20 +536,11 @@ def test_a_style_that_cannot_be_told_is_asked_for(tmp_path, rows, match):
     assert "--atom-style" in str(error)
 
 
-@pytest.mark.parametrize(
-    ("text", "style"),
-    [
-        ("t\n\n1 atoms\n1 atom types\n\nAtoms # ellipsoid\n\n1 1 1 1 0 0 0\n", "ellipsoid"),
-        ("t\n\n1 atoms\n1 atom types\n1 ellipsoids\n\nAtoms\n\n1 1 1 1 0 0 0\n", "ellipsoid"),
-        ("t\n\n1 atoms\n1 atom types\n\nAtoms # hybrid\n\n1 1 0 0 0 1\n", "hybrid"),
-        ("t\n\n1 atoms\n1 atom types\n\nAtoms # template m\n\n1 1 1 1 1 0 0 0\n", "template"),
-    ],
-)
-def test_styles_that_are_not_read_are_named(tmp_path, text, style):
-    error, path = refusal(tmp_path, text)
-    assert isinstance(error, UnsupportedError)
-    assert str(error).startswith(path)
-    assert f"atom style {style}" in str(error)
+def test_a_hybrid_is_asked_for_its_styles(tmp_path):
+    error, path = refusal(tmp_path, "t\n\n1 atoms\n1 atom types\n\nAtoms # hybrid\n\n1 1 0 0 0 1\n")
+    assert isinstance(error, UsageError)
+    assert str(error).startswith(f"{path}, line 6: ")
+    assert "--atom-style 'hybrid A B'" in str(error)
 
 
 def test_a_wrong_atom_style_is_a_usage_error_before_the_file_is_read(tmp_path):
@@ -543,10 +605,10 @@ def test_a_damaged_file_is_read_alike_or_refused_in_the_same_words(tmp_path, cha
 
 def test_an_empty_section_of_no_atoms_is_no_fault(tmp_path):
     path = tmp_path / "none.data"
-    path.write_text("title\n\n0 atoms\n0 bonds\n\nAtoms\n\nBonds\n\nVelocities\n\n")
+    path.write_text("title\n\n0 atoms\n0 bonds\n\nAtoms\n\nVelocities\n\n")
     data = parse_data(path)
     assert data.atoms is None
-    assert data.relations["Bonds"].rows == 0
+    assert data.velocities is None
 
 
 @pytest.fixture(scope="module")

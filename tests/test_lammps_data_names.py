@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from molrec_convert.errors import UnsupportedError, UsageError
+from molrec_convert.errors import UsageError
 from molrec_convert.report import Fate, Report
 from molrec_lammps import elements
 from molrec_lammps.atom_styles import ATOM_STYLES, PLAIN_STYLES, style_named, style_words
@@ -189,7 +189,6 @@ def test_the_table_of_atom_styles_is_the_reference_table(shared):
 
 def test_the_plain_styles_are_read():
     assert [style.name for style in PLAIN_STYLES] == ["atomic", "charge", "bond", "angle", "molecular", "full"]
-    assert not any(style.unsupported for style in PLAIN_STYLES)
 
 
 @pytest.mark.parametrize(
@@ -211,13 +210,62 @@ def test_a_hybrid_has_the_columns_of_its_styles_in_order():
     assert "Bonds" in style.topology
 
 
-def test_styles_that_are_not_read_are_refused_by_name():
-    with pytest.raises(UnsupportedError, match="atom style ellipsoid are not read"):
-        style_named("ellipsoid", "--atom-style")
-    with pytest.raises(UnsupportedError, match="hybrid bond ellipsoid"):
-        style_named("hybrid bond ellipsoid", "--atom-style")
-    with pytest.raises(UsageError, match="'fulll' is no atom style"):
-        style_named("fulll", "--atom-style")
+def test_a_hybrid_has_what_styles_share_once():
+    # LAMMPS keeps densities and masses in one place, diameters and the radii of kernels in another
+    names = [column.name for column in style_named("hybrid sphere smd", "here").columns]
+    assert names == ["id", "type", "x", "y", "z", "diameter", "density", "mol_id", "vfrac", "cradius", "x0", "y0", "z0"]
+    style = style_named("hybrid bond ellipsoid oxdna", "here")
+    assert [column.name for column in style.columns] == [
+        "id",
+        "type",
+        "x",
+        "y",
+        "z",
+        "mol_id",
+        "ellipsoidflag",
+        "density",
+    ]
+    assert style.bonus == {"Ellipsoids"}
+
+
+def test_arguments_of_a_style_are_told_from_styles():
+    style = style_named("hybrid sphere 1 tdpd 2 template mols charge", "here")
+    names = [
+        "id",
+        "type",
+        "x",
+        "y",
+        "z",
+        "diameter",
+        "density",
+        "cc1",
+        "cc2",
+        "mol_id",
+        "molindex",
+        "molatom",
+        "charge",
+    ]
+    assert [column.name for column in style.columns] == names
+    assert style.name == "hybrid sphere 1 tdpd 2 template mols charge"
+    assert style_named("body nparticle 2 6", "here").name == "body nparticle 2 6"
+    assert [column.name for column in style_named("tdpd 1", "here").columns] == ["id", "type", "x", "y", "z", "cc1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        ("fulll", "'fulll' is no atom style"),
+        ("", "is no atom style"),
+        ("hybrid", "named with its styles"),
+        ("hybrid foo full", "'foo' is no atom style that a hybrid combines"),
+        ("hybrid hybrid", "'hybrid' is no atom style that a hybrid combines"),
+        ("tdpd", "how many species"),
+        ("hybrid tdpd sphere", "how many species"),
+    ],
+)
+def test_a_style_that_does_not_tell_its_columns_is_refused(words, match):
+    with pytest.raises(UsageError, match=f"--atom-style: .*{match}"):
+        style_named(words, "--atom-style")
 
 
 # --- names -----------------------------------------------------------------------------------------------------------

@@ -8,10 +8,10 @@ is `angmomx`, `espin` is `spin`). Source: the manual, "read_data", checked again
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from molrec_convert.errors import UnsupportedError, UsageError
+from molrec_convert.errors import UsageError
 
 __all__ = ["ATOM_STYLES", "IMAGE_COLUMNS", "PLAIN_STYLES", "AtomStyle", "Column", "Kind", "style_named", "style_words"]
 
@@ -30,17 +30,18 @@ class Column:
 
 @dataclass(frozen=True)
 class AtomStyle:
-    """One atom style: columns of Atoms rows (without image flags) and of Velocities rows, and what it cannot say here.
+    """One atom style: columns of Atoms rows (without image flags) and of Velocities rows.
 
-    `topology` are the sections of relations it allows; `unsupported` says in words why files of the style are not
-    read, and is empty for those that are.
+    `name` has the style's arguments, where it was named with some. `topology` are the sections of relations it allows,
+    `bonus` the sections of shapes (`Ellipsoids` …), `note` what a file of the style leaves to other files.
     """
 
     name: str
     columns: tuple[Column, ...]
     velocities: tuple[Column, ...]
     topology: frozenset[str] = frozenset()
-    unsupported: str = ""
+    bonus: frozenset[str] = frozenset()
+    note: str = ""
 
     def widths(self) -> tuple[int, int]:
         """The two numbers of columns an Atoms row may have: without and with image flags."""
@@ -64,63 +65,50 @@ _RECORD_NAMES = {
 _INTEGERS = {"id", "mol", "molindex", "molatom", "espin", "etag", "status", "ellipsoidflag", "lineflag", "triflag"} | {
     "bodyflag"
 }
-_BONDS = ("Bonds",)
-_ANGLES = (*_BONDS, "Angles")
-_ALL = (*_ANGLES, "Dihedrals", "Impropers")
-_VELOCITIES = "id vx vy vz"
-_BONUS = "its section {} is not read yet"
+#: Columns of several styles that LAMMPS keeps in one place, so that a hybrid has them once: the first one's.
+_SHARED = {"density": "rmass", "mass": "rmass", "diameter": "radius", "kradius": "radius"}
 
-# name, columns, relations, velocities, why not read
-_TABLE: tuple[tuple[str, str, tuple[str, ...], str, str], ...] = (
-    ("atomic", "id type x y z", (), _VELOCITIES, ""),
-    ("charge", "id type q x y z", (), _VELOCITIES, ""),
-    ("bond", "id mol type x y z", _BONDS, _VELOCITIES, ""),
-    ("angle", "id mol type x y z", _ANGLES, _VELOCITIES, ""),
-    ("molecular", "id mol type x y z", _ALL, _VELOCITIES, ""),
-    ("full", "id mol type q x y z", _ALL, _VELOCITIES, ""),
-    ("amoeba", "id mol type q x y z", _ALL, _VELOCITIES, ""),
-    (
-        "template",
-        "id mol molindex molatom type x y z",
-        (),
-        _VELOCITIES,
-        "its bonds and angles are in molecule files, which are not read",
-    ),
-    ("dielectric", "id mol type q x y z mux muy muz area ed em epsilon curvature", _ALL, _VELOCITIES, ""),
-    ("dipole", "id type q x y z mux muy muz", (), _VELOCITIES, ""),
-    ("sphere", "id type diameter density x y z", (), "id vx vy vz wx wy wz", ""),
-    ("bpm/sphere", "id mol type diameter density x y z", _BONDS, "id vx vy vz wx wy wz", ""),
-    (
-        "ellipsoid",
-        "id type ellipsoidflag density x y z",
-        (),
-        "id vx vy vz lx ly lz",
-        _BONUS.format("Ellipsoids"),
-    ),
-    ("line", "id mol type lineflag density x y z", (), "id vx vy vz wx wy wz", _BONUS.format("Lines")),
-    ("tri", "id mol type triflag density x y z", (), "id vx vy vz wx wy wz lx ly lz", _BONUS.format("Triangles")),
-    ("body", "id type bodyflag mass x y z", (), "id vx vy vz lx ly lz", _BONUS.format("Bodies")),
-    ("peri", "id type vfrac density x y z", (), _VELOCITIES, ""),
-    ("dpd", "id type theta x y z", (), _VELOCITIES, ""),
-    ("edpd", "id type edpd_temp edpd_cv x y z", (), _VELOCITIES, ""),
-    ("mdpd", "id type rho x y z", (), _VELOCITIES, ""),
-    ("tdpd", "id type x y z", (), _VELOCITIES, "the number of its species columns is in the input script only"),
-    ("electron", "id type q espin eradius x y z", (), "id vx vy vz ervel", ""),
-    ("smd", "id type mol vfrac mass kradius cradius x0 y0 z0 x y z", (), _VELOCITIES, ""),
-    ("sph", "id type rho esph cv x y z", (), _VELOCITIES, ""),
-    ("rheo", "id type status rho x y z", (), _VELOCITIES, ""),
-    ("rheo/thermal", "id type status rho esph x y z", (), _VELOCITIES, ""),
-    ("spin", "id type x y z spx spy spz sp", (), _VELOCITIES, ""),
-    ("oxdna", "id type x y z", (), _VELOCITIES, "it is used in hybrids with ellipsoid only, whose section is not read"),
-    (
-        "wavepacket",
-        "id type q espin eradius etag cs_re cs_im x y z",
-        (),
-        "id vx vy vz ervel",
-        "its rows are wave packets, several to an electron",
-    ),
-    ("hybrid", "id type x y z", (), _VELOCITIES, "the file does not say of which; --atom-style 'hybrid A B' does"),
-)
+_BONDS = "Bonds"
+_ANGLES = "Bonds Angles"
+_ALL = "Bonds Angles Dihedrals Impropers"
+_STILL = "id vx vy vz"
+_TURNING = "id vx vy vz wx wy wz"
+_ROTATING = "id vx vy vz lx ly lz"
+_TEMPLATE_NOTE = "its bonds and angles are in the molecule files of the template, which a data file does not name"
+
+# style: columns of Atoms; of Velocities; relations; section of shapes
+_TABLE: dict[str, tuple[str, str, str, str]] = {
+    "atomic": ("id type x y z", _STILL, "", ""),
+    "charge": ("id type q x y z", _STILL, "", ""),
+    "bond": ("id mol type x y z", _STILL, _BONDS, ""),
+    "angle": ("id mol type x y z", _STILL, _ANGLES, ""),
+    "molecular": ("id mol type x y z", _STILL, _ALL, ""),
+    "full": ("id mol type q x y z", _STILL, _ALL, ""),
+    "amoeba": ("id mol type q x y z", _STILL, _ALL, ""),
+    "template": ("id mol molindex molatom type x y z", _STILL, "", ""),
+    "dielectric": ("id mol type q x y z mux muy muz area ed em epsilon curvature", _STILL, _ALL, ""),
+    "dipole": ("id type q x y z mux muy muz", _STILL, "", ""),
+    "sphere": ("id type diameter density x y z", _TURNING, "", ""),
+    "bpm/sphere": ("id mol type diameter density x y z", _TURNING, _BONDS, ""),
+    "ellipsoid": ("id type ellipsoidflag density x y z", _ROTATING, "", "Ellipsoids"),
+    "line": ("id mol type lineflag density x y z", _TURNING, "", "Lines"),
+    "tri": ("id mol type triflag density x y z", f"{_TURNING} lx ly lz", "", "Triangles"),
+    "body": ("id type bodyflag mass x y z", _ROTATING, "", "Bodies"),
+    "peri": ("id type vfrac density x y z", _STILL, "", ""),
+    "dpd": ("id type theta x y z", _STILL, "", ""),
+    "edpd": ("id type edpd_temp edpd_cv x y z", _STILL, "", ""),
+    "mdpd": ("id type rho x y z", _STILL, "", ""),
+    "tdpd": ("id type x y z", _STILL, "", ""),
+    "electron": ("id type q espin eradius x y z", f"{_STILL} ervel", "", ""),
+    "smd": ("id type mol vfrac mass kradius cradius x0 y0 z0 x y z", _STILL, "", ""),
+    "sph": ("id type rho esph cv x y z", _STILL, "", ""),
+    "rheo": ("id type status rho x y z", _STILL, "", ""),
+    "rheo/thermal": ("id type status rho esph x y z", _STILL, "", ""),
+    "spin": ("id type x y z spx spy spz sp", _STILL, "", ""),
+    "oxdna": ("id type x y z", _STILL, "", ""),
+    "wavepacket": ("id type q espin eradius etag cs_re cs_im x y z", f"{_STILL} ervel", "", ""),
+    "hybrid": ("id type x y z", _STILL, "", ""),
+}
 
 
 def _columns(text: str) -> tuple[Column, ...]:
@@ -132,8 +120,15 @@ def _columns(text: str) -> tuple[Column, ...]:
 
 #: All atom styles by name.
 ATOM_STYLES: dict[str, AtomStyle] = {
-    name: AtomStyle(name, _columns(columns), _columns(velocities), frozenset(topology), unsupported)
-    for name, columns, topology, velocities, unsupported in _TABLE
+    name: AtomStyle(
+        name,
+        _columns(columns),
+        _columns(velocities),
+        frozenset(topology.split()),
+        frozenset(bonus.split()),
+        _TEMPLATE_NOTE if name == "template" else "",
+    )
+    for name, (columns, velocities, topology, bonus) in _TABLE.items()
 }
 
 #: The styles looked for in a file that does not name its own.
@@ -156,19 +151,38 @@ def style_words(hint: str | None) -> str | None:
 
 
 def style_named(words: str, source: str) -> AtomStyle:
-    """The style of that name; `hybrid` is followed by its styles. `source` is where the name stands.
+    """The style of that name, with its arguments (`tdpd 3`); `hybrid` is followed by its styles and theirs.
 
-    Refused: an unknown name (UsageError), a style whose files are not read (UnsupportedError).
+    `source` is where the name stands. UsageError refuses an unknown name, and one whose columns it does not tell.
     """
     name, *rest = words.split() or [""]
     style = ATOM_STYLES.get(name)
     if style is None:
         raise UsageError(f"{source}: {words!r} is no atom style of LAMMPS; there are {', '.join(ATOM_STYLES)}")
-    parts = [ATOM_STYLES[word] for word in rest if word in ATOM_STYLES] if name == "hybrid" else []
-    for part in parts or [style]:
-        if part.unsupported:
-            raise UnsupportedError(f"{source}: data files of atom style {words} are not read: {part.unsupported}")
-    return _hybrid(words, parts) if parts else style
+    if name != "hybrid":
+        return _with_arguments(style, rest, words, source)
+    parts: list[tuple[str, list[str]]] = []
+    for word in rest:
+        if word in ATOM_STYLES and word != "hybrid":
+            parts.append((word, []))
+        elif parts:
+            parts[-1][1].append(word)
+        else:
+            raise UsageError(f"{source}: {words!r}: {word!r} is no atom style that a hybrid combines")
+    if not parts:
+        raise UsageError(f"{source}: a hybrid atom style is named with its styles, in order: --atom-style 'hybrid A B'")
+    return _hybrid(words, [_with_arguments(ATOM_STYLES[part], args, words, source) for part, args in parts])
+
+
+def _with_arguments(style: AtomStyle, args: list[str], words: str, source: str) -> AtomStyle:
+    """A style with the columns its arguments add: of `tdpd` one for each species."""
+    name = " ".join((style.name, *args))
+    if style.name != "tdpd":
+        return replace(style, name=name)
+    if not args or not args[0].isdigit():
+        raise UsageError(f"{source}: {words!r} leaves open how many species there are; --atom-style 'tdpd N' says it")
+    species = tuple(Column(f"cc{number}", "float") for number in range(1, int(args[0]) + 1))
+    return replace(style, name=name, columns=style.columns + species)
 
 
 def _hybrid(words: str, parts: list[AtomStyle]) -> AtomStyle:
@@ -176,7 +190,15 @@ def _hybrid(words: str, parts: list[AtomStyle]) -> AtomStyle:
     columns = {column.name: column for column in ATOM_STYLES["hybrid"].columns}
     velocities: dict[str, Column] = {}
     for part in parts:
-        columns |= {column.name: column for column in part.columns if column.name not in columns}
-        velocities |= {column.name: column for column in part.velocities if column.name not in velocities}
-    topology = frozenset().union(*(part.topology for part in parts))
-    return AtomStyle(words, tuple(columns.values()), tuple(velocities.values()), topology)
+        for column in part.columns:
+            columns.setdefault(_SHARED.get(column.name, column.name), column)
+        for column in part.velocities:
+            velocities.setdefault(column.name, column)
+    return AtomStyle(
+        words,
+        tuple(columns.values()),
+        tuple(velocities.values()),
+        frozenset().union(*(part.topology for part in parts)),
+        frozenset().union(*(part.bonus for part in parts)),
+        next((part.note for part in parts if part.note), ""),
+    )

@@ -8,7 +8,7 @@ release.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from os import PathLike, fspath
@@ -29,15 +29,17 @@ from molrec_lammps.data_checks import (
 )
 from molrec_lammps.data_header import TYPE_KINDS, Header, read_header
 from molrec_lammps.data_labels import RawSection, raw_section, read_labels
+from molrec_lammps.data_properties import property_table
 from molrec_lammps.data_rows import DTYPES, RowFault, parse_rows
-from molrec_lammps.data_sections import COEFFICIENTS, RELATIONS, Section, locate_sections, pieces
+from molrec_lammps.data_sections import COEFFICIENTS, RELATIONS, SHAPES, Section, locate_sections, pieces
+from molrec_lammps.data_shapes import Bodies, check_flags, check_shapes, check_sizes, read_bodies
 from molrec_lammps.data_style import StyleChoice, choose_layout
-from molrec_lammps.data_text import Buffer, Cursor, decode, load
+from molrec_lammps.data_text import Buffer, Cursor, decode, load, release
 
 __all__ = ["DataFile", "Table", "parse_data"]
 
 _MASSES = (Column("type", "type"), Column("mass", "float"))
-_ENDS = ("atomi", "atomj", "atomk", "atoml", "atomm")
+_ENDS = ("atomi", "atomj", "atomk", "atoml", "atomm", "atomn")
 _STRING = np.dtypes.StringDType()
 
 
@@ -66,7 +68,11 @@ class DataFile:
     `atoms`, `velocities`, `masses` are None where the file has no such section; `relations` are by section name
     ("Bonds"), with endpoints `atomi atomj ...` as ids. `labels` are the type labels by kind ("atom"), in the order of
     types. `index` brings rows of atoms into ascending order of ids, in which `endpoints` are 0-based rows u64.
-    `coefficients` and `others` (sections of fixes) are text. `remarks` are what a reader should tell its user.
+    `shapes` are the sections of shapes but Bodies, with `shape_rows` (also for Bodies) the atoms' rows in that order.
+    `properties` are sections of `fix property/atom` whose comment names their columns, with `property_rows`.
+    `masses_text`, `coefficients` and `others` (further sections of fixes) are text. `hints` are the comments behind the
+    names of sections, `beyond` lines and texts of wave packets behind the counted ones, `remarks` what a reader should
+    tell its user.
     """
 
     path: str
@@ -82,8 +88,16 @@ class DataFile:
     relations: dict[str, Table] = field(default_factory=dict)
     endpoints: dict[str, dict[str, NDArray[np.uint64]]] = field(default_factory=dict)
     labels: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    shapes: dict[str, Table] = field(default_factory=dict)
+    shape_rows: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+    bodies: Bodies | None = None
+    properties: dict[str, Table] = field(default_factory=dict)
+    property_rows: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+    hints: dict[str, str] = field(default_factory=dict)
+    masses_text: RawSection | None = None
     coefficients: list[RawSection] = field(default_factory=list)
     others: list[RawSection] = field(default_factory=list)
+    beyond: list[tuple[int, str]] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
     @property
@@ -109,12 +123,17 @@ class DataFile:
 
 
 def parse_data(
-    path: str | PathLike[str], *, atom_style: str | None = None, stated_by: str = "--atom-style"
+    path: str | PathLike[str],
+    *,
+    atom_style: str | None = None,
+    stated_by: str = "--atom-style",
+    counts: Collection[str] = (),
 ) -> DataFile:
     """Read a data file (plain, .gz, .bz2, .xz or .zst).
 
     `atom_style` is the style the caller knows, `stated_by` from where; without it the comment after `Atoms` tells, or
-    the only one of the plain styles that fits the rows. Refused: FormatError for a file that is no data file or breaks
+    the only one of the plain styles that fits the rows. `counts` are keywords of the header that fixes read, as the
+    `read_data` command names them. Refused: FormatError for a file that is no data file or breaks
     its rules, UsageError for a style that cannot be told, UnsupportedError for one that is not read.
     """
     where = fspath(path)
@@ -122,8 +141,9 @@ def parse_data(
         style_named(atom_style, stated_by)
     data = load(path)
     cursor = Cursor(data)
-    header = read_header(where, cursor)
-    sections = {section.name: section for section in locate_sections(where, data, header, cursor)}
+    header = read_header(where, cursor, counts)
+    beyond: list[tuple[int, str]] | None = [] if (atom_style or "").startswith("wavepacket") else None
+    sections = {section.name: section for section in locate_sections(where, data, header, cursor, beyond)}
     labels = {kind: read_labels(where, data, sections.get(f"{kind.capitalize()} Type Labels")) for kind in TYPE_KINDS}
     numbers = {kind: {label: number for number, label in enumerate(names, 1)} for kind, names in labels.items()}
     choice = choose_layout(where, data, header, sections.get("Atoms"), atom_style, numbers["atom"], stated_by)
@@ -131,19 +151,59 @@ def parse_data(
     _fill(where, data, list(builders.values()))
     tables = {name: builder.table() for name, builder in builders.items()}
     found = _checked(where, header, choice, tables)
+    _add_shapes(found, data, sections, tables)
     found.labels = {kind: tuple(map(decode, names)) for kind, names in labels.items() if names}
     for section in sections.values():
+        if section.hint:
+            found.hints[section.name] = section.hint
         if section.name in COEFFICIENTS or section.name == "PairIJ Coeffs":
-            found.coefficients.append(raw_section(where, data, section))
-        elif section.counted is None:
-            found.others.append(raw_section(where, data, section))
+            found.coefficients.append(raw_section(data, section))
+        elif section.name == "Masses":
+            found.masses_text = raw_section(data, section)
+        elif section.name == "PiTorsion Coeffs" or (section.counted is None and section.name not in SHAPES):
+            _add_other(found, data, section)
         if section.skipped:
             found.remarks.append(
                 f"{where}, line {section.line - 1}: {section.skipped!r} is not read: LAMMPS leaves out the line after "
                 f"the name of a section"
             )
     found.remarks.extend(choice.remarks)
+    found.beyond = beyond or []
     return found
+
+
+def _add_shapes(found: DataFile, data: Buffer, sections: Mapping[str, Section], tables: Mapping[str, Table]) -> None:
+    """Shapes, checked against the flags of Atoms. Refused: what LAMMPS refuses of them."""
+    style, atoms = found.style, found.atoms
+    if style is None or atoms is None:
+        return
+    for name in sorted(style.bonus):
+        flags, section = atoms[SHAPES[name].flag], sections.get(name)
+        check_flags(found.path, name, flags, atoms.line)
+        ids = lines = np.empty(0, dtype=np.int64)
+        if name in tables:
+            table = found.shapes[name] = tables[name]
+            ids, lines = table["id"], table.line + np.arange(table.rows)
+        elif section is not None:
+            found.bodies = read_bodies(found.path, data, section, found.header.count("bodies"))
+            ids, lines = found.bodies.ids, found.bodies.lines
+        found.shape_rows[name] = check_shapes(
+            found.path, name, ids, lines, found.index.sorted(flags), found.index, atoms.line
+        )
+        if name == "Ellipsoids" and name in tables:
+            check_sizes(found.path, table["shapex"], table["shapey"], table["shapez"], lines)
+
+
+def _add_other(found: DataFile, data: Buffer, section: Section) -> None:
+    """A section of a fix: as columns of atoms where its comment names them, else as text."""
+    taken = {name for table in (found.atoms, found.velocities) if table is not None for name in table.columns}
+    taken |= {name for table in found.properties.values() for name in table.columns}
+    columns = property_table(section.text(data), section.hint, section.rows, found.index, taken)
+    if columns is None:
+        found.others.append(raw_section(data, section))
+        return
+    found.properties[section.name] = Table(columns[0], section.line, section.rows)
+    found.property_rows[section.name] = columns[1]
 
 
 class _Builder:
@@ -207,6 +267,9 @@ def _builders(
             ends = tuple(Column(end, "int") for end in _ENDS[: relation.atoms])
             columns = (Column("index", "skip"), Column("type", "type"), *ends)
             builders[name] = _Builder(section, columns, labels.get(relation.kind))
+        elif name in SHAPES and SHAPES[name].columns:
+            shape = tuple(Column(column, "float") for column in SHAPES[name].columns)
+            builders[name] = _Builder(section, (Column("id", "int"), *shape), None)
     return builders
 
 
@@ -217,6 +280,7 @@ def _fill(path: str, data: Buffer, builders: Sequence[_Builder]) -> None:
     def work(job: tuple[_Builder, Any]) -> None:
         builder, piece = job
         builder.fill(path, data[piece.start : piece.stop], piece.first, piece.rows)
+        release(data, piece.start, piece.stop)
 
     threads = min(2, os.cpu_count() or 1)
     if len(jobs) < 2 * len(builders) or threads < 2:
@@ -237,7 +301,8 @@ def _checked(path: str, header: Header, choice: StyleChoice, tables: dict[str, T
             keyword = f"{kind} types"
             check_types(path, name, table["type"], table.line, kind, header.count(keyword), header.lines.get(keyword))
         elif kind:
-            check_types(path, name, table["type"], table.line, kind, 2**62, None)
+            known = header.counts.get(f"{kind} types", 2**62)
+            check_types(path, name, table["type"], table.line, kind, known, header.lines.get(f"{kind} types"))
     if masses is not None:
         check_masses(path, masses["type"], masses["mass"], masses.line)
     index = (

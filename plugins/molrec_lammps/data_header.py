@@ -8,6 +8,7 @@ of a section.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -81,8 +82,11 @@ class Header:
         return [] if self.general else [keyword for keyword in _BOUNDS if keyword not in self.box]
 
 
-def read_header(path: str, cursor: Cursor) -> Header:
-    """Read title and header; the cursor is left on the first line that begins with a letter, or at the end."""
+def read_header(path: str, cursor: Cursor, further: Collection[str] = ()) -> Header:
+    """Read title and header; the cursor is left on the first line that begins with a letter, or at the end.
+
+    `further` are keywords of counts beside LAMMPS' own, which fixes read.
+    """
     title = decode(cursor.peek().removeprefix(b"\xef\xbb\xbf")).strip()
     units = _UNITS.search(title)
     header = Header(title, units[1] if units else None)
@@ -94,7 +98,7 @@ def read_header(path: str, cursor: Cursor) -> Header:
         if comment.strip():
             header.comments.append(decode(comment).strip())
         if text.strip():
-            _read_line(path, header, text, cursor.line)
+            _read_line(path, header, text, cursor.line, further)
     if not header.lines:
         raise FormatError(
             path,
@@ -106,11 +110,11 @@ def read_header(path: str, cursor: Cursor) -> Header:
     return header
 
 
-def _read_line(path: str, header: Header, text: bytes, line: int) -> None:
+def _read_line(path: str, header: Header, text: bytes, line: int, further: Collection[str]) -> None:
     where, words = f"line {line}", text.split()
     start = next((number for number, word in enumerate(words) if word[:1].isalpha()), len(words))
     values, name = words[:start], b" ".join(words[start:]).decode("latin-1")
-    keyword = next((k for k in (*COUNTS, *_BOX) if name == k or name.startswith(k + " ")), None)
+    keyword = next((k for k in (*COUNTS, *_BOX, *further) if name == k or name.startswith(k + " ")), None)
     if keyword is None:
         raise FormatError(
             path, where, found=brief(text), expected="a header line such as '100 atoms', or the name of a section"

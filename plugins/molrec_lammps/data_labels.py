@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from molrec_convert.errors import FormatError
 from molrec_lammps.data_sections import Section
-from molrec_lammps.data_text import INTEGER, Buffer, brief, decode, lines_of, split_comment
+from molrec_lammps.data_text import Buffer, brief, decode, lines_of, split_comment
 
 __all__ = ["RawSection", "raw_section", "read_labels"]
 
@@ -20,6 +20,10 @@ class RawSection:
     line: int
     rows: int
     text: str
+
+    def lines(self) -> list[str]:
+        """The rows, without the ends of their lines."""
+        return [line.rstrip("\r") for line in self.text.removesuffix("\n").split("\n")]
 
 
 def read_labels(path: str, data: Buffer, section: Section | None) -> tuple[bytes, ...]:
@@ -45,17 +49,6 @@ def read_labels(path: str, data: Buffer, section: Section | None) -> tuple[bytes
     return tuple(labels[number] for number in sorted(labels))
 
 
-def raw_section(path: str, data: Buffer, section: Section) -> RawSection:
-    """The text of a section; rows of coefficients must begin with a type number."""
-    raw = section.text(data)
-    if section.counted is not None:
-        for row, line in enumerate(lines_of(raw)):
-            words = line.split(None, 1)
-            if not words or not INTEGER.fullmatch(words[0]):
-                raise FormatError(
-                    path,
-                    f"line {section.line + row}",
-                    found=brief(line) if words else "a blank line",
-                    expected=f"a type number and coefficients, row {row + 1} of {section.rows} of {section.name}",
-                )
-    return RawSection(section.name, section.hint, section.line, section.rows, decode(raw))
+def raw_section(data: Buffer, section: Section) -> RawSection:
+    """The text of a section."""
+    return RawSection(section.name, section.hint, section.line, section.rows, decode(section.text(data)))

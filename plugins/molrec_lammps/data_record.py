@@ -5,19 +5,38 @@ endpoints; `frame` has the state: `x y z vx vy vz ix iy iz`, further columns of 
 ascend by id. Coordinates stay as the file has them (wrapped stays wrapped), a general cell stays as it is stated.
 `# comments` of rows are the text column `comment` of their block, those of Velocities `velocity_comment` of `frame`.
 
+| section | place |
+|---|---|
+| Atoms, Velocities | columns of `system/atoms` and `frame/atoms`, by the names of `atom_styles` |
+| Bonds, Angles, Dihedrals, Impropers | blocks `bonds angles dihedrals impropers` of `system` |
+| CMAP, BiTorsions, PiTorsions | blocks `cmaps bitorsions pitorsions` of `system`, endpoints `atomi` … `atomn` |
+| Ellipsoids | `shapex shapey shapez` (diameters) `quatw quati quatj quatk` of `frame/atoms` |
+| Lines | `end1x end1y end2x end2y` of `frame/atoms` |
+| Triangles | `corner1x` … `corner3z` of `frame/atoms` |
+| Bodies | blocks of `frame`: `bodies` (`atomi`), `body_integers`, `body_numbers` (`body value`) |
+| of `fix property/atom` | columns of atoms named by the comment, `prop # i_a d_b mol`: `i_a d_b mol_id` |
+| Coeffs of all kinds | the force field |
+| all others, PiTorsion Coeffs too | block `lammps_sections` of `system`: `section`, `line`: rows as they stand |
+
+Columns of shapes and properties are null for atoms that have none; the comments of shapes are `shape_comment`. Bodies
+ascend by the ids of their atoms.
+
 What else a data file says is kept in `system` under the meta key `lammps` (tag `json`), each part where the file has
 it:
 
 | key | holds |
 |---|---|
 | `title` | the first line |
-| `atom_style` | the atom style the rows were read by |
-| `type_counts` | number of types by kind (`atom bond angle dihedral improper`), used or not |
+| `atom_style` | the atom style the rows were read by, with its arguments |
+| `type_counts` | number of types by kind (`atom bond angle dihedral improper`, `pitorsion`), used or not |
 | `type_labels` | labels by kind, in the order of the types |
 | `masses` | mass of each atom type, `null` where the file has none |
 | `mass_comments` | the comment of each row of Masses, by type, `""` for none |
 | `extra_per_atom` | room for later `extra bond per atom` and the like, by kind (`bond … special`) |
+| `header` | further counts of the header, of fixes the caller named, by keyword |
 | `comments` | comments of the header |
+| `section_comments` | the comment behind the name of a section, by section, where it is not the style alone |
+| `property_sections` | by section of `fix property/atom`: its words and their columns, `[["mol", "mol_id"], …]` |
 """
 
 from __future__ import annotations
@@ -31,19 +50,33 @@ from numpy.typing import ArrayLike, NDArray
 
 from molrec_convert.errors import UsageError
 from molrec_convert.formats import ReadContext
-from molrec_convert.model import Block, Box, Column, Frame, Meta, Record
+from molrec_convert.model import Block, Box, Column, ForceField, Frame, Meta, Record
 from molrec_convert.model.standard import IDENTITY_COLUMNS
 from molrec_convert.report import Report
-from molrec_lammps.data_file import DataFile, Table, parse_data
-from molrec_lammps.data_header import TYPE_KINDS
-from molrec_lammps.data_sections import RELATIONS
+from molrec_lammps.data_blocks import (
+    property_columns,
+    put_comments,
+    put_molecules,
+    put_properties,
+    put_shapes,
+    relation_block,
+    rows_text,
+    text_sections,
+    type_names_of,
+)
+from molrec_lammps.data_file import DataFile, parse_data
+from molrec_lammps.data_header import COUNTS, TYPE_KINDS
+from molrec_lammps.data_potential import potential_of_data
+from molrec_lammps.data_sections import COEFFICIENTS, RELATIONS
 from molrec_lammps.elements import elements_of_types
 from molrec_lammps.options import CommonOptions
+from molrec_lammps.potential import Potential
+from molrec_lammps.potential_record import force_field, relation_styles
 from molrec_lammps.triclinic import restricted_cell
 from molrec_lammps.type_names import names_column
 from molrec_lammps.units import UNITS, UnitsStyle, check_units
 
-__all__ = ["data_box", "data_frame", "data_system", "read_data"]
+__all__ = ["data_box", "data_force_field", "data_frame", "data_system", "read_data"]
 
 _IDENTITY = frozenset(IDENTITY_COLUMNS)
 
@@ -53,22 +86,35 @@ def read_data(paths: Sequence[Path], context: ReadContext) -> Record:
     if len(paths) != 1:
         raise UsageError(f"a LAMMPS data file is read alone, not {len(paths)} together")
     data = parse_data(paths[0], atom_style=context.options.atom_style)
-    system = data_system(data, context.options, context.report)
-    return Record(system=system, frame=data_frame(data, context.report))
+    potential = potential_of_data(data)
+    system = data_system(data, context.options, context.report, potential)
+    return Record(
+        system=system,
+        frame=data_frame(data, context.report),
+        forcefield=data_force_field(data, potential, context.options, context.report),
+    )
 
 
-def data_system(data: DataFile, options: CommonOptions, report: Report) -> Frame:
+def data_system(data: DataFile, options: CommonOptions, report: Report, potential: Potential | None = None) -> Frame:
     """What the particles of a data file are: atoms in ascending order of ids, relations, units, and the `lammps` key.
 
-    The fate of all that is not state is reported: what is converted, and coefficients and sections of fixes as dropped.
+    With the `potential` that holds for the file, relations say their style where its styles are hybrid.
+
+    The fate of all that is neither state nor force field is reported.
     """
     for remark in data.remarks:
         report.warn(remark)
     units = _units(data, options, report)
     blocks = {"atoms": _atoms(data, options, units, report)}
+    put_properties(data, blocks["atoms"], report)
     for name, table in data.relations.items():
-        blocks[RELATIONS[name].block] = _relation(data, name, table, report)
-    _report_dropped(data, report)
+        kind = RELATIONS[name].kind
+        styles = relation_styles(potential, kind) if potential is not None and kind in TYPE_KINDS else None
+        blocks[RELATIONS[name].block] = relation_block(data, name, table, report, styles)
+    for line, row in data.beyond:
+        report.dropped(f"Atoms, line {line}", f"{row!r} is a row beyond the {data.header.count('atoms')} counted ones")
+    if data.others:
+        blocks["lammps_sections"] = text_sections(data, report)
     meta = Meta()
     if units is not None:
         meta.put("units", units.record, "json")
@@ -88,11 +134,16 @@ def data_frame(data: DataFile, report: Report, *, boundary: ArrayLike | None = N
         if data.velocities is not None:
             moving = [name for name in data.velocities.columns if name != "id"]
             columns |= {name: data.sorted_velocities(name) for name in moving}
-            _put_comments(columns, "velocity_comment", data.velocities, data.velocity_order)
-            report.carried("Velocities", f"{_rows(data.velocities.rows)}, joined by id")
+            put_comments(columns, "velocity_comment", data.velocities, data.velocity_order)
+            report.carried("Velocities", f"{rows_text(data.velocities.rows)}, joined by id")
         columns |= own
-    report.carried("frame/atoms", f"{' '.join(columns)}: {_rows(len(data.index.ids))}, in order of ids")
-    blocks = {"atoms": Block(columns, count=len(data.index.ids))}
+    blocks = {"atoms": Block({})}
+    for name in data.shape_rows:
+        put_shapes(data, name, columns, blocks, report)
+    for name in data.properties:
+        columns |= {c: v for c, v in property_columns(data, name).items() if c not in _IDENTITY}
+    report.carried("frame/atoms", f"{' '.join(columns)}: {rows_text(len(data.index.ids))}, in order of ids")
+    blocks["atoms"] = Block(columns, count=len(data.index.ids))
     return Frame(blocks, box=data_box(data, report, boundary=boundary))
 
 
@@ -135,7 +186,7 @@ def _atoms(data: DataFile, options: CommonOptions, units: UnitsStyle | None, rep
     types = data.index.sorted(table["type"])
     columns: dict[str, Any] = {
         "id": data.index.ids.view(np.uint64),
-        "type": names_column(["", *_type_names(data, "atom")], types),
+        "type": names_column(["", *type_names_of(data, "atom")], types),
         "type_id": types.view(np.uint64),
     }
     names = _elements(data, options, units, report)
@@ -152,22 +203,13 @@ def _atoms(data: DataFile, options: CommonOptions, units: UnitsStyle | None, rep
     if "charge" in table.columns:
         columns["charge"] = data.index.sorted(table["charge"])
     if "mol_id" in table.columns:
-        _put_molecules(columns, data.index.sorted(table["mol_id"]), report)
-    _put_comments(columns, "comment", table, data.index.order)
+        put_molecules(columns, data.index.sorted(table["mol_id"]), report)
+    put_comments(columns, "comment", table, data.index.order)
     if data.style is not None and not data.style_stated:
         report.derived("atom style", f"{data.style.name}: no other columns of a plain style fit {data.style_source}")
     style = "" if data.style is None else f", atom style {data.style.name} (from {data.style_source})"
-    report.carried("Atoms", f"{_rows(table.rows)} in order of ids{style}")
+    report.carried("Atoms", f"{rows_text(table.rows)} in order of ids{style}")
     return Block(columns)
-
-
-def _rows(count: int) -> str:
-    return f"{count} row{'' if count == 1 else 's'}"
-
-
-def _type_names(data: DataFile, kind: str) -> Sequence[str]:
-    """What types are called: their labels, else their numbers."""
-    return data.labels.get(kind) or [str(number + 1) for number in range(data.header.count(f"{kind} types"))]
 
 
 def _elements(
@@ -194,49 +236,15 @@ def _masses(data: DataFile, types: NDArray[np.int64]) -> Column:
     return Column(by_type[types], None if known[1:].all() else known[types])
 
 
-def _put_molecules(columns: dict[str, Any], molecules: NDArray[np.int64], report: Report) -> None:
-    if not len(molecules) or int(molecules.min()) >= 0:
-        columns["mol_id"] = molecules.view(np.uint64)
-        return
-    columns["mol"] = molecules
-    report.converted("mol_id", "some molecule ids are negative, which mol_id cannot hold: kept as the column mol (i64)")
-
-
-def _put_comments(columns: dict[str, Any], name: str, table: Table, order: NDArray[np.int64] | None) -> None:
-    if table.comments is not None:
-        comments = table.comments if order is None else table.comments[order]
-        columns[name] = Column(comments, comments != "")
-
-
-def _relation(data: DataFile, name: str, table: Table, report: Report) -> Block:
-    relation = RELATIONS[name]
-    types = table["type"]
-    if relation.kind in TYPE_KINDS:
-        labels = _type_names(data, relation.kind)
-    else:
-        labels = [str(number + 1) for number in range(int(types.max(initial=0)))]
-    columns: dict[str, Any] = {
-        **data.endpoints[name],
-        "type": names_column(["", *labels], types),
-        "type_id": types.view(np.uint64),
-    }
-    _put_comments(columns, "comment", table, None)
-    targets = {"atomm": "atoms"} if "atomm" in columns else {}
-    report.converted(
-        name,
-        f"{_rows(table.rows)} as {relation.block}, atoms by row; row numbers, which mean nothing, are left out",
+def data_force_field(data: DataFile, potential: Potential, options: CommonOptions, report: Report) -> ForceField | None:
+    """The force field of a data file; None where it states none."""
+    if not potential:
+        return None
+    potential.units = options.units or (data.units if data.units in UNITS else None)
+    path = Path(data.path)
+    return force_field(
+        potential, report, directory=path.parent, name=path.name, source={"format": "lammps-data", "uri": path.name}
     )
-    return Block(columns, targets=targets)
-
-
-def _report_dropped(data: DataFile, report: Report) -> None:
-    for section in data.coefficients:
-        report.dropped(section.name, f"{_rows(section.rows)}: force-field coefficients are not carried yet")
-    for section in data.others:
-        report.dropped(
-            section.name,
-            f"{_rows(section.rows)} from line {section.line}: a section of a fix, whose meaning is in the input script",
-        )
 
 
 def _document(data: DataFile) -> dict[str, Any]:
@@ -246,7 +254,7 @@ def _document(data: DataFile) -> dict[str, Any]:
     if data.style is not None:
         document["atom_style"] = data.style.name
     document["type_counts"] = {
-        kind: header.count(f"{kind} types") for kind in TYPE_KINDS if f"{kind} types" in header.counts
+        kind: header.count(f"{kind} types") for kind in (*TYPE_KINDS, "pitorsion") if f"{kind} types" in header.counts
     }
     if data.labels:
         document["type_labels"] = {kind: list(labels) for kind, labels in data.labels.items()}
@@ -261,6 +269,24 @@ def _document(data: DataFile) -> dict[str, Any]:
     extra = {keyword.split()[1]: count for keyword, count in header.counts.items() if keyword.startswith("extra ")}
     if extra:
         document["extra_per_atom"] = extra
+    further = {keyword: count for keyword, count in header.counts.items() if keyword not in COUNTS}
+    if further:
+        document["header"] = further
     if header.comments:
         document["comments"] = list(header.comments)
+    hints = {name: text for name, text in data.hints.items() if not _is_told(data, name, text)}
+    if hints:
+        document["section_comments"] = hints
+    if data.properties:
+        document["property_sections"] = {
+            name: [list(pair) for pair in zip(data.hints[name].split(), table.columns, strict=True)]
+            for name, table in data.properties.items()
+        }
     return document
+
+
+def _is_told(data: DataFile, name: str, comment: str) -> bool:
+    """Whether a comment behind the name of a section says nothing but the style, which is kept elsewhere."""
+    if name == "Atoms":
+        return data.style is not None and comment == data.style.name
+    return name in (*COEFFICIENTS, "PairIJ Coeffs") and len(comment.split()) == 1

@@ -8,15 +8,17 @@ counts. Between sections stand blank and comment lines. Source: the manual, "rea
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 import numpy as np
 
-from molrec_convert.errors import FormatError, UnsupportedError
+from molrec_convert.errors import FormatError
 from molrec_lammps.data_header import TYPE_KINDS, Header
 from molrec_lammps.data_text import Buffer, Cursor, brief, decode, lines_of
 
-__all__ = ["COEFFICIENTS", "RELATIONS", "Piece", "Relation", "Section", "locate_sections", "pieces"]
+__all__ = ["COEFFICIENTS", "RELATIONS", "SHAPES", "Piece", "Relation", "Section", "Shape", "locate_sections", "pieces"]
 
 #: Bytes of text parsed at once: the size that costs the parser least.
 PIECE_BYTES = 1 << 20
@@ -40,6 +42,38 @@ RELATIONS: dict[str, Relation] = {
     "Dihedrals": Relation("dihedrals", "dihedrals", "dihedral", 4),
     "Impropers": Relation("impropers", "impropers", "improper", 4),
     "CMAP": Relation("cmaps", "crossterms", "crossterm", 5),
+    "BiTorsions": Relation("bitorsions", "bitorsions", "bitorsion", 5),
+    "PiTorsions": Relation("pitorsions", "pitorsions", "pitorsion", 6),
+}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A section of shapes of atoms: its header count, the atom style it is of, that style's flag, its columns.
+
+    The columns are named as `compute property/atom` names them; a body's integers and numbers have a length of their
+    own, so that `Bodies` has none.
+    """
+
+    count: str
+    style: str
+    flag: str
+    columns: tuple[str, ...] = ()
+
+
+#: Sections of shapes by name.
+SHAPES: dict[str, Shape] = {
+    "Ellipsoids": Shape(
+        "ellipsoids",
+        "ellipsoid",
+        "ellipsoidflag",
+        ("shapex", "shapey", "shapez", "quatw", "quati", "quatj", "quatk"),
+    ),
+    "Lines": Shape("lines", "line", "lineflag", ("end1x", "end1y", "end2x", "end2y")),
+    "Triangles": Shape(
+        "triangles", "tri", "triflag", tuple(f"corner{corner}{axis}" for corner in "123" for axis in "xyz")
+    ),
+    "Bodies": Shape("bodies", "body", "bodyflag"),
 }
 
 #: Sections of force-field coefficients and the header count of their rows.
@@ -62,8 +96,6 @@ COEFFICIENTS: dict[str, str] = {
     ),
     "AngleAngle Coeffs": "improper types",
 }
-#: Sections that belong to one atom style each, which is not read.
-_BONUS = {"Ellipsoids": "ellipsoid", "Lines": "line", "Triangles": "tri", "Bodies": "body"}
 
 _COUNTED: dict[str, str] = {
     "Atoms": "atoms",
@@ -71,9 +103,12 @@ _COUNTED: dict[str, str] = {
     "Masses": "atom types",
     **{f"{kind.capitalize()} Type Labels": f"{kind} types" for kind in TYPE_KINDS},
     **{name: relation.count for name, relation in RELATIONS.items()},
+    **{name: shape.count for name, shape in SHAPES.items() if shape.columns},
     **COEFFICIENTS,
+    "PiTorsion Coeffs": "pitorsion types",
 }
-_LOWER = {name.casefold(): name for name in (*_COUNTED, *_BONUS, "PairIJ Coeffs")}
+_KNOWN = (*_COUNTED, "Bodies", "PairIJ Coeffs")
+_LOWER = {name.casefold(): name for name in _KNOWN}
 #: Names fixes give their sections: a capital, letters, digits and blanks.
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_/-]*(?: [A-Za-z][A-Za-z0-9_/-]*)*")
 
@@ -110,21 +145,20 @@ class Piece:
     rows: int
 
 
-def locate_sections(path: str, data: Buffer, header: Header, cursor: Cursor) -> list[Section]:
+def locate_sections(
+    path: str, data: Buffer, header: Header, cursor: Cursor, beyond: list[tuple[int, str]] | None = None
+) -> list[Section]:
     """The sections from the cursor on, in the order of the file.
 
-    Refused: a section twice, rows beyond the count, an end of file before it, lines that are neither; a section of
-    an atom style that is not read is an UnsupportedError.
+    `beyond` takes rows, and their lines, that stand behind those of Atoms; without it they are refused as by LAMMPS.
+
+    Refused: a section twice, rows beyond the count, an end of file before it, lines that are neither, and a section out
+    of the order LAMMPS asks for.
     """
     sections: list[Section] = []
     by_name: dict[str, Section] = {}
-    while (heading := _next_heading(path, header, cursor, sections)) is not None:
+    while (heading := _next_heading(path, header, cursor, sections, beyond)) is not None:
         name, hint, line = heading
-        if name in _BONUS:
-            raise UnsupportedError(
-                f"{path}, line {line}: data files of atom style {_BONUS[name]} are not read: "
-                f"the section {name} is not read yet"
-            )
         if name in by_name:
             raise FormatError(
                 path,
@@ -132,6 +166,7 @@ def locate_sections(path: str, data: Buffer, header: Header, cursor: Cursor) -> 
                 found=f"a second section {name}",
                 expected=f"one, whose rows begin at line {by_name[name].line}",
             )
+        _check_order(path, header, name, line, by_name)
         cursor.advance()
         skipped = cursor.peek().partition(b"#")[0].strip()
         cursor.advance()
@@ -141,7 +176,8 @@ def locate_sections(path: str, data: Buffer, header: Header, cursor: Cursor) -> 
         by_name[name] = section
         sections.append(section)
         cursor.position, cursor.line = section.stop, section.line + section.rows
-    for name, keyword in (("Atoms", "atoms"), *((n, r.count) for n, r in RELATIONS.items())):
+    needed = {n: r.count for n, r in RELATIONS.items()} | {n: s.count for n, s in SHAPES.items()}
+    for name, keyword in {"Atoms": "atoms", **needed}.items():
         if header.count(keyword) and name not in by_name:
             raise FormatError(
                 path,
@@ -150,6 +186,36 @@ def locate_sections(path: str, data: Buffer, header: Header, cursor: Cursor) -> 
                 expected=f"a section {name}",
             )
     return sections
+
+
+def _check_order(path: str, header: Header, name: str, line: int, before: Mapping[str, Section]) -> None:
+    """Refuse a section that LAMMPS wants elsewhere or not at all."""
+    kind = name.removesuffix(" Type Labels").lower() if name.endswith(" Type Labels") else ""
+    if kind in TYPE_KINDS:
+        own = "Atoms" if kind == "atom" else next(n for n, relation in RELATIONS.items() if relation.kind == kind)
+        typed = next((n for n in before if n in ("Masses", "PairIJ Coeffs", own) or n in COEFFICIENTS), None)
+        if typed is not None:
+            raise FormatError(
+                path,
+                f"line {line}",
+                found=f"{name} after {typed}",
+                expected="labels before every section that has types",
+            )
+    if "Atoms" not in before and (name == "Velocities" or name in RELATIONS or name in SHAPES):
+        raise FormatError(path, f"line {line}", found=f"{name} before Atoms", expected=f"Atoms before {name}")
+    if name in RELATIONS and header.counts.get(RELATIONS[name].count) == 0:
+        raise FormatError(
+            path,
+            f"line {line}",
+            found=f"a section {name}",
+            expected=f"none: line {header.lines[RELATIONS[name].count]} counts no {RELATIONS[name].count}",
+        )
+    if name == "UreyBradley Coeffs" and not before:
+        raise FormatError(
+            path, f"line {line}", found=f"{name} as the first section", expected="another section before it, for LAMMPS"
+        )
+    if name not in _KNOWN and (near := get_close_matches(name, _KNOWN, 1, 0.8)):
+        raise FormatError(path, f"line {line}", found=f"a section {name!r}", expected=repr(near[0]))
 
 
 def pieces(data: Buffer, section: Section) -> list[Piece]:
@@ -166,7 +232,7 @@ def pieces(data: Buffer, section: Section) -> list[Piece]:
 
 
 def _next_heading(
-    path: str, header: Header, cursor: Cursor, sections: list[Section]
+    path: str, header: Header, cursor: Cursor, sections: list[Section], beyond: list[tuple[int, str]] | None
 ) -> tuple[str, str | None, int] | None:
     for raw in cursor.lines():
         text, mark, comment = raw.partition(b"#")
@@ -178,6 +244,9 @@ def _next_heading(
             expected = repr(_LOWER[words.casefold()])
         elif _NAME.fullmatch(words):
             return words, decode(comment).strip() if mark else None, cursor.line
+        elif beyond is not None and sections and sections[-1].name == "Atoms":
+            beyond.append((cursor.line, words))
+            continue
         elif sections:
             last = sections[-1]
             _refuse_blank_row(path, header, cursor.data, last)
@@ -206,7 +275,7 @@ def _counted_at(header: Header, keyword: str | None) -> str:
 def _extent(
     path: str, data: Buffer, header: Header, cursor: Cursor, name: str, hint: str | None, skipped: str
 ) -> Section:
-    keyword = "atom types" if name == "PairIJ Coeffs" else _COUNTED.get(name)
+    keyword = {"PairIJ Coeffs": "atom types", "Bodies": "bodies"}.get(name) or _COUNTED.get(name)
     if keyword is None:
         return _uncounted(data, cursor, name, hint, skipped)
     if keyword not in header.counts:
@@ -217,6 +286,8 @@ def _extent(
             expected=f"a header line '... {keyword}' before it",
             hint="line 1 is a title, which is not read",
         )
+    if name == "Bodies":
+        return _uncounted(data, cursor, name, hint, skipped)
     rows = header.counts[keyword]
     if name == "PairIJ Coeffs":
         rows = rows * (rows + 1) // 2
@@ -265,7 +336,7 @@ def _refuse_short(path: str, header: Header, cursor: Cursor, name: str, keyword:
 
 
 def _uncounted(data: Buffer, cursor: Cursor, name: str, hint: str | None, skipped: str) -> Section:
-    """A section of some fix: its rows reach to the next blank line, heading, or end of the file."""
+    """A section of some fix, or of bodies: its rows reach to the next blank line, heading, or end of the file."""
     start, first = cursor.position, cursor.line
     for raw in cursor.lines():
         text = raw.partition(b"#")[0].strip()

@@ -9,17 +9,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from molrec_convert.errors import FormatError, UnsupportedError, UsageError
-from molrec_lammps.atom_styles import IMAGE_COLUMNS, PLAIN_STYLES, AtomStyle, Column, style_named, style_words
+from molrec_convert.errors import FormatError, UsageError
+from molrec_lammps.atom_styles import (
+    ATOM_STYLES,
+    IMAGE_COLUMNS,
+    PLAIN_STYLES,
+    AtomStyle,
+    Column,
+    style_named,
+    style_words,
+)
 from molrec_lammps.data_checks import check_types
 from molrec_lammps.data_header import Header
 from molrec_lammps.data_rows import RowFault, parse_rows
-from molrec_lammps.data_sections import Section, pieces
+from molrec_lammps.data_sections import SHAPES, Section, pieces
 from molrec_lammps.data_text import Buffer, Cursor, split_comment
 
 __all__ = ["StyleChoice", "choose_layout"]
 
-_BONUS_COUNTS = {"ellipsoids": "ellipsoid", "lines": "line", "triangles": "tri", "bodies": "body"}
 _TOPOLOGY = {"bonds": "Bonds", "angles": "Angles", "dihedrals": "Dihedrals", "impropers": "Impropers"}
 
 
@@ -56,12 +63,6 @@ def choose_layout(
     stated_by: str = "--atom-style",
 ) -> StyleChoice:
     """The style of the file and the columns of its rows; no style and no columns for a file without atoms."""
-    for keyword, name in _BONUS_COUNTS.items():
-        if header.count(keyword):
-            raise UnsupportedError(
-                f"{path}, line {header.lines[keyword]}: {keyword} belong to atom style {name}, whose data files are "
-                f"not read yet"
-            )
     remarks: list[str] = []
     stated = True
     hint = style_words(section.hint if section else None)
@@ -76,12 +77,31 @@ def choose_layout(
         source = f"the comment after Atoms, line {section.line - 2}"
     elif not section.rows:
         return StyleChoice(None, (), "")
+    elif shape := next((name for name, of in SHAPES.items() if header.count(of.count)), None):
+        style = ATOM_STYLES[SHAPES[shape].style]
+        source, stated = f"line {header.lines[SHAPES[shape].count]}, which counts {shape}", False
     else:
         style = _only_fit(path, data, header, section, labels)
         source, stated = f"the {_width(data, section)} columns of Atoms", False
+    _check_shapes(path, header, style)
+    if style.note:
+        remarks.append(f"{path}: atom style {style.name}: {style.note}")
     if section is None or not section.rows:
         return StyleChoice(style, style.columns, source, stated, remarks)
     return StyleChoice(style, _columns(path, style, _width(data, section), section), source, stated, remarks)
+
+
+def _check_shapes(path: str, header: Header, style: AtomStyle) -> None:
+    """Refuse a count of shapes that the style does not have."""
+    for name, shape in SHAPES.items():
+        if header.count(shape.count) and name not in style.bonus:
+            raise FormatError(
+                path,
+                f"line {header.lines[shape.count]}",
+                found=f"{header.count(shape.count)} {shape.count}",
+                expected=f"none: atoms of style {style.name} have no section {name}",
+                hint="--atom-style names another style",
+            )
 
 
 def _width(data: Buffer, section: Section) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from molrec_lammps.compression import compression_of, open_binary, unreadable
 
-__all__ = ["FLOAT", "INTEGER", "Buffer", "Cursor", "brief", "decode", "lines_of", "load", "split_comment"]
+__all__ = ["FLOAT", "INTEGER", "Buffer", "Cursor", "brief", "decode", "lines_of", "load", "release", "split_comment"]
 
 #: A whole file in memory, or mapped.
 Buffer = bytes | mmap.mmap
@@ -40,6 +40,14 @@ def load(path: str | PathLike[str]) -> Buffer:
         raise unreadable(path, error) from error
     with open_binary(path) as stream:
         return stream.read()
+
+
+def release(data: Buffer, start: int, stop: int) -> None:
+    """Let go of the memory that mapped bytes take, where the system can: they have been read."""
+    if isinstance(data, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        start = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+        if stop > start:
+            data.madvise(mmap.MADV_DONTNEED, start, stop - start)
 
 
 def decode(raw: bytes) -> str:
