@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from molrec_convert.errors import UsageError
-from molrec_convert.model.collection import Collection, Selection
+from molrec_convert.model.collection import Collection, CollectionView, Selection
 from molrec_convert.model.collection_index import derived_value, first_frames
 from molrec_convert.model.collection_record import record_of
 from molrec_convert.model.declaration import ColumnDeclaration, Declaration
@@ -18,7 +18,7 @@ from molrec_convert.model.standard import IDENTITY_COLUMNS
 from molrec_convert.model.trajectory import TrajectoryView
 from molrec_convert.report import Report
 
-__all__ = ["ShapedCollection", "chosen", "refuse_unknown", "standing_alone"]
+__all__ = ["ShapedCollection", "chosen", "positions", "refuse_unknown", "standing_alone"]
 
 #: What of a collection's document a record states itself.
 _STATED = ("units", "molrec_version")
@@ -34,9 +34,21 @@ def chosen(
     """
     if record is None and select is None:
         return source
-    where = "the source" if source.path is None else source.path
     if isinstance(source, Record):
+        where = "the source" if source.path is None else source.path
         raise UsageError(f"{where} is one record: there is nothing to choose from")
+    taken, count = positions(source, record, select), len(source)
+    if isinstance(record, int):
+        if count > 1:
+            report.converted("records", f"record {taken[0]} of {count} taken as asked")
+        return standing_alone(source, taken[0], report)
+    report.converted("records", f"{len(taken)} of {count} taken as asked")
+    return source.select(taken)
+
+
+def positions(source: Collection, record: int | slice | None, select: Selection | None) -> list[int]:
+    """The records of a collection asked for by number, or by condition; `UsageError` where there are none."""
+    where = "the collection" if source.path is None else source.path
     if record is not None and select is not None:
         raise UsageError("records are chosen by number or by condition, not by both")
     count = len(source)
@@ -44,15 +56,15 @@ def chosen(
         if not -count <= record < count:
             there = f"it has {count:,}, counted from 0" if count else "it has none"
             raise UsageError(f"{where} has no record {record}: {there}")
-        if count > 1:
-            report.converted("records", f"record {record % count} of {count} taken as asked")
-        return standing_alone(source, record % count, report)
-    some = source.select(record if record is not None else select if select is not None else slice(None))
+        return [record % count]
+    which = record if record is not None else select if select is not None else slice(None)
+    some = source.select(which)
+    assert isinstance(some, CollectionView)
     if count and not len(some):
         what = f"the condition {select!r}" if isinstance(select, str) else "what is asked for"
         raise UsageError(f"no record of {where} fits {what}: it has {count:,}")
-    report.converted("records", f"{len(some)} of {count} taken as asked")
-    return some
+    taken: list[int] = some.positions.tolist()
+    return taken
 
 
 def standing_alone(collection: Collection, index: int, report: Report) -> Record:

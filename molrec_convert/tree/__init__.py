@@ -1,6 +1,18 @@
 """The tree notation: what lies in a store, node by node."""
 
+from molrec_convert.tree.collection import collection_lines, is_collection, key_lines, key_overview
 from molrec_convert.tree.lines import file_lines, tree_lines
 from molrec_convert.tree.overview import overview_lines
+from molrec_convert.tree.value import key_named, value_lines
 
-__all__ = ["file_lines", "overview_lines", "tree_lines"]
+__all__ = [
+    "collection_lines",
+    "file_lines",
+    "is_collection",
+    "key_lines",
+    "key_named",
+    "key_overview",
+    "overview_lines",
+    "tree_lines",
+    "value_lines",
+]

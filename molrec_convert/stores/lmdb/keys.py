@@ -18,6 +18,7 @@ __all__ = [
     "RECORD",
     "SYSTEM",
     "is_known",
+    "key_label",
     "key_text",
     "numbered",
 ]
@@ -47,3 +48,10 @@ def key_text(key: bytes) -> str:
         return f"{key[:1].decode()}[{int.from_bytes(key[1:], 'big')}]"
     text = key.decode("utf-8", "backslashreplace")
     return text if text.isprintable() and text.isascii() else repr(key)[2:-1]
+
+
+def key_label(key: bytes) -> str:
+    """A key as the tree shows it: `f ‖ u64be(3)`."""
+    if len(key) == _NUMBERED.size and is_known(key):
+        return f"{key[:1].decode()} ‖ u64be({int.from_bytes(key[1:], 'big')})"
+    return key_text(key)

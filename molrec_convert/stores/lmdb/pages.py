@@ -15,7 +15,7 @@ from types import TracebackType
 
 from molrec_convert.errors import FormatError
 
-__all__ = ["PageFile", "is_lmdb"]
+__all__ = ["PageFile", "StoredValue", "is_lmdb"]
 
 _HEADER = struct.Struct("<QHHHH")
 _META = struct.Struct("<IIQQ")
@@ -27,6 +27,9 @@ _BRANCH, _LEAF, _OVERFLOW, _META_PAGE = 0x01, 0x02, 0x04, 0x08
 _BIG = 0x01
 _KINDS = 0x7F
 _NO_PAGE = 2**64 - 1
+#: A value beyond the first size is refused where the file is a sparse one that has less than this part of it: it was
+#: made to fill memory. A file system that compresses stores less than a file's size, too.
+_SPARSE, _PLAUSIBLE = 2**26, 50
 #: LMDB walks no deeper.
 _DEEPEST = 32
 
@@ -39,14 +42,53 @@ def is_lmdb(head: bytes) -> bool:
     return bool(magic == _MAGIC and version == _VERSION and _HEADER.unpack_from(head)[2] & _META_PAGE)
 
 
+class _Marks:
+    """Which pages have been reached. Memory follows what is marked, not what a file claims to hold."""
+
+    _CHUNK = 2**16
+
+    def __init__(self) -> None:
+        self._chunks: dict[int, bytearray] = {}
+
+    def take(self, first: int, pages: int) -> bool:
+        """Mark pages; False when one of them is marked already."""
+        end = first + pages
+        while first < end:
+            number, place = divmod(first, self._CHUNK)
+            count = min(end - first, self._CHUNK - place)
+            chunk = self._chunks.setdefault(number, bytearray(self._CHUNK))
+            if chunk.find(1, place, place + count) >= 0:
+                return False
+            chunk[place : place + count] = b"\1" * count
+            first += count
+        return True
+
+
+class StoredValue:
+    """Where the value of a key lies."""
+
+    def __init__(self, file: PageFile, page: bytes, position: int, number: int) -> None:
+        self._file, self._page, self._position, self._number = file, page, position, number
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return self._file._extent(self._page, self._position, self._number)[1]
+
+    def read(self, limit: int | None = None) -> bytes:
+        """The value, or the first `limit` bytes of it."""
+        return self._file._value(self._page, self._position, self._number, limit)
+
+
 class PageFile:
     """An LMDB data file with one unnamed database. Raises `FormatError` where the file is not what LMDB writes."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         self._file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            self._size = os.fstat(self._file).st_size
+            status = os.fstat(self._file)
+            self._size, self._stored = status.st_size, status.st_blocks * 512
             self._read_meta()
         except BaseException:
             os.close(self._file)
@@ -78,9 +120,26 @@ class PageFile:
             number = self._node(page, positions[first - 1], number)[1]
         return None
 
+    def items(self, start: bytes = b"") -> Iterator[tuple[bytes, StoredValue]]:
+        """Keys from `start` on, in order, and where their values lie; only for a file that has been checked."""
+        if self._root != _NO_PAGE:
+            yield from self._items(self._root, 1, start)
+
+    def _items(self, number: int, depth: int, start: bytes) -> Iterator[tuple[bytes, StoredValue]]:
+        page, nodes = self._nodes(number, depth)
+        if _HEADER.unpack_from(page)[2] & _LEAF:
+            for name, position in nodes:
+                if name >= start:
+                    yield name, StoredValue(self, page, position, number)
+            return
+        # a branch's first key is not looked at: it leads to all that comes before its second
+        first = next((i for i in range(1, len(nodes)) if nodes[i][0] > start), len(nodes)) - 1
+        for _, child in nodes[first:]:
+            yield from self._items(child, depth + 1, start)
+
     def check(self) -> int:
         """Walk every page of the tree and return the number of keys; the first fault is a `FormatError`."""
-        seen = bytearray(self.last_page + 1)
+        seen = _Marks()
         count, before = 0, None
         for name, position, page, number in self._leaves(seen):
             if before is not None and name <= before:
@@ -120,7 +179,7 @@ class PageFile:
         last, transaction = _LAST.unpack_from(page, position + 2 * _TREE.size)
         return page_size, tree, last, transaction
 
-    def _leaves(self, seen: bytearray) -> Iterator[tuple[bytes, int, bytes, int]]:
+    def _leaves(self, seen: _Marks) -> Iterator[tuple[bytes, int, bytes, int]]:
         """Every leaf node in order: key, position of the node, its page, the page's number."""
         if self._root == _NO_PAGE:
             return
@@ -173,19 +232,21 @@ class PageFile:
             raise self._fault(number, "has a key that reaches past it")
         return page[position + 8 : position + 8 + length], low | high << 16 | flags << 32
 
-    def _check_value(self, page: bytes, position: int, number: int, seen: bytearray) -> None:
+    def _check_value(self, page: bytes, position: int, number: int, seen: _Marks) -> None:
         first, size = self._extent(page, position, number)
         if first is None:
             return
         self._mark(first, self._overflow_pages(first, size, number), seen, number)
 
-    def _value(self, page: bytes, position: int, number: int) -> bytes:
+    def _value(self, page: bytes, position: int, number: int, limit: int | None = None) -> bytes:
+        """The value of a leaf node, or its first `limit` bytes."""
         first, size = self._extent(page, position, number)
+        wanted = size if limit is None else min(size, limit)
         if first is None:
             length = _NODE.unpack_from(page, position)[3]
-            return page[position + 8 + length : position + 8 + length + size]
+            return page[position + 8 + length : position + 8 + length + wanted]
         self._overflow_pages(first, size, number)
-        return os.pread(self._file, size, first * self.page_size + 16)
+        return os.pread(self._file, wanted, first * self.page_size + 16)
 
     def _extent(self, page: bytes, position: int, number: int) -> tuple[int | None, int]:
         """Where the value of a leaf node is: its first overflow page, None when it lies in the leaf; and its size."""
@@ -207,12 +268,13 @@ class PageFile:
             raise self._fault(first, "does not hold the value it should")
         if first + pages - 1 > self.last_page:
             raise self._fault(first, "reaches past the file")
+        if size > _SPARSE and size > self._stored * _PLAUSIBLE:
+            raise self._fault(first, f"holds a value of {size} bytes, of which {self._stored} at most are stored")
         return pages
 
-    def _mark(self, first: int, pages: int, seen: bytearray, number: int) -> None:
-        if any(seen[first : first + pages]):
+    def _mark(self, first: int, pages: int, seen: _Marks, number: int) -> None:
+        if not seen.take(first, pages):
             raise self._fault(number, "is reached twice")
-        seen[first : first + pages] = b"\1" * pages
 
     def _page(self, number: int) -> bytes:
         if not 2 <= number <= self.last_page:
