@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
-from layout_examples import array_text, collection_text, costs, tables
+from layout_examples import array_text, costs, tables
 from layout_examples.stores import output, write_examples
 
 from molrec_convert.comparison import differences
@@ -44,16 +44,6 @@ def log(stores: Path) -> list[str]:
 def links(stores: Path, part: int) -> list[str]:
     """What the system takes from its force field: the table of rows, or of pairs."""
     return tables.parameters(stores / "peroxide.mrec", [("O1", "O1"), ("O1", "H1")])[part]
-
-
-def collection(stores: Path) -> list[str]:
-    """The keys of the collection."""
-    return fenced(collection_text.listing(stores / "conformers.mrec.lmdb"))
-
-
-def value_bytes(stores: Path, key: bytes) -> list[str]:
-    """One value of the collection."""
-    return fenced(collection_text.byte_map(stores / "conformers.mrec.lmdb", key))
 
 
 def packed(stores: Path) -> list[str]:
@@ -108,9 +98,9 @@ BLOCKS: dict[str, Callable[[Path], Lines]] = {
     "observables": command("mrec tree results.mrec observables"),
     "fit": command("mrec tree fit.mrec"),
     "log": log,
-    "collection": collection,
-    "frame-bytes": partial(value_bytes, key=b"f" + (1).to_bytes(8, "big")),
-    "index-bytes": partial(value_bytes, key=b"index"),
+    "collection": command("mrec tree conformers.mrec.lmdb"),
+    "frame-bytes": command("mrec tree conformers.mrec.lmdb f1"),
+    "index-bytes": command("mrec tree conformers.mrec.lmdb index"),
     "listing": command("mrec tree water.mrec.zip --files"),
     "packed": packed,
     "coordinates": coordinates,
