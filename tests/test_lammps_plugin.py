@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from molrec_lammps import sniffing
-from molrec_lammps.plugin import DATA, DUMP, RUN, molrec_formats
+from molrec_lammps.plugin import AVE_TIME, DATA, DUMP, RUN, molrec_formats
 from molrec_lammps.script_commands import COEFFICIENTS, COMMANDS, FLOW, OPAQUE, TELLING, UNDERSTOOD
 from molrec_lammps.sniffing import kind_of, read_head, run_score
 
@@ -67,11 +67,15 @@ def scores(text: bytes) -> dict[str, float]:
 
 class TestDescriptors:
     def test_formats(self) -> None:
-        assert [entry.name for entry in molrec_formats()] == ["lammps-data", "lammps-dump", "lammps-run"]
+        assert {entry.name for entry in molrec_formats()} >= {
+            "lammps-data",
+            "lammps-dump",
+            "lammps-run",
+            "lammps-ave-time",
+        }
         for entry in molrec_formats():
-            assert callable(entry.reader())
-            assert entry.writes is None
-        assert set(RUN.combines) == {DATA.name, DUMP.name}
+            assert callable(entry.reader() if entry.reads is not None else entry.writer())
+        assert set(RUN.combines) == {DATA.name, DUMP.name, AVE_TIME.name}
         assert DUMP.many_inputs
         assert RUN.many_inputs
         assert not DATA.many_inputs
@@ -199,14 +203,10 @@ class TestCorpus:
         with (shared / "corpus/INDEX.tsv").open(newline="") as file:
             rows = list(csv.DictReader(file, delimiter="\t"))
         assert len(rows) > 100
-        # These are of LAMMPS' other dump layouts, local and YAML.
-        other = {"gen_shear.yaml"}
         seen = {"data": 0, "dump": 0}
         for row in rows:
             path = shared / "corpus" / row["path"]
             expected = {"lammps-data": "data", "lammps-dump": "dump"}.get(row["format"])
-            if path.name in other:
-                expected = None
             if path.is_file() and path.suffix != ".json" and path.parent.name != "template_mols":
                 assert kind_of(path) == expected, path
                 if expected is not None:

@@ -189,7 +189,9 @@ class TestRuns:
         assert record.method["commands"] == [line for line in (tmp_path / "in.lmp").read_text().splitlines() if line]
         assert record.status == {"state": "succeeded", "message": "the run ended normally", "global_step": 30}
         assert any("per atom" in item.detail for item in report.of(Fate.CARRIED))
-        assert any("pair_coeff" in item.detail for item in report.of(Fate.DROPPED))
+        assert record.forcefield is not None
+        assert record.forcefield.table("pair", "lj/cut").count == 3
+        assert not report.losses()
         assert any("region" in item.detail for item in report.of(Fate.CARRIED))
 
     def test_a_melt_as_a_store(self, tmp_path: Path) -> None:
@@ -460,7 +462,9 @@ class TestRuns:
         assert record.frame.box.boundary.tolist() == [True, False, True]
         assert record.status is not None
         assert record.units == {"preset": "real"}
-        assert "thermo output" in [item.name for item in report.of(Fate.DROPPED)]
+        assert record.metrics is not None
+        assert record.metrics["thermo/pe"].steps.tolist() == [0, 5, 10]
+        assert "thermo output" in [item.name for item in report.of(Fate.CARRIED)]
 
     def test_without_a_log(self, tmp_path: Path) -> None:
         (tmp_path / "chain.data").write_text(CHAIN)
@@ -478,7 +482,7 @@ class TestRuns:
         assert not record.trajectory.declaration.meta
 
     def test_neither_dump_nor_data(self, tmp_path: Path) -> None:
-        run_script(tmp_path, MELT + "run 1\n")
+        run_script(tmp_path, MELT + "run 1\n", log="none")
         with pytest.raises(UsageError, match="neither a dump nor a data file"):
             read(tmp_path)
 

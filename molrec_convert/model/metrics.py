@@ -74,6 +74,13 @@ class Series:
         for step, value, stamp in zip(steps, values, stamps, strict=True):
             yield Event(key, value, stamp, step)
 
+    def last(self, key: str) -> Event | None:
+        """The last of the events, None when there is none."""
+        if not len(self):
+            return None
+        parts = [None if array is None else array[-1:] for array in (self.steps, self.has_step)]
+        return next(Series(self.values[-1:], self.wall_time[-1:], *parts).events(key))
+
     def fault(self) -> str | None:
         """Why the arrays are no curve, None when they are."""
         arrays = {"values": self.values, "steps": self.steps, "wall_time": self.wall_time}
@@ -184,8 +191,7 @@ class Metrics(Mapping[str, Series]):
                 if not is_timestamp(stamp):
                     node = f"metrics/wall_time/{escape_name(key)}"
                     raise ContractError(node, "not an RFC 3339 time with an offset", found=repr(stamp)[:60])
-            last = list(curve.events(key))[-1:]
-            catalog[key] = _entry(len(curve), last[0] if last else None)
+            catalog[key] = _entry(len(curve), curve.last(key))
         return cls(dict(series), None, {"series": catalog})
 
     def events(self) -> Iterator[Event]:

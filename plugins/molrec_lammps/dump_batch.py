@@ -173,19 +173,23 @@ class RowReader:
         wanted = [name for name in names if name in job.wanted & part.columns]
         if self.has_ids:
             if "id" not in names:
-                raise FormatError(source.path, _line(unit, 0), found="no column id", expected="id, to join by it")
+                path, line = source.place(_line(unit, 0))
+                raise FormatError(path, f"line {line}", found="no column id", expected="id, to join by it")
             wanted.append("id")
         if text is None:
             text = load(unit, source)
         if len(unit.frames) > 1 and wrong_count(unit, text):
             _raise_count(source)
+        if source.translate is not None:
+            text = source.translate(text)
         try:
             columns = parse_rows(text, unit.rows, names, wanted, COORDINATES)
             check_bounds(columns, text, names, self.bounds)
         except RowFault as fault:
             if fault.row is None:
                 _raise_count(source)
-            raise FormatError(source.path, _line(unit, fault.row), found=fault.found, expected=fault.expected) from None
+            path, line = source.place(_line(unit, fault.row))
+            raise FormatError(path, f"line {line}", found=fault.found, expected=fault.expected) from None
         self._place(job, number, unit, source, columns)
 
     def _place(self, job: _Job, number: int, unit: Unit, source: Source, columns: Columns) -> None:
@@ -272,9 +276,10 @@ class RowReader:
             own = ids[end - int(table.count[frame]) : end]
             row = repeated_row(own)
             if row is not None:
+                path, line = source.place(int(table.line[frame]) + row)
                 return FormatError(
-                    source.path,
-                    f"line {int(table.line[frame]) + row}",
+                    path,
+                    f"line {line}",
                     found=f"the id {own[row]} a second time",
                     expected=f"each id once in the frame of step {table.step[frame]}",
                 )
@@ -294,19 +299,20 @@ class RowReader:
         )
 
 
-def _line(unit: Unit, row: int) -> str:
+def _line(unit: Unit, row: int) -> int:
     """The line of a row of a unit."""
     table = unit.part.table
     if unit.piece is not None:
-        return f"line {int(table.line[unit.frames[0]]) + unit.piece + row}"
+        return int(table.line[unit.frames[0]]) + unit.piece + row
     starts = np.concatenate([[0], np.cumsum(table.count[unit.frames])])
     place = int(np.searchsorted(starts, row, side="right")) - 1
-    return f"line {int(table.line[unit.frames[place]]) + row - int(starts[place])}"
+    return int(table.line[unit.frames[place]]) + row - int(starts[place])
 
 
 def _raise_count(source: Source) -> NoReturn:
     """A frame has another number of rows than its header says: name the first such, in the whole file."""
-    exact_index(source.again())
+    for own in source.parts() if source.translate is None else ():
+        exact_index(own.again())
     raise FormatError(
         source.path, None, found="other text than when it was opened", expected="a file that nobody changes meanwhile"
     )

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_lammps.dump_source import Source
+from molrec_lammps.thermo import Thermo
 
 __all__ = ["FileIndex", "FrameTable", "join_tables"]
 
@@ -62,7 +63,8 @@ class FrameTable:
 
     def where(self, frame: int) -> str:
         """A frame by its file and the line of its step number, in words."""
-        return f"{self.sources[self.source[frame]].path}, line {max(1, self.line[frame] - 8)}"
+        path, line = self.sources[self.source[frame]].place(int(self.line[frame]))
+        return f"{path}, line {max(1, line - 8)}"
 
 
 _PER_FRAME = ("start", "rows", "stop", "line", "step", "count", "layout", "box", "source", "time")
@@ -73,13 +75,14 @@ class FileIndex:
     """What the index pass finds in one file.
 
     `units` are the UNITS items (word, line); `truncated` says where the file breaks off, `warnings` what else a user
-    should know.
+    should know, `thermo` is the thermo output that stands in the dump itself (YAML).
     """
 
     table: FrameTable
     units: list[tuple[str, int]] = field(default_factory=list)
     truncated: str | None = None
     warnings: list[str] = field(default_factory=list)
+    thermo: Thermo | None = None
 
 
 def join_tables(tables: Sequence[FrameTable]) -> FrameTable:

@@ -24,7 +24,7 @@ from molrec_convert.model import Box
 from molrec_lammps.dump_source import LineReader
 from molrec_lammps.triclinic import restricted_cell, undo_bounds
 
-__all__ = ["CutHeader", "Header", "box_of", "column_names", "layout_of_box", "read_header", "shown"]
+__all__ = ["CutHeader", "Header", "box_of", "check_values", "column_names", "layout_of_box", "read_header", "shown"]
 
 _BOX_WORDS = re.compile(r"((xy xz yz|abc origin)( |$))?([pfsm]{1,2}( [pfsm]{1,2}){2})?")
 _ORDER = ("TIMESTEP", "NUMBER OF ATOMS", "BOX BOUNDS", "ATOMS")
@@ -74,7 +74,7 @@ def read_header(reader: LineReader) -> Header:
             if missing:
                 raise FormatError(path, f"line {number}", found=shown(line), expected=f"'ITEM: {missing[0]}' before it")
         else:
-            _check_values(name, text, items[name][1], path, number + 1)
+            check_values(name, text, items[name][1], path, number + 1)
     words = tuple(items["BOX BOUNDS"][0].split())
     bounds = [float(word) for row in items["BOX BOUNDS"][1] for word in row.split()]
     return Header(
@@ -165,7 +165,7 @@ def _next(items: dict[str, tuple[str, list[bytes]]]) -> str:
     return f"'ITEM: {next(name for name in _ORDER if name not in items)}'"
 
 
-def _check_values(name: str, words: str, lines: list[bytes], path: Path, number: int) -> None:
+def check_values(name: str, words: str, lines: list[bytes], path: Path, number: int) -> None:
     """Refuse values of an item that are not what it holds."""
     if name in ("TIMESTEP", "NUMBER OF ATOMS"):
         text = lines[0].strip()

@@ -14,8 +14,9 @@ from molrec_lammps.dump_frames import FileIndex
 from molrec_lammps.dump_header import CutHeader, Header, read_header
 from molrec_lammps.dump_scan import scan_index
 from molrec_lammps.dump_source import LineReader, Source
+from molrec_lammps.dump_yaml import is_yaml, read_yaml_header, yaml_index, yaml_rows
 
-__all__ = ["index_source", "leap_index"]
+__all__ = ["first_header", "index_source", "leap_index"]
 
 #: Frames of more bytes of rows are leapt over.
 _LEAP_BYTES = 2**16
@@ -25,6 +26,9 @@ _FEW_FRAMES = 4
 
 def index_source(source: Source) -> FileIndex:
     """The frames of one file. A file without a whole frame, or with a fault in a header, is a `FormatError`."""
+    if is_yaml(source.read(0, 256)):
+        source.translate = yaml_rows
+        return yaml_index(source)
     try:
         reader = LineReader(source)
         if not (reader.peek() or b"").startswith(b"ITEM: "):
@@ -39,6 +43,13 @@ def index_source(source: Source) -> FileIndex:
         return scan_index(source)
     except (Doubt, FormatError, CutHeader):
         return exact_index(source)
+
+
+def first_header(source: Source) -> Header:
+    """The header of the first frame, of a text or a YAML dump."""
+    if is_yaml(source.read(0, 256)):
+        return read_yaml_header(LineReader(source))
+    return read_header(LineReader(source))
 
 
 def leap_index(source: Source) -> FileIndex:

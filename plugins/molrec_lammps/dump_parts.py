@@ -9,17 +9,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.errors import FormatError, UnsupportedError
+from molrec_convert.errors import FormatError, MolrecError
 from molrec_convert.report import Report
 from molrec_lammps.dump_batch import RowReader
 from molrec_lammps.dump_frames import FileIndex, FrameTable
 from molrec_lammps.dump_index import index_source
+from molrec_lammps.dump_pieces import join_pieces
 from molrec_lammps.dump_rows import kind_of
 from molrec_lammps.dump_source import open_source
-from molrec_lammps.dump_steps import frames_at, number_by_order, numeric_order, overlaps, resolve_steps
+from molrec_lammps.dump_steps import frames_at, number_by_order, numeric_order, resolve_steps
 from molrec_lammps.dump_units import DumpPart
 
-__all__ = ["Dump", "by_itself", "check_ids_named", "join_dumps", "open_dump"]
+__all__ = ["Dump", "by_itself", "check_ids_named", "in_pieces", "join_dumps", "open_dump"]
 
 #: More files than this are opened one at a time.
 _HELD_OPEN = 64
@@ -44,26 +45,28 @@ def open_dump(paths: Sequence[Path], by_order: bool, report: Report) -> Dump:
             report.warn(text)
         if index.truncated is not None:
             report.truncated(index.truncated)
+    pieces = len(indexes)
+    indexes = join_pieces(indexes, _ids_of)
+    if len(indexes) < pieces:
+        report.converted("rows", f"those of {pieces} files of single processors are joined by step")
     if by_order:
         table = number_by_order(indexes)
         report.converted("TIMESTEP", "frames are numbered by their order; the file's own numbers are source_step")
     else:
-        _refuse_parts(indexes)
         table = resolve_steps(indexes, report)
         report.carried("TIMESTEP", f"{len(table)} frames")
     return Dump(files, indexes, table)
 
 
-def _refuse_parts(indexes: Sequence[FileIndex]) -> None:
-    """Refuse files with different atoms of the same steps (a dump name with `%`): none of them is the later one."""
-    for mine, frame, theirs, other in overlaps(indexes) if len(indexes) > 1 else ():
-        ids = [_ids_of(indexes[number].table, place) for number, place in ((mine, frame), (theirs, other))]
-        if len(ids[0]) and len(ids[1]) and not np.isin(ids[0], ids[1]).any():
-            names = [str(indexes[number].table.sources[0].path) for number in (mine, theirs)]
-            raise UnsupportedError(
-                f"{names[0]} and {names[1]} hold different atoms of step {indexes[mine].table.step[frame]}: files of "
-                "single processors (a dump name with %) are not put together; join them with LAMMPS' read_dump first"
-            )
+def in_pieces(paths: Sequence[Path]) -> bool:
+    """Whether files hold pieces of frames, not frames."""
+    try:
+        dump = open_dump(paths, False, Report())
+    except (MolrecError, OSError):
+        return False
+    for source in dump.table.sources:
+        source.close()
+    return len(dump.indexes) < len(paths)
 
 
 def _ids_of(table: FrameTable, frame: int) -> Integers:

@@ -17,19 +17,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.errors import FormatError, LayoutChanged
+from molrec_convert.errors import FormatError, LayoutChanged, UnsupportedError
 from molrec_convert.formats import ReadContext
 from molrec_convert.model import Block, Column, Frame, MetaDeclaration, Record
 from molrec_convert.model.standard import STATE_COLUMNS
 from molrec_convert.report import Report
 from molrec_lammps.dump_batch import APART, LARGE_FRAME, RAGGED, RowReader
 from molrec_lammps.dump_facts import RunFacts
+from molrec_lammps.dump_kinds import dump_kind
 from molrec_lammps.dump_layout import Placement, place_aligned, place_ragged, place_single
 from molrec_lammps.dump_names import COORDINATES
 from molrec_lammps.dump_order import IdSet
 from molrec_lammps.dump_parts import Dump, by_itself, check_ids_named, join_dumps, open_dump
 from molrec_lammps.dump_plan import Plan, plan_columns, system_columns
 from molrec_lammps.dump_relations import Relations
+from molrec_lammps.dump_sides_join import SideSource, add_sides, bare_record, open_sides, without_restated
+from molrec_lammps.dump_steps import series_of
 from molrec_lammps.dump_system import atoms_of, relations_of, report_differences, restricted
 from molrec_lammps.dump_trajectory import DumpTrajectory, PerFrame
 from molrec_lammps.dump_values import Rows
@@ -45,8 +48,16 @@ Integers = NDArray[np.int64]
 
 
 def read_dump(paths: Sequence[Path], context: ReadContext) -> Record:
-    """Read one dump, in one or several files, into a record."""
-    return dump_record(paths, context)
+    """Read one dump, in one or several files, into a record; local and grid dumps named beside it are joined to it."""
+    kinds: dict[str, list[Path]] = {"atoms": [], "local": [], "grid": []}
+    for path in map(Path, paths):
+        kinds[dump_kind(path)].append(path)
+    sides = [SideSource(files) for kind in ("local", "grid") for files in series_of(kinds[kind])]
+    if kinds["atoms"]:
+        return dump_record(kinds["atoms"], context, sides=sides)
+    if context.options.steps == "index":
+        raise UnsupportedError(f"{paths[0]}: frames of a local or grid dump are not numbered by their order")
+    return bare_record(open_sides(sides, context.report), context.options.units, context.report)
 
 
 def dump_record(
@@ -55,18 +66,29 @@ def dump_record(
     facts: RunFacts | None = None,
     *,
     joined: Sequence[Sequence[Path]] = (),
+    sides: Sequence[SideSource] = (),
 ) -> Record:
     """A record of a dump: its frames in step order, and what `facts` says beside it.
 
     The columns of the dumps in `joined` are joined by step and id; a column the first has too is taken from there, and
-    a dump that holds other atoms is left out. With the hint `ragged` in the context the atoms of a frame may be any.
+    a dump that holds other atoms is left out. The dumps of `sides`, local and grid, become blocks of the trajectory.
+    With the hint `ragged` in the context the atoms of a frame may be any.
     FormatError names the line of what is wrong.
     """
     apart = {hint for hint in context.hints if hint.startswith(APART)}
+    facts = RunFacts() if facts is None else facts
+    if sides and context.options.steps == "index":
+        for side in sides:
+            context.report.dropped(
+                str(side.files[0]), "frames are numbered by their order, so their steps are not known"
+            )
+        sides = ()
+    opened = open_sides(sides, context.report)
+    facts = without_restated(facts, opened, context.report)
     while True:
         mark = context.report.mark()
         try:
-            return _record(paths, context, RunFacts() if facts is None else facts, joined, apart)
+            return add_sides(_record(paths, context, facts, joined, apart), opened, context.report)
         except LayoutChanged as changed:
             if not changed.hint.startswith(APART) or changed.hint in apart:
                 raise
@@ -270,25 +292,44 @@ def _per_step(
     if by_order:
         own = np.concatenate([index.table.step for index in dump.indexes])
         if facts.thermo is not None:
-            report.dropped(
-                "thermo output", "frames are numbered by their order, so their steps in the log are not known"
+            report.warn(
+                "frames are numbered by their order, so that thermo output is in metrics only, by its own steps"
             )
+        if any(index.thermo is not None for index in dump.indexes):
+            report.dropped("thermo", "frames are numbered by their order, not by the steps it belongs to")
         return {"source_step": (MetaDeclaration("i64"), own)}
+    found = _stated_thermo(dump, report)
     if facts.thermo is None:
-        return {}
+        return found
     rows = facts.thermo.rows_of(dump.table.step)
     there = rows >= 0
     if not there.any():
-        report.dropped("thermo output", "the log has none of the steps of the dump")
-        return {}
+        report.warn("the log has thermo output of none of the steps of the dump: it is in metrics only")
+        return found
     report.carried("thermo output", f"{' '.join(facts.thermo.columns)} for {int(there.sum())} of {len(rows)} frames")
-    unused = len(facts.thermo.steps) - int(there.sum())
-    if unused:
-        report.dropped("thermo output", f"{unused} rows at steps that are not in the dump")
-    return {
+    return found | {
         key: (MetaDeclaration("f64", math.nan), np.where(there, values[np.maximum(rows, 0)], math.nan))
         for key, values in facts.thermo.columns.items()
+        if key not in found
     }
+
+
+def _stated_thermo(dump: Dump, report: Report) -> dict[str, tuple[MetaDeclaration, NDArray[Any]]]:
+    """The thermo output that stands in the frames of a YAML dump, as printed; it counts before that of a log."""
+    steps = dump.table.step
+    found: dict[str, NDArray[np.float64]] = {}
+    for index in dump.indexes:
+        thermo = index.thermo
+        if thermo is None:
+            continue
+        rows = thermo.rows_of(steps)
+        there = rows >= 0
+        for key, values in thermo.columns.items():
+            own = found.setdefault(key, np.full(len(steps), math.nan))
+            own[there] = values[rows[there]]
+    if found:
+        report.carried("thermo", f"{' '.join(found)} of the dump's own frames")
+    return {key: (MetaDeclaration("f64", math.nan), values) for key, values in found.items()}
 
 
 def _close(dumps: Sequence[Dump]) -> None:

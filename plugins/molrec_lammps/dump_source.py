@@ -7,7 +7,7 @@ All three answer `read(start, stop)` in offsets of the decompressed text. A stre
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from molrec_lammps.compression import Decompressed, compression_of, unreadable
@@ -25,6 +25,8 @@ class Source:
 
     #: Whether ranges have to be read in ascending order, by one thread.
     sequential = False
+    #: What makes rows of a text dump of the text, where it is another kind of dump.
+    translate: Callable[[bytes], bytes] | None = None
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -39,6 +41,14 @@ class Source:
     def again(self) -> Source:
         """A source of the same text for another pass."""
         return self
+
+    def parts(self) -> list[Source]:
+        """The files the text comes from."""
+        return [self]
+
+    def place(self, line: int) -> tuple[Path, int]:
+        """The file a line of the text stands in, and its number there."""
+        return self.path, line
 
     def close(self) -> None:
         """Let go of the file."""
@@ -137,7 +147,7 @@ class StreamSource(Source):
     def again(self) -> Source:
         """See `Source.again`."""
         source = StreamSource(self.path)
-        source.size, source.cut = self.size, self.cut
+        source.size, source.cut, source.translate = self.size, self.cut, self.translate
         return source
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from molrec_convert.errors import FormatError
 from molrec_convert.report import Report
 from molrec_lammps.dump_frames import FileIndex, FrameTable, join_tables
 
-__all__ = ["frames_at", "number_by_order", "numeric_order", "overlaps", "resolve_steps"]
+__all__ = ["frames_at", "number_by_order", "numeric_order", "resolve_steps", "series_of"]
 
 Integers = NDArray[np.int64]
 
@@ -29,6 +29,14 @@ def numeric_order(paths: Sequence[Path]) -> list[Path]:
     if len({tuple(words[::2]) for words in parts}) != 1 or len({path.parent for path in paths}) != 1:
         return list(paths)
     return [path for _, path in sorted(zip([[int(n) for n in w[1::2]] for w in parts], paths, strict=True))]
+
+
+def series_of(paths: Sequence[Path]) -> list[tuple[Path, ...]]:
+    """Files whose names differ in numbers only, together; others each by itself."""
+    groups: dict[tuple[str, Path], list[Path]] = {}
+    for path in paths:
+        groups.setdefault((re.sub(r"\d+", "*", path.name), path.parent), []).append(path)
+    return [tuple(numeric_order(files)) for files in groups.values()]
 
 
 def number_by_order(indexes: Sequence[FileIndex]) -> FrameTable:
@@ -65,19 +73,6 @@ def _columns_lost(gone: FrameTable, kept: FrameTable) -> list[str]:
     there = set.intersection(*(set(kept.layouts[number]) for number in instead))
     names = dict.fromkeys(name for number in np.unique(gone.layout).tolist() for name in gone.layouts[number])
     return [name for name in names if name not in there]
-
-
-def overlaps(indexes: Sequence[FileIndex]) -> list[tuple[int, int, int, int]]:
-    """Pairs of files with a step in common: file, frame, file, frame, one step for each pair of neighbours."""
-    seen: dict[int, tuple[int, int]] = {}
-    found: dict[tuple[int, int], tuple[int, int, int, int]] = {}
-    for number, index in enumerate(indexes):
-        for frame, step in enumerate(index.table.step.tolist()):
-            other = seen.get(step)
-            if other is not None and other[0] != number:
-                found.setdefault((other[0], number), (*other, number, frame))
-            seen[step] = (number, frame)
-    return list(found.values())
 
 
 def frames_at(table: FrameTable, steps: Integers) -> Integers:

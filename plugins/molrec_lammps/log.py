@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from molrec_lammps.data_text import Buffer, load
 from molrec_lammps.log_echo import Echo, echoed_commands
+from molrec_lammps.log_performance import performance_of, wall_seconds
 from molrec_lammps.log_tables import Table, find_tables
 from molrec_lammps.log_thermo import thermo_of
 from molrec_lammps.script import Command
@@ -29,6 +30,7 @@ State = Literal["finished", "error", "unfinished"]
 
 _VERSION = re.compile(rb"LAMMPS \((.*)\)[ \t]*\r?$", re.MULTILINE)
 _WALL_TIME = b"\nTotal wall time: "
+_LOOP_TIME = b"\nLoop time of "
 _STOPPING = re.compile(r"^  Stopping criterion = (.*)$", re.MULTILINE)
 _ENERGIES = re.compile(r"^  Energy initial, next-to-last, final = *\n +(\S+) +(\S+) +(\S+)", re.MULTILINE)
 _ITERATIONS = re.compile(r"^  Iterations, force evaluations = (\d+) (\d+)", re.MULTILINE)
@@ -47,11 +49,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Run:
-    """One thermo table: the kind of command behind it, its rows, what a minimiser said at its end."""
+    """One thermo table: the kind of command behind it, its rows, what a minimiser said at its end, its speed."""
 
     kind: str
     table: Table
     minimization: dict[str, Any] | None = None
+    performance: dict[str, Any] = field(default_factory=dict)
 
     @property
     def first_step(self) -> int | None:
@@ -68,7 +71,8 @@ class Run:
 class Log:
     """What a log says. `whole`: it begins with LAMMPS' launch, so `commands` are all the commands that were echoed.
 
-    `warnings` counts each text of a WARNING line.
+    `warnings` counts each text of a WARNING line. `wall_times` are the seconds each launch states at its end;
+    `stepless` counts the runs whose table has no column of steps, so that its rows belong to none.
     """
 
     path: Path
@@ -78,6 +82,8 @@ class Log:
     runs: tuple[Run, ...]
     warnings: dict[str, int]
     outcome: Outcome
+    wall_times: tuple[int, ...] = ()
+    stepless: int = 0
 
     @property
     def thermo(self) -> Thermo | None:
@@ -100,7 +106,16 @@ def read_log(path: Path) -> Log:
         _runs(data, tables, echoes),
         _warnings(data),
         _outcome(data, tables),
+        tuple(second for match in _all(data, _WALL_TIME) for second in wall_seconds(decode(data[match : match + 60]))),
+        sum(1 for _ in _all(data, _LOOP_TIME)) - sum(table.complete for table in tables),
     )
+
+
+def _all(data: Buffer, word: bytes) -> Iterator[int]:
+    """Where `word` stands."""
+    position = -1
+    while (position := data.find(word, position + 1)) >= 0:
+        yield position
 
 
 def _step_words(data: Buffer) -> list[str]:
@@ -143,10 +158,12 @@ def _runs(data: Buffer, tables: Sequence[Table], echoes: Sequence[Echo]) -> tupl
     runs = []
     for index, table in enumerate(tables):
         following = tables[index + 1].start if index + 1 < len(tables) else len(data)
-        minimization = _minimization(decode(data[table.end : min(following, table.end + 4000)]))
+        below = decode(data[table.end : min(following, table.end + 4000)])
+        minimization = _minimization(below)
         before = bisect_right(positions, table.start) - 1
         kind = makers[before][1] if before >= 0 else "run"
-        runs.append(Run("minimize" if minimization else kind, table, minimization))
+        speed = performance_of(below) if table.complete else {}
+        runs.append(Run("minimize" if minimization else kind, table, minimization, speed))
     return tuple(runs)
 
 
@@ -179,7 +196,7 @@ def _outcome(data: Buffer, tables: Sequence[Table]) -> Outcome:
     """How the last launch ended: what stands nearest to the end of the log decides."""
     launch = 0 if data[:8] == b"LAMMPS (" else -1
     launch = max(launch, data.rfind(b"\nLAMMPS ("))
-    loop = max(data.rfind(b"\nLoop time of "), launch)
+    loop = max(data.rfind(_LOOP_TIME), launch)
     error = data.rfind(b"\nERROR")
     if error > loop:
         return Outcome("error", _error_text(data, error + 1))

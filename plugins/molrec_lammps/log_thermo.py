@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from molrec_lammps.log_tables import Table
 from molrec_lammps.thermo import Thermo, header_names
 
-__all__ = ["thermo_of"]
+__all__ = ["replaced_rows", "thermo_of"]
 
 
 def thermo_of(tables: Sequence[Table]) -> Thermo | None:
@@ -28,6 +29,7 @@ def thermo_of(tables: Sequence[Table]) -> Thermo | None:
     total = sum(int(rows.size) for rows in kept)
     steps = np.zeros(total, dtype=np.int64)
     columns = {name: np.full(total, np.nan) for name in names.values()}
+    printed = {name: np.zeros(total, dtype=np.bool_) for name in names.values()}
     start = 0
     before: Table | None = None
     for table, rows in zip(tables, kept, strict=True):
@@ -36,13 +38,30 @@ def thermo_of(tables: Sequence[Table]) -> Thermo | None:
         for index, word in enumerate(table.header):
             if index != table.step_column:
                 columns[names[word]][start:stop] = table.values[rows, index]
+                printed[names[word]][start:stop] = True
         if before is not None and rows.size and rows[0] == 0 and before.steps[-1] == table.steps[0]:
             for index, word in enumerate(before.header):
                 if word not in table.header:
                     columns[names[word]][start] = before.values[-1, index]
+                    printed[names[word]][start] = True
         start, before = stop, table
     order = np.argsort(steps, kind="stable")
-    return Thermo(steps[order], {name: values[order] for name, values in columns.items()})
+    return Thermo(
+        steps[order],
+        {name: values[order] for name, values in columns.items()},
+        {name: known[order] for name, known in printed.items() if not known.all()},
+    )
+
+
+def replaced_rows(tables: Sequence[Table]) -> tuple[int, int]:
+    """How many rows give way to later ones: because steps went back, and where a run goes on from the one before.
+
+    A run that goes on repeats the last step of the one before, so that its first row is that row again.
+    """
+    tables = [table for table in tables if len(table.steps)]
+    lost = sum(len(table.steps) - int(rows.size) for table, rows in zip(tables, _kept_rows(tables), strict=True))
+    seams = sum(before.steps[-1] == table.steps[0] for before, table in pairwise(tables))
+    return max(0, lost - int(seams)), min(lost, int(seams))
 
 
 def _kept_rows(tables: Sequence[Table]) -> list[NDArray[np.int64]]:

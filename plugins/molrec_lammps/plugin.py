@@ -9,8 +9,9 @@ from molrec_convert.formats import Capability, Format
 from molrec_convert.hookspecs import hookimpl
 from molrec_lammps import sniffing
 from molrec_lammps.options import DataOptions, DumpOptions, RunOptions
+from molrec_lammps.write_options import DataTarget, RunTarget, SettingsTarget
 
-__all__ = ["DATA", "DUMP", "RUN", "molrec_formats"]
+__all__ = ["AVE_TIME", "DATA", "DUMP", "RUN", "SETTINGS", "molrec_formats"]
 
 DATA = Format(
     name="lammps-data",
@@ -19,9 +20,13 @@ DATA = Format(
     sniff=sniffing.data_score,
     reads="molrec_lammps.data_record:read_data",
     read_options=DataOptions,
+    writes="molrec_lammps.write_data:write_data",
+    write_options=DataTarget,
     carries={
-        "system": Capability(read="atoms and relations exact; force-field coefficients are dropped"),
-        "frame": Capability(read="exact"),
+        "system": Capability(read="atoms and relations exact; force-field coefficients are dropped", write="exact"),
+        "frame": Capability(read="exact", write="exact"),
+        "trajectory": Capability(write="one state, the last frame where there is no section frame"),
+        "forcefield": Capability(read="exact", write="coefficients; not arguments of styles, mixing, special bonds"),
     },
     extra="lammps",
     reference="https://docs.lammps.org/read_data.html",
@@ -29,7 +34,7 @@ DATA = Format(
 
 DUMP = Format(
     name="lammps-dump",
-    title="LAMMPS text dump",
+    title="LAMMPS dump: text, YAML, local, grid",
     patterns=("*.lammpstrj", "*.dump", "dump.*", "*.lammpsdump"),
     sniff=sniffing.dump_score,
     reads="molrec_lammps.dump_record:read_dump",
@@ -50,21 +55,50 @@ RUN = Format(
     sniff=sniffing.run_score,
     reads="molrec_lammps.run:read_run",
     read_options=RunOptions,
+    writes="molrec_lammps.write_run:write_run",
+    write_options=RunTarget,
     carries={
         "system": Capability(read="atoms and relations exact; force-field coefficients are dropped"),
         "frame": Capability(read="exact, of a run without a dump"),
         "trajectory": Capability(read="exact"),
-        "method": Capability(read="engine, settings, the commands as text"),
+        "metrics": Capability(read="thermo output of every step, speed of the runs, fix ave/time"),
+        "observables": Capability(read="columns of fix ave/time"),
+        "method": Capability(read="engine, settings, speed of the runs, the commands as text"),
         "status": Capability(read="how the run ended"),
     },
     extra="lammps",
     reference="https://docs.lammps.org/",
     many_inputs=True,
-    combines=("lammps-data", "lammps-dump"),
+    combines=("lammps-data", "lammps-dump", "lammps-ave-time"),
+)
+
+SETTINGS = Format(
+    name="lammps-settings",
+    title="LAMMPS force field (commands to include)",
+    patterns=("settings.lmp", "*.settings", "*.settings.lmp"),
+    writes="molrec_lammps.write_settings:write_settings",
+    write_options=SettingsTarget,
+    carries={"forcefield": Capability(write="exact, in the words of LAMMPS")},
+    extra="lammps",
+    reference="https://docs.lammps.org/Commands_all.html",
+)
+
+AVE_TIME = Format(
+    name="lammps-ave-time",
+    title="LAMMPS averages (fix ave/time)",
+    sniff=sniffing.ave_score,
+    reads="molrec_lammps.ave_record:read_ave_time",
+    carries={
+        "metrics": Capability(read="exact, of single values"),
+        "observables": Capability(read="exact, of columns of rows"),
+    },
+    extra="lammps",
+    reference="https://docs.lammps.org/fix_ave_time.html",
+    many_inputs=True,
 )
 
 
 @hookimpl
 def molrec_formats() -> tuple[Format, ...]:
-    """LAMMPS data files, dumps and runs."""
-    return (DATA, DUMP, RUN)
+    """LAMMPS data files, dumps, runs and averages."""
+    return (DATA, DUMP, RUN, SETTINGS, AVE_TIME)

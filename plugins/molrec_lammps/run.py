@@ -11,26 +11,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
-
-from molrec_convert.errors import UnsupportedError, UsageError
+from molrec_convert.errors import UsageError
 from molrec_convert.formats import ReadContext
-from molrec_convert.model import Column, Frame, Record
+from molrec_convert.model import Frame, Metrics, Observables, Record
 from molrec_convert.report import Fate, Report
-from molrec_lammps.atom_styles import ATOM_STYLES
-from molrec_lammps.data_file import DataFile, parse_data
-from molrec_lammps.data_record import data_frame, data_system
+from molrec_lammps.data_file import DataFile
+from molrec_lammps.data_record import data_frame
 from molrec_lammps.dump_record import RunFacts, dump_record
+from molrec_lammps.dump_sides_join import add_sides, open_sides
 from molrec_lammps.log import Log
+from molrec_lammps.log_metrics import metrics_of, report_unstated
 from molrec_lammps.log_thermo import thermo_of
 from molrec_lammps.run_commands import settings_of
-from molrec_lammps.run_discovery import Sources, choose_data, classify, find_logs, find_script
+from molrec_lammps.run_discovery import Sources, classify, find_logs, find_script
 from molrec_lammps.run_documents import method_document, normalized, status_document
-from molrec_lammps.run_dumps import DumpFiles, choose_dumps
+from molrec_lammps.run_dumps import DumpFiles, choose_beside, choose_dumps
 from molrec_lammps.run_merge import merged_settings
 from molrec_lammps.run_settings import Settings
+from molrec_lammps.run_sides import averages_of_run, commands_of, side_sources
+from molrec_lammps.run_system import RunSystem
 from molrec_lammps.script import Command, Script
 from molrec_lammps.thermo import Thermo
+from molrec_lammps.units import check_units
 
 __all__ = ["read_run"]
 
@@ -43,15 +45,15 @@ class _Run:
     script: Script | None = None
     logs: list[Log] = field(default_factory=list)
     settings: Settings | None = None
-    data: Path | None = None
     dumps: list[DumpFiles] = field(default_factory=list)
+    beside: list[DumpFiles] = field(default_factory=list)
 
 
 def read_run(paths: Sequence[Path], context: ReadContext) -> Record:
     """Read a run directory, or the files of a run in any combination, into one record.
 
     Names in a script are looked up where the script or the directory is. UsageError where nothing tells which of
-    several files is meant, or where there is neither a dump nor a data file.
+    several files is meant, or where there is neither a dump, nor a data file, nor a log.
     """
     report = context.report
     run = _gather(classify([Path(path) for path in paths]), report)
@@ -62,22 +64,38 @@ def read_run(paths: Sequence[Path], context: ReadContext) -> Record:
         if units is not None and units != settings.units:
             report.warn(f"{run.sources.where}: the commands say units {settings.units}; --units {units} is taken")
         units = units or settings.units
-    data = None if run.data is None else _parse(run, options.atom_style, report)
-    if not run.dumps and data is None:
+    source = RunSystem(run.sources, run.script, run.logs, settings, bool(run.dumps))
+    source.read(options.atom_style, report)
+    data = source.data
+    averages = averages_of_run(run.sources, commands_of(run.script, run.logs), report)
+    if not (run.dumps or run.beside or run.logs or averages.curves or averages.observables) and data is None:
         raise UsageError(
             f"{run.sources.where}: the run has neither a dump nor a data file, so there are no atoms to convert"
         )
     options = replace(options, units=units)
-    system = None if data is None else _system(data, options, settings, report)
+    system = source.frame(options, report)
     timestep, no_time = _timestep(settings, run.dumps, units, report)
     thermo = thermo_of([entry.table for log in run.logs for entry in log.runs])
+    curves = {**metrics_of(run.logs, thermo, report), **averages.curves}
     _compare(data, run, report)
     if run.dumps:
         record = _dumped(run, data, system, thermo, timestep, units, context)
         if no_time and not any(item.name == "TIME" for item in report.of(Fate.CARRIED)):
             report.warn(f"no time is worked out from the steps: {no_time}")
     else:
-        record = _still(data, system, thermo, settings, report)
+        record = _still(data, system, settings, report)
+        sides = open_sides(side_sources(run.beside, commands_of(run.script, run.logs)), report)
+        if sides:
+            record = add_sides(record, sides, report)
+        if record.units is None and units is not None:
+            record.system = record.system if record.system is not None else Frame()
+            record.system.meta.put("units", check_units(units).record, "json")
+    record.metrics = Metrics.from_series(curves) if curves else None
+    report_unstated(record.metrics, report)
+    record.observables = Observables(averages.observables) if averages.observables else None
+    record.forcefield = source.force_field(options, report)
+    if options.molrec_version != 1:
+        record.meta["molrec_version"] = options.molrec_version
     _document(record, run, timestep, report)
     return record
 
@@ -90,56 +108,9 @@ def _gather(sources: Sources, report: Report) -> _Run:
     names = [] if run.script is None else settings_of(run.script.commands).logs
     run.logs = find_logs(sources, report, names)
     run.settings = merged_settings(run.script, run.logs, report)
-    run.data = choose_data(sources, run.settings, report)
     run.dumps = choose_dumps(sources, run.settings, report)
+    run.beside = choose_beside(sources, run.settings, report)
     return run
-
-
-def _parse(run: _Run, atom_style: str | None, report: Report) -> DataFile | None:
-    """The data file; None, reported, where there are dumps and the file is of a kind this version does not read."""
-    assert run.data is not None
-    stated_by = "--atom-style"
-    if atom_style is None and run.settings is not None:
-        atom_style, stated_by = run.settings.atom_style, "the atom_style command"
-    try:
-        if stated_by != "--atom-style" and atom_style is not None and atom_style.split()[0] not in ATOM_STYLES:
-            raise UnsupportedError(f"{stated_by}: atom style {atom_style} is not known")
-        return parse_data(run.data, atom_style=atom_style, stated_by=stated_by)
-    except UnsupportedError as error:
-        if not run.dumps:
-            raise
-        report.dropped(run.data.name, str(error))
-        return None
-
-
-def _system(data: DataFile, options: object, settings: Settings | None, report: Report) -> Frame:
-    """What the particles are: the data file, with the masses that `mass` commands set afterwards."""
-    system = data_system(data, options, report)  # type: ignore[arg-type]
-    masses = {} if settings is None else settings.mass_of_types(data.header.count("atom types"))
-    atoms = system.blocks.get("atoms")
-    if not masses or atoms is None or not atoms.count or "type_id" not in atoms.columns:
-        return system
-    top = int(max(atoms["type_id"].max(), max(masses)))
-    by_type = np.zeros(top + 1)
-    known = np.zeros(top + 1, dtype=np.bool_)
-    types = atoms["type_id"].astype(np.int64)
-    if "mass" in atoms.columns:
-        by_type[types] = atoms["mass"]
-        known[types] = atoms.validity("mass")
-    for number, mass in masses.items():
-        if known[number] and by_type[number] != mass:
-            report.warn(
-                f"type {number}: the data file says mass {by_type[number]:g}, a mass command {mass:g}, which counts"
-            )
-        by_type[number], known[number] = mass, True
-    columns = dict(atoms.columns)
-    columns["mass"] = Column(by_type[types], known[types])
-    atoms.columns.clear()
-    order = [name for name in columns if name != "mass"]
-    place = order.index("element") + 1 if "element" in order else order.index("type_id") + 1
-    for name in [*order[:place], "mass", *order[place:]]:
-        atoms.columns[name] = columns[name]
-    return system
 
 
 def _timestep(
@@ -199,10 +170,11 @@ def _dumped(
         system=system, thermo=thermo, timestep=timestep, type_labels=labels or None, masses=masses or None, units=units
     )
     if data is not None:
-        context.report.dropped(
+        context.report.converted(
             f"state in {Path(data.path).name}", "the trajectory states it; the data file's own positions are left out"
         )
-    record = dump_record(list(first.files), context, facts, joined=[list(dump.files) for dump in joined])
+    sides = side_sources(run.beside, commands_of(run.script, run.logs))
+    record = dump_record(list(first.files), context, facts, joined=[list(dump.files) for dump in joined], sides=sides)
     if system is not None and record.system is not None:
         for key, value in system.meta.items():
             if key not in record.system.meta:
@@ -225,17 +197,15 @@ def _how(dump: DumpFiles) -> str:
     return f"mrec convert {files} {dump.files[0].stem.rstrip('0123456789._-') or 'other'}.mrec"
 
 
-def _still(
-    data: DataFile | None, system: Frame | None, thermo: Thermo | None, settings: Settings | None, report: Report
-) -> Record:
-    """The record of a run without a dump: what the data file holds."""
-    assert data is not None
+def _still(data: DataFile | None, system: Frame | None, settings: Settings | None, report: Report) -> Record:
+    """The record of a run without a dump: what the data file holds, nothing where there is only a log."""
+    if data is None:
+        report.warn("neither a dump nor a data file: the record has no atoms, only what the log says")
+        return Record()
     boundary = None
     words = [] if settings is None else settings.kept.get("boundary", "").split()
     if len(words) == 3:
         boundary = [word in ("p", "pp") for word in words]
-    if thermo is not None:
-        report.dropped("thermo output", f"{len(thermo.steps)} rows: the run has no dump whose frames they belong to")
     return Record(system=system, frame=data_frame(data, report, boundary=boundary))
 
 
@@ -249,10 +219,8 @@ def _document(record: Record, run: _Run, timestep: float | None, report: Report)
         report.carried("commands", f"{len(commands)} of {where}, as text in method.commands")
         if settings.skipped:
             report.carried("commands not read", f"{', '.join(settings.skipped)}: kept as text")
-        if settings.coefficients:
-            report.dropped(
-                "force field", f"{', '.join(settings.coefficients)}: not carried yet but as text in method.commands"
-            )
+        if settings.fixes:
+            report.carried("fixes", f"{', '.join(settings.fixes)}: kept as text in method.commands")
         if run.script is not None and run.script.missing:
             report.warn(f"{run.script.path}: includes files that are not there: {', '.join(run.script.missing)}")
         if run.logs and normalized(settings):
@@ -260,6 +228,8 @@ def _document(record: Record, run: _Run, timestep: float | None, report: Report)
     elif run.logs:
         record.method = method_document(Settings(), [], run.logs, timestep)
     record.status = status_document(run.logs)
+    if record.status is None and not {"system", "frame", "trajectory"} & set(record.sections):
+        record.status = {"state": "unknown", "message": "no log says how the run ended"}
 
 
 def _commands(run: _Run) -> list[Command]:

@@ -63,6 +63,7 @@ class _OpenDump:
     dump: DumpCommand
     used: set[float | None]
     append: bool = False
+    modified: tuple[str, ...] = ()
 
 
 class _Walker:
@@ -198,6 +199,8 @@ class _Walker:
 
     def take_dump_modify(self, command: Command) -> None:
         name, *words = command.args
+        if name in self.open:
+            self.open[name].modified += tuple(words)
         if name in self.open and "append" in words:
             self.open[name].append = words[words.index("append") + 1] == "yes"
 
@@ -211,7 +214,8 @@ class _Walker:
     def finish(self) -> Settings:
         """The settings, each dump with the timesteps it saw."""
         self.found.dumps = [
-            replace(entry.dump, timesteps=frozenset(entry.used), append=entry.append) for entry in self.dumps
+            replace(entry.dump, timesteps=frozenset(entry.used), append=entry.append, modified=entry.modified)
+            for entry in self.dumps
         ]
         for name in ("fixes", "coefficients", "skipped", "changed"):
             setattr(self.found, name, list(dict.fromkeys(getattr(self.found, name))))

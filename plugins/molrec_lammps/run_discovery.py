@@ -22,7 +22,13 @@ from molrec_lammps.sniffing import kind_of
 
 __all__ = ["Sources", "ambiguous", "choose_data", "classify", "find_logs", "find_script", "left_out", "natural"]
 
-_KINDS = {"script": "an input script", "data": "a data file", "dump": "a dump", "log": "a log"}
+_KINDS = {
+    "script": "an input script",
+    "data": "a data file",
+    "dump": "a dump",
+    "log": "a log",
+    "ave": "a file of fix ave/time",
+}
 
 
 @dataclass

@@ -7,7 +7,8 @@ Source: Results, "status", "method". Beyond the keys named there `method` has
 | `settings` | what the commands say, by name: `units`, `atom_style`, `timestep`, `pair_style`, ... |
 | `commands` | the commands of the script as typed, continuations joined, without comment lines |
 | `skipped` | names of the commands whose effect is not read, only kept as text |
-| `runs` | one entry per thermo table of the log: `command`, `first_step`, `last_step`, and what a minimiser said |
+| `runs` | one entry per thermo table of the log: `command`, `first_step`, `last_step`, its speed, what a minimiser said |
+| `total_wall_time` | seconds of all launches of the logs, as they state them |
 | `log_warnings` | texts of the log's WARNING lines and how often each came |
 """
 
@@ -45,6 +46,9 @@ def method_document(
     runs = [_run(run) for log in logs for run in log.runs]
     if runs:
         document["runs"] = runs[:_RUNS_KEPT]
+    seconds = [seconds for log in logs for seconds in log.wall_times]
+    if seconds:
+        document["total_wall_time"] = sum(seconds)
     warnings: dict[str, int] = {}
     for log in logs:
         for text, count in log.warnings.items():
@@ -125,6 +129,9 @@ def _run(run: Any) -> dict[str, Any]:
     if run.table.n_atoms is not None:
         entry["atoms"] = run.table.n_atoms
     entry["complete"] = run.table.complete
+    if run.table.n_steps is not None:
+        entry["steps"] = run.table.n_steps
+    entry.update(run.performance)
     if run.minimization is not None:
         entry.update(run.minimization)
     return entry

@@ -7,15 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from molrec_convert.errors import MolrecError, UsageError
+from molrec_convert.errors import MolrecError, UnsupportedError, UsageError
 from molrec_convert.report import Report
-from molrec_lammps.dump_header import CutHeader, read_header
-from molrec_lammps.dump_source import LineReader, open_source
+from molrec_lammps.dump_header import CutHeader
+from molrec_lammps.dump_index import first_header
+from molrec_lammps.dump_kinds import dump_kind, how_to_read
+from molrec_lammps.dump_parts import in_pieces
+from molrec_lammps.dump_source import open_source
+from molrec_lammps.dump_steps import series_of
 from molrec_lammps.run_discovery import Sources, ambiguous, left_out, natural
 from molrec_lammps.run_settings import DumpCommand, Settings
 from molrec_lammps.script import COMPRESSED, find_file
 
-__all__ = ["DumpFiles", "choose_dumps"]
+__all__ = ["DumpFiles", "choose_beside", "choose_dumps"]
 
 _DIGITS = re.compile(r"\d+")
 
@@ -39,11 +43,14 @@ def choose_dumps(sources: Sources, settings: Settings | None, report: Report) ->
 
     Files that are named by the user are one dump unless the script tells them apart.
     """
-    named = sources.named["dump"]
-    pool = named or sources.found["dump"]
+    beside = {path for dump in choose_beside(sources, settings, Report()) for path in dump.files}
+    named = [path for path in sources.named["dump"] if path not in beside]
+    pool = named or _of_atoms([path for path in sources.found["dump"] if path not in beside], report)
     dumps: list[DumpFiles] = []
     taken: set[Path] = set()
     for command in [] if settings is None else settings.dumps:
+        if command.beside:
+            continue
         if not command.readable:
             taken |= set(_unreadable(command, sources, report))
             continue
@@ -51,7 +58,7 @@ def choose_dumps(sources: Sources, settings: Settings | None, report: Report) ->
         again = next((n for n, dump in enumerate(dumps) if set(dump.files) & set(files)), None)
         if again is not None:
             dumps[again] = _written_again(dumps[again], command)
-        elif files and _whole(command, files, report):
+        elif files:
             dumps.append(DumpFiles(files, command))
         elif not files and not named:
             report.warn(f"{command.text!r} names a dump that is not there")
@@ -68,6 +75,49 @@ def choose_dumps(sources: Sources, settings: Settings | None, report: Report) ->
     if named:
         return [DumpFiles(tuple(named))]
     return _series(rest, sources) if rest else []
+
+
+def choose_beside(sources: Sources, settings: Settings | None, report: Report) -> list[DumpFiles]:
+    """The local and grid dumps of the run: those its script names, else those the user names or a directory has."""
+    named = sources.named["dump"]
+    dumps: list[DumpFiles] = []
+    taken: set[Path] = set()
+    for command in [] if settings is None else settings.dumps:
+        if not command.beside:
+            continue
+        files = tuple(path for path in _files_of(command, sources, named) if path not in taken)
+        if files:
+            dumps.append(DumpFiles(files, command))
+        elif not named:
+            report.warn(f"{command.text!r} names a dump that is not there")
+        taken |= set(files)
+    commanded = settings is not None and bool(settings.dumps)
+    pool = named if named or commanded else sources.found["dump"]
+    rest = [path for path in pool if path not in taken and _kind(path) in ("local", "grid")]
+    return [*dumps, *(DumpFiles(files) for files in series_of(rest))]
+
+
+def _kind(path: Path) -> str | None:
+    """What a dump holds; None where it is none that is read."""
+    try:
+        return dump_kind(path)
+    except (MolrecError, OSError):
+        return None
+
+
+def _of_atoms(paths: Sequence[Path], report: Report) -> list[Path]:
+    """Without the binary dumps of a directory."""
+    kept = []
+    for path in paths:
+        try:
+            dump_kind(path)
+        except UnsupportedError as error:
+            report.dropped(path.name, str(error))
+            continue
+        except (MolrecError, OSError):
+            pass  # its reader says what is wrong with it
+        kept.append(path)
+    return kept
 
 
 def _files_of(command: DumpCommand, sources: Sources, named: Sequence[Path]) -> tuple[Path, ...]:
@@ -102,33 +152,13 @@ def _written_again(dump: DumpFiles, command: DumpCommand) -> DumpFiles:
     return replace(dump, command=replace(command, timesteps=dump.command.timesteps | command.timesteps))
 
 
-def _whole(command: DumpCommand, files: Sequence[Path], report: Report) -> bool:
-    """Whether the files hold whole frames: those of several processors (`%`) do not."""
-    if "%" not in command.file:
-        return True
-    parts = {re.sub(_DIGITS, "", path.name) for path in files}
-    ranks = {number for path in files if (number := _rank(command.file, path)) is not None}
-    if len(parts) == 1 and ranks == {"0"}:
-        return True
-    report.dropped(
-        f"dump {command.id} ({command.file})",
-        "files of single processors are not put together; LAMMPS' read_dump and rerun join them",
-    )
-    return False
-
-
-def _rank(pattern: str, path: Path) -> str | None:
-    name = re.escape(Path(pattern).name).replace("%", "(?P<rank>[0-9]+)").replace(re.escape("*"), "-?[0-9]+")
-    match = re.match(name, path.name)
-    return None if match is None else match["rank"]
-
-
 def _unreadable(command: DumpCommand, sources: Sources, report: Report) -> tuple[Path, ...]:
-    """The files of a dump that is no text with atoms; reported."""
+    """The files of a dump that is not read with a run; reported, with what reads it."""
     files = _files_of(command, sources, [])
     if files:
-        what = "a binary dump" if command.file.endswith(".bin") else f"a dump of style {command.style}"
-        report.dropped(f"dump {command.id} ({command.file})", f"{what} is not read with a run")
+        style = command.style.partition("/")[0]
+        why = command.unreadable or f"a dump of style {style} is not read with a run; {how_to_read(style, list(files))}"
+        report.dropped(f"dump {command.id} ({command.file})", why)
     return files
 
 
@@ -141,7 +171,7 @@ def _series(paths: Sequence[Path], sources: Sources) -> list[DumpFiles]:
         begins[path] = None
         try:
             source = open_source(path)
-            header = read_header(LineReader(source))
+            header = first_header(source)
             source.close()
             columns, begins[path] = header.columns, header.step
         except (MolrecError, CutHeader, OSError):
@@ -150,6 +180,6 @@ def _series(paths: Sequence[Path], sources: Sources) -> list[DumpFiles]:
     if len(groups) > 1:
         raise ambiguous("dumps", paths, sources)
     steps = [begins[path] for path in paths]
-    if len(paths) > 1 and len(set(steps)) != len(steps):
+    if len(paths) > 1 and len(set(steps)) != len(steps) and not in_pieces(paths):
         raise ambiguous("dumps", paths, sources)
     return [DumpFiles(tuple(sorted(paths, key=natural)))]

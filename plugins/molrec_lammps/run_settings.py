@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from molrec_lammps.script import Command
 from molrec_lammps.units import UNITS
 
 __all__ = ["DumpCommand", "Settings"]
 
-_READABLE = re.compile(r"(atom|custom)(/gz|/zstd|/mpiio)?$")
+_READABLE = re.compile(r"(atom|custom|yaml)(/gz|/zstd|/mpiio)?$")
+_BESIDE = re.compile(r"(local|grid)(/gz|/zstd)?$")
 
 
 @dataclass(frozen=True)
 class DumpCommand:
     """One `dump` command: its style, file name as given, attributes, the timesteps in effect while it was written.
 
-    A timestep of None is LAMMPS' default. `append`: frames are added to a file that is there (`dump_modify append`).
+    A timestep of None is LAMMPS' default. `append`: frames are added to a file that is there (`dump_modify append`);
+    `modified` are the words of all its `dump_modify` commands.
     """
 
     id: str
@@ -32,11 +35,36 @@ class DumpCommand:
     text: str
     timesteps: frozenset[float | None] = frozenset()
     append: bool = False
+    modified: tuple[str, ...] = ()
 
     @property
     def readable(self) -> bool:
-        """Whether the dump is text with atoms under an `ITEM: ATOMS` line."""
-        return _READABLE.match(self.style) is not None and not self.file.endswith(".bin")
+        """Whether the dump is text, or YAML, with atoms."""
+        return _READABLE.match(self.style) is not None and not self.unreadable
+
+    @property
+    def beside(self) -> bool:
+        """Whether the dump is one of rows beside the atoms: `dump local` or `dump grid`."""
+        return _BESIDE.match(self.style) is not None and not self.unreadable
+
+    @property
+    def unreadable(self) -> str:
+        """Why a dump of a style that is read is not, "" where it is."""
+        if self.file.endswith(".bin"):
+            return "a binary dump is not read; LAMMPS' tool binary2txt makes a text dump of it"
+        if self._says("header", "no"):
+            return "rows alone (dump_modify header no) tell neither steps nor columns nor the cell"
+        if self.style == "yaml" and self._says("triclinic/general", "yes"):
+            return (
+                "with dump_modify triclinic/general a YAML dump has rotated coordinates in a cell that is not rotated; "
+                "dump custom writes both"
+            )
+        return ""
+
+    def _says(self, word: str, value: str) -> bool:
+        """Whether the last `dump_modify` of a keyword gives it this value."""
+        found = [after for before, after in pairwise(self.modified) if before == word]
+        return found[-1:] == [value]
 
 
 @dataclass

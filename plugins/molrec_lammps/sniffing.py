@@ -6,11 +6,13 @@ other text (XYZ, PDB, CSV, JSON, prose) scores 0 whatever its name. Nothing here
 | kind | score | when |
 |---|---|---|
 | dump | 1 | the first line is `ITEM: TIMESTEP`, `ITEM: UNITS` or `ITEM: TIME` |
+| | 1 | YAML of LAMMPS', or a binary dump |
 | | 0.6 | the first line is another `ITEM:`; 0.5: an item line of a dump stands further on |
 | data | 1 | after line 1 only header lines, among them `N atoms` and types or a box, then a known section |
 | | 0.8 | the same, with an unknown section, or at the end of the file |
 | log | 1 | the first line is `LAMMPS (version)`; 0.95: another line is |
 | | 0.9 | a memory line before, or a `Loop time` line after a thermo table |
+| ave | 1 | the first line is the title of `fix ave/time` |
 | script | 0.9 | every line begins with a command, at least one that no other text begins with |
 """
 
@@ -19,12 +21,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Literal
 
 from molrec_lammps.options import UNITS_STYLES
 from molrec_lammps.script_commands import COMMANDS, TELLING
 
 __all__ = [
     "HEAD_BYTES",
+    "ave_score",
+    "binary_dump",
     "data_score",
     "dump_score",
     "kind_of",
@@ -56,7 +61,14 @@ _SECTION = re.compile(
 )
 _OTHER_SECTION = re.compile(rb"\s*[A-Z][A-Za-z]*(?: [A-Za-z]+)*\s*(?:#.*)?$")
 _FIX_HEADER = re.compile(rb"\s*\d+(?:\s+[a-z]+)+\s*(?:#.*)?$")
-_ITEM = re.compile(rb"^ITEM: (?:TIMESTEP|NUMBER OF ATOMS|BOX BOUNDS|ATOMS )", re.MULTILINE)
+_ITEM = re.compile(rb"^ITEM: (?:TIMESTEP|NUMBER OF ATOMS|BOX BOUNDS|ATOMS |ENTRIES |GRID CELLS )", re.MULTILINE)
+_YAML = re.compile(rb"\s*---\s*\ncreator: LAMMPS\s*\ntimestep:")
+_BINARY: tuple[tuple[bytes, Literal["little", "big"]], ...] = (
+    (b"DUMPATOM", "little"),
+    (b"DUMPATOM", "big"),
+    (b"DUMPCUSTOM", "little"),
+    (b"DUMPCUSTOM", "big"),
+)
 _VERSION = re.compile(rb"^LAMMPS \(\d{1,2} [A-Z][a-z]{2} \d{4}[^\n]*\)[ \t]*\r?$", re.MULTILINE)
 _TABLE = re.compile(
     rb"^(?:Per MPI rank memory allocation |Memory usage per processor = "
@@ -66,11 +78,23 @@ _TABLE = re.compile(
 
 
 def dump_score(head: bytes, path: Path) -> float:
-    """Whether the file is a text dump."""
+    """Whether the file is a dump: text, YAML, or a binary one, which its reader refuses with advice."""
+    if binary_dump(head) or _YAML.match(head):
+        return 1.0
     first = head.removeprefix(b"\xef\xbb\xbf").lstrip().split(b"\n", 1)[0].split()
     if first[:1] == [b"ITEM:"]:
         return 1.0 if first[1:] in ([b"TIMESTEP"], [b"UNITS"], [b"TIME"]) else 0.6
     return 0.5 if _ITEM.search(head) else 0.0
+
+
+def binary_dump(head: bytes) -> bool:
+    """Whether the file is a binary dump: its kind stands behind the length of the word, counted negative."""
+    return any(head.startswith((-len(word)).to_bytes(8, order, signed=True) + word) for word, order in _BINARY)
+
+
+def ave_score(head: bytes, path: Path) -> float:
+    """Whether the file is one of `fix ave/time`; with titles of one's own nothing tells it."""
+    return 1.0 if head.startswith(b"# Time-averaged data for fix ") else 0.0
 
 
 def data_score(head: bytes, path: Path) -> float:
@@ -139,14 +163,23 @@ def run_score(head: bytes, path: Path) -> float:
 
 
 def kind_of(path: Path) -> str | None:
-    """`"dump"`, `"data"`, `"log"`, `"script"` or None: what the file's beginning shows it to be."""
+    """`"dump"`, `"data"`, `"log"`, `"script"`, `"ave"` or None: what the file's beginning shows it to be."""
     head = read_head(path)
     if not head:
         return None
-    for kind, score in (("dump", dump_score), ("log", log_score), ("data", data_score), ("script", script_score)):
+    for kind, score in _SCORES.items():
         if score(head, path) >= 0.5:
             return kind
     return None
+
+
+_SCORES = {
+    "dump": dump_score,
+    "log": log_score,
+    "ave": ave_score,
+    "data": data_score,
+    "script": script_score,
+}
 
 
 def read_head(path: Path, size: int = HEAD_BYTES) -> bytes:

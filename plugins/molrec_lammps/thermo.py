@@ -27,11 +27,13 @@ HEADER_NAMES = {
 class Thermo:
     """Thermo rows of a run: `steps` int64[n] ascending and unique, `columns` per-step key → float64[n].
 
-    A column that some tables of a log print and others do not is NaN where it was not printed.
+    A column that some tables of a log print and others do not is NaN where it was not printed; `printed` says of such
+    a column which rows have it (bool[n]). A column that is not in `printed` is in all.
     """
 
     steps: NDArray[np.int64]
     columns: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    printed: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
 
     def rows_of(self, steps: NDArray[np.int64]) -> NDArray[np.int64]:
         """Row of each of `steps` (int64[m]), -1 where there is none."""

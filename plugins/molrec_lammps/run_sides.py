@@ -1,0 +1,46 @@
+"""What a run writes beside its dumps of atoms and its log: local and grid dumps, and files of `fix ave/time`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from molrec_convert.report import Report
+from molrec_lammps.ave_commands import AveCommand, ave_commands
+from molrec_lammps.ave_record import Averages, averages_of
+from molrec_lammps.dump_local import local_attributes
+from molrec_lammps.dump_sides_join import SideSource
+from molrec_lammps.log import Log
+from molrec_lammps.run_discovery import Sources
+from molrec_lammps.run_dumps import DumpFiles
+from molrec_lammps.script import Command, Script, find_file
+
+__all__ = ["averages_of_run", "commands_of", "side_sources"]
+
+
+def commands_of(script: Script | None, logs: Sequence[Log]) -> list[Command]:
+    """All commands that are known of a run: the script's, then those its logs echo."""
+    typed = [] if script is None else script.commands
+    return [*typed, *(command for log in logs for command in log.commands)]
+
+
+def side_sources(dumps: Sequence[DumpFiles], commands: Sequence[Command]) -> list[SideSource]:
+    """The local and grid dumps of a run, with what their columns mean."""
+    attributes = local_attributes(commands)
+    return [SideSource(dump.files, None if dump.command is None else dump.command.id, attributes) for dump in dumps]
+
+
+def averages_of_run(sources: Sources, commands: Sequence[Command], report: Report) -> Averages:
+    """The averages of a run: the files its commands write, those the user names, those of its directories."""
+    written: dict[Path, AveCommand] = {}
+    files = list(sources.named["ave"])
+    for command in ave_commands(commands):
+        path = next((path for path in files if path.name == Path(command.file).name), None)
+        path = path or find_file(command.file, sources.folders)
+        if path is None:
+            report.warn(f"{command.text!r} names a file that is not there")
+            continue
+        written[path] = command
+    files += [*written, *sources.found["ave"]]
+    unique = {path.resolve(): path for path in reversed(files)}
+    return averages_of(list(unique.values())[::-1], written, report)
