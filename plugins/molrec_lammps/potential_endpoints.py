@@ -17,7 +17,7 @@ __all__ = ["pair_rows"]
 Row = dict[str, Any]
 #: What mixes like an energy, with the distance that goes with it, and what mixes like a distance.
 _ENERGIES = {"epsilon": "sigma", "epsilon14": "sigma14"}
-_DISTANCES = ("sigma", "sigma14")
+_DISTANCES = ("sigma", "sigma14", "cutoff")
 
 
 def pair_rows(reading: Reading, table: str) -> dict[tuple[int, int], Row]:
@@ -74,19 +74,34 @@ def _classes(reading: Reading) -> dict[str, str]:
 
 def _fill(reading: Reading, table: str, rows: dict[tuple[int, int], Row]) -> None:
     """A null cell of a row of two unlike types is the mix of the two own ones: LAMMPS wants it written."""
-    mixing = reading.params[("pair", table)].get("mixing")
+    params = reading.params[("pair", table)]
+    mixing = params.get("mixing")
+    columns = reading.tables[("pair", table)].columns
+    names = [name for name in (*_ENERGIES, *_DISTANCES) if name in columns]
     for (a, b), row in rows.items():
         own_a, own_b = rows.get((a, a)), rows.get((b, b))
-        missing = [name for name in (*_ENERGIES, *_DISTANCES) if name not in row and own_a and name in own_a]
-        if a == b or not missing or own_a is None or own_b is None or not isinstance(mixing, str):
+        if a == b or own_a is None or own_b is None or not isinstance(mixing, str):
             continue
-        row = dict(row)
+        given = {name: _own_values(name, own_a, own_b, params) for name in names}
+        missing = [name for name in names if name not in row and given[name] is not None]
+        filled = {name: _mixed(name, mixing, given) for name in missing}
         for name in missing:
-            if name not in own_b:
-                continue
-            size = _ENERGIES.get(name, name)
-            values = [np.array([float(own[key])]) for key in (name, size) for own in (own_a, own_b)]
-            mixed = mixed_distance(mixing, *values[:2]) if name in _DISTANCES else mixed_energy(mixing, *values)
-            row[name] = float(mixed[0])
             reading.report.derived(f"pair.{table} {row['name']} {name}", f"mixed by the {mixing} rule")
-        rows[(a, b)] = row
+        rows[(a, b)] = {**row, **filled}
+
+
+def _own_values(name: str, a: Row, b: Row, params: Row) -> tuple[float, float] | None:
+    """The values of two types by themselves, None where LAMMPS' own choice is the same as a mix."""
+    if name == "cutoff" and name not in a and name not in b:
+        return None
+    fallback = name.removesuffix("14")
+    found = [row.get(name, row.get(fallback, params.get(name))) for row in (a, b)]
+    return None if None in found else (float(found[0]), float(found[1]))
+
+
+def _mixed(name: str, mixing: str, given: dict[str, tuple[float, float] | None]) -> float:
+    a, b = (np.array([value]) for value in given[name] or (0.0, 0.0))
+    if name in _DISTANCES:
+        return float(mixed_distance(mixing, a, b)[0])
+    size_a, size_b = (np.array([value]) for value in given.get(_ENERGIES[name]) or (0.0, 0.0))
+    return float(mixed_energy(mixing, a, b, size_a, size_b)[0])

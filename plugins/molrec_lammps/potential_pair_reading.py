@@ -172,7 +172,7 @@ class PairReading:
         map_ = self._map(use)
         rows = pair_rows(self.reading, use.table)
         charges = pair_rows(self.reading, use.charges) if use.charges else {}
-        if use.parts is not None and not use.parts.table:
+        if use.parts is not None and not use.parts.table and not rows:
             rows = {pair: rows.get(pair, {}) for pair in self._all_pairs()}
         both = known is not None and known.coefficients.slot("cutoff_coul") is not None
         found = []

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PairWriting"]
 
+Row = dict[str, float | str]
 _MIXING = ("geometric", "arithmetic", "sixthpower")
 
 
@@ -90,10 +91,15 @@ class PairWriting:
                 own = values.pop("cutoff_coul", values.get("cutoff") if _both(plan) else None)
                 if own is not None:
                     charge_rows.append({**ends, "cutoff": own})
-            if values or not _is_charges(plan):
-                rows.append({**ends, **values})
+            rows.append({**ends, **values})
+        if _is_charges(plan) and self._covers_all(plan.style) and not any(row.words for row in coefficients):
+            rows = []
         settings = pair_settings(self.potential.pair_modify, plan.style.name, plan.style.index)
         params = self._params(plan, settings, coefficients)
+        if "mixing" in params:
+            self._state_unmixed(plan, params, rows, charge_rows)
+            order = {row["name"]: number for number, row in enumerate(rows)}
+            charge_rows.sort(key=lambda row: order[row["name"]])
         table = table_from_rows("pair", rows)
         expression = None if reading.generic else plan.map.expression(table.columns)
         if expression is not None and plan.scale is not None:
@@ -114,7 +120,7 @@ class PairWriting:
             expression=pair_map("coul/cut", 1).expression(()) if parts.charges == "coul/cut" else None,
         )
 
-    def _params(self, plan: _Plan, settings: PairSettings, rows: Sequence[Coefficient]) -> dict[str, float | str]:
+    def _params(self, plan: _Plan, settings: PairSettings, rows: Sequence[Coefficient]) -> Row:
         known = find_style("pair", plan.style.name)
         if plan.parts is None:
             params = self.writing.arguments("pair", plan.style)
@@ -164,24 +170,49 @@ class PairWriting:
             for a, b in (row.types for row in others)
         )
 
-    def _chosen(self, plan: _Plan, wanted: Any) -> dict[str, float | str]:
+    def _state_unmixed(
+        self, plan: _Plan, params: Row, rows: Sequence[dict[str, Any]], charge_rows: list[dict[str, Any]]
+    ) -> None:
+        """State what a row of two unlike types leaves to LAMMPS: a null there would be the mix of the two own ones.
+
+        LAMMPS takes the cutoffs of the style, and for the 1-4 neighbours of CHARMM the numbers of the row itself.
+        """
+        own = {row["itom"] for row in rows if row["itom"] == row["jtom"] and "cutoff" in row}
+        charmm = any("epsilon14" in row for row in rows)
+        cutoff = params.get("cutoff")
+        for row in rows:
+            if row["itom"] == row["jtom"]:
+                continue
+            if charmm:
+                row.setdefault("epsilon14", row["epsilon"])
+                row.setdefault("sigma14", row["sigma"])
+            if isinstance(cutoff, (int, float)) and "cutoff" not in row and own & {row["itom"], row["jtom"]}:
+                row["cutoff"] = float(cutoff)
+                if _both(plan) and plan.parts is None:
+                    row["cutoff_coul"] = float(params.get("cutoff_coul", cutoff))
+                elif _both(plan) and plan.parts is not None:
+                    ends = {key: row[key] for key in ("name", "itom", "jtom")}
+                    charges = self._chosen(plan, plan.parts.charge_params)
+                    charge_rows.append({**ends, "cutoff": float(charges["cutoff"])})
+
+    def _chosen(self, plan: _Plan, wanted: Any) -> Row:
         """The parameters of a part of a style: each the first of its arguments that is given."""
         known = find_style("pair", plan.style.name)
         values: dict[str, Value] | None = None if known is None else known.read_arguments(plan.style.args)
         if values is None:
             return self.writing.arguments("pair", plan.style) if plan.style.args else {}
-        params: dict[str, float | str] = {}
+        params: Row = {}
         for name, arguments in wanted.items():
             given = next((values[argument] for argument in arguments if argument in values), None)
             if given is not None and not isinstance(given, tuple):
                 params[name] = given
         return params
 
-    def _constants(self, charges: str) -> dict[str, float | str]:
+    def _constants(self, charges: str) -> Row:
         """The Coulomb constant of the units, and the dielectric constant where a command states it."""
         units, stated = self.potential.units, self.potential.dielectric
         constant = COULOMB.get(units or "")
-        found: dict[str, float | str] = {}
+        found: Row = {}
         dielectric = float(stated) if stated is not None and is_number(stated) else 1.0
         if charges == "coul/long/pme":
             if constant is not None:
@@ -194,10 +225,10 @@ class PairWriting:
             found["dielectric"] = dielectric
         return found
 
-    def _kspace(self) -> dict[str, float | str]:
+    def _kspace(self) -> Row:
         """The solver, its accuracy and its settings."""
         words = self.potential.kspace or ()
-        found: dict[str, float | str] = {}
+        found: Row = {}
         if words:
             found["kspace"] = words[0]
         if len(words) > 1 and is_number(words[1]):
