@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from molrec_convert.forcefield.linking import Term
+from molrec_convert.forcefield.links import Term
 from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.model.precision import quantum, stored
 from molrec_convert.stores.zarr.codecs import column_pipeline
