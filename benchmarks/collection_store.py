@@ -1,8 +1,10 @@
 """Measure collections against databases of structures: `python collection_store.py [--records N] [--runs N]`.
 
 Records of two kilobytes: 40 atoms with positions, forces, atomic numbers and an energy. Raw `lmdb` puts and gets values
-of 2000 bytes, 1000 a transaction. `ase` and `ase-db-backends` (`aselmdb`) are measured where they are installed. All
-in one process, interleaved; medians and ratios are printed. Only ratios within one run count.
+of 2000 bytes, 1000 a transaction. `samples` are all columns of system and frame as arrays, and the energy, in a flat
+dict; `arrays` the same through `Record` and `Frame`; `frame_arrays` those of the frame alone. `ase` and
+`ase-db-backends` (`aselmdb`) are measured where they are installed. All in one process, interleaved; medians and ratios
+are printed. Only ratios within one run count.
 """
 
 import argparse
@@ -85,6 +87,10 @@ class Ours:
         for n in order:
             atoms = self.collection.frame(n)["atoms"]
             _ = [atoms[name] for name in COLUMNS]
+
+    def samples(self, order):
+        for n in order:
+            self.collection.sample(n)
 
 
 class RawLmdb:
@@ -174,7 +180,7 @@ def measure(folder, count, runs):
     random.Random(1).shuffle(order)
     for _ in range(runs):
         for peer in peers:
-            for task in ("write", "lazy", "frame_arrays", "arrays"):
+            for task in ("write", "lazy", "frame_arrays", "samples", "arrays"):
                 if not hasattr(peer, task):
                     continue
                 if task != "write" and not hasattr(peer, "opened"):
@@ -194,6 +200,8 @@ def measure(folder, count, runs):
     show(times, ("collection", "lazy"), ("raw lmdb", "lazy"), 0.1)
     show(times, ("collection", "frame_arrays"), ("ase.db", "arrays"), 20)
     show(times, ("collection", "frame_arrays"), ("aselmdb", "arrays"), 20)
+    show(times, ("collection", "samples"), ("ase.db", "arrays"), 20)
+    show(times, ("collection", "samples"), ("aselmdb", "arrays"), 20)
     show(times, ("collection", "arrays"), ("ase.db", "arrays"), 20)
     show(times, ("collection", "arrays"), ("aselmdb", "arrays"), 20)
     opening(folder)

@@ -28,6 +28,8 @@ from molrec_convert.model.declaration import ColumnDeclaration, Declaration
 from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.frame import Block, Column, Frame
 from molrec_convert.model.record import Record
+from molrec_convert.model.samples import frame_sample, record_sample
+from molrec_convert.model.trajectory import Trajectory
 from molrec_convert.report import Report
 
 __all__ = ["Collection", "CollectionView", "MemoryCollection", "Selection"]
@@ -129,6 +131,21 @@ class Collection(ABC):
         trajectory = self.record(record).trajectory
         assert trajectory is not None
         return trajectory.frame(position)
+
+    def sample(self, frame: int) -> dict[str, Any]:
+        """The frame at a global ordinal and its record's system as one flat dict of arrays and plain values.
+
+        `"atoms/x"` is an array of the caller's own, `"pe"` a value: see `frame_sample`. What both say is the frame's.
+        """
+        record, position = self.locate(frame)
+        member = self.record(record)
+        assert member.trajectory is not None
+        system = {} if member.system is None else frame_sample(member.system)
+        return {**system, **frame_sample(member.trajectory.frame(position))}
+
+    def record_sample(self, index: int) -> dict[str, Any]:
+        """The record at an ordinal as `{"system": {...}, "frames": [{...}, ...]}`, each as `sample` has it."""
+        return record_sample(self[index])
 
     def select(self, which: Selection) -> Collection:
         """A view of some records, in the order named; nothing is read but the index.
@@ -263,6 +280,15 @@ class CollectionView(Collection):
     def record(self, index: int) -> Record:
         """See `Collection.record`."""
         return self.source.record(int(self.positions[index]))
+
+    def sample(self, frame: int) -> dict[str, Any]:
+        """See `Collection.sample`."""
+        record, position = self.locate(frame)
+        return self.source.sample(int(self.source.index["first_frame"][self.positions[record]]) + position)
+
+    def record_sample(self, index: int) -> dict[str, Any]:
+        """See `Collection.record_sample`."""
+        return self.source.record_sample(int(self.positions[_position(index, len(self), "record")]))
 
     def close(self) -> None:
         """Let go of the source's file."""

@@ -11,13 +11,9 @@ import os
 from collections.abc import Callable
 from typing import Any, Literal
 
-import numpy as np
-
 from molrec_convert.errors import UsageError
 from molrec_convert.model.collection import Collection, Selection
-from molrec_convert.model.frame import Frame
-from molrec_convert.model.record import Record
-from molrec_convert.model.tags import Meta
+from molrec_convert.model.samples import frame_sample, record_sample
 from molrec_convert.stores.lmdb.reader import open_collection
 
 __all__ = ["CollectionDataset", "frame_sample", "record_sample"]
@@ -53,47 +49,13 @@ class CollectionDataset:
         index = int(index)
         if not -len(self) <= index < len(self):
             raise IndexError(f"item {index} of a dataset of {len(self)}")
+        if index < 0:
+            index += len(self)
         if self.of == "records":
-            record = self.collection[index]
-            return record_sample(record) if self.transform is None else self.transform(record)
+            if self.transform is None:
+                return self.collection.record_sample(index)
+            return self.transform(self.collection[index])
+        if self.transform is None:
+            return self.collection.sample(index)
         number, position = self.collection.locate(index)
-        record = self.collection[number]
-        if self.transform is not None:
-            return self.transform(record, position)
-        assert record.trajectory is not None
-        system = {} if record.system is None else frame_sample(record.system)
-        return {**system, **frame_sample(record.trajectory[position])}
-
-
-def record_sample(record: Record) -> dict[str, Any]:
-    """A record as `{"system": {...}, "frames": [{...}, ...]}`, each as `frame_sample` has it."""
-    frames = [] if record.trajectory is None else [frame_sample(frame) for frame in record.trajectory]
-    return {"system": {} if record.system is None else frame_sample(record.system), "frames": frames}
-
-
-def frame_sample(frame: Frame) -> dict[str, Any]:
-    """A snapshot as a flat dict: `"atoms/x"` an array (a list of texts), `"pe"` a value, `"box/vectors"`, `"step"`.
-
-    A mask is `"atoms/_validity/x"`. JSON documents of the meta are left out: they have no fixed shape.
-    """
-    sample: dict[str, Any] = {}
-    for name in frame:
-        block = frame[name]
-        for key, column in block.columns.items():
-            values = column.values
-            sample[f"{name}/{key}"] = values.tolist() if values.dtype.kind == "T" else np.array(values)
-            if column.validity is not None:
-                sample[f"{name}/_validity/{key}"] = np.array(column.validity)
-    sample.update(_meta_sample(frame.meta))
-    if frame.box is not None:
-        for part in ("vectors", "origin", "boundary"):
-            sample[f"box/{part}"] = getattr(frame.box, part)
-    for name in ("step", "time"):
-        value = getattr(frame, name)
-        if value is not None:
-            sample[name] = value
-    return sample
-
-
-def _meta_sample(meta: Meta) -> dict[str, Any]:
-    return {key: value for key, value in meta.items() if meta.tag(key) != "json"}
+        return self.transform(self.collection[number], position)

@@ -25,11 +25,12 @@ from molrec_convert.stores.lmdb.frame_layout import BlockLayout, Layout, padding
 from molrec_convert.stores.lmdb.frame_writing import MAGIC, encode_frame, encode_tables
 from molrec_convert.stores.lmdb.header_json import Name, from_utf8, mapping, node_text
 
-__all__ = ["MAGIC", "Buffer", "FrameBytes", "decode", "encode_frame", "encode_tables", "read_meta"]
+__all__ = ["MAGIC", "Buffer", "FrameBytes", "decode", "encode_frame", "encode_tables", "prefix_of", "read_meta"]
 
 Buffer = bytes | bytearray | memoryview | NDArray[np.uint8]
-_START = struct.Struct("<4sI")
+_START, _SIZE = struct.Struct("<4sI"), struct.Struct("<I")
 _SEPARATOR = b'},"meta":{'
+_NOTHING = b'{"meta":{}}'
 
 
 class FrameBytes:
@@ -86,6 +87,10 @@ class FrameBytes:
                 found[name] = numbers[first:last]
         return found
 
+    def numbers(self, shape: tuple[int, ...], dtype: np.dtype[Any], offset: int) -> NDArray[Any]:
+        """Numbers from a place in the payload that the layout gives, in place."""
+        return np.ndarray(shape, dtype, self._value, self._base + offset)
+
     def mask(self, block: str, column: str) -> NDArray[np.bool_] | None:
         """The mask of a column, None when it has none or all its rows hold a value."""
         layout = self.layout.blocks[block]
@@ -96,21 +101,26 @@ class FrameBytes:
         return None if mask.all() else mask
 
     @property
+    def is_bare(self) -> bool:
+        """Whether the header is seen to say nothing beside its blocks."""
+        return self._rest == _NOTHING
+
+    @property
     def document(self) -> dict[str, Any]:
         """The meta document as it stands: plain JSON, or typed JSON whose tags stand elsewhere."""
-        document: dict[str, Any] = self._others["meta"]
+        document: dict[str, Any] = self.others["meta"]
         return document
 
     def meta(self, tags: Mapping[str, str] | None = None) -> Meta:
         """The typed meta document, by `tags` or by the header's own."""
         if tags is None:
-            tags = mapping(self._others.get("meta_types", {}), f"{self.node}: meta_types")
+            tags = mapping(self.others.get("meta_types", {}), f"{self.node}: meta_types")
         return read_meta(self.document, tags, self.node)
 
     @property
     def step(self) -> int:
         """The step number."""
-        step = self._others.get("step")
+        step = self.others.get("step")
         if type(step) is int and -(2**53) <= step <= 2**53:
             return step
         if step is None:
@@ -121,24 +131,24 @@ class FrameBytes:
     @property
     def time(self) -> float | None:
         """The time, None when the run states none."""
-        if "time" not in self._others:
+        if "time" not in self.others:
             return None
-        value: float = from_typed_json(self._others["time"], "f64", f"{self.node}: time")
+        value: float = from_typed_json(self.others["time"], "f64", f"{self.node}: time")
         return value
 
     @property
     def has_box(self) -> bool:
         """Whether the header states a cell."""
-        return "box" in self._others
+        return "box" in self.others
 
     @property
     def box(self) -> Box | None:
         """The cell, None when the header states none."""
-        return _read_box(self._others["box"], f"{self.node}/box") if "box" in self._others else None
+        return _read_box(self.others["box"], f"{self.node}/box") if "box" in self.others else None
 
     @property
-    def _others(self) -> dict[str, Any]:
-        """What the header says beside its blocks."""
+    def others(self) -> dict[str, Any]:
+        """What the header says beside its blocks, as it stands there."""
         rest = self._rest
         if isinstance(rest, bytes):
             rest = from_utf8(rest, self._name)
@@ -156,6 +166,15 @@ class FrameBytes:
 
 def decode(value: Buffer, name: Name = "frame bytes") -> FrameBytes:
     """Read a header and hold it against the value; refused with what is wrong and where. No buffer is touched."""
+    if type(value) is bytearray and type(name) is tuple:
+        recent = _recent.get(name[0])
+        if recent is not None and value.startswith(recent[0], 8) and value.startswith(MAGIC):
+            # as most often: of the shape of the value before
+            prefix, layout = recent
+            size = _SIZE.unpack_from(value, 4)[0]
+            base = 8 + size + -size % 8
+            if len(prefix) < size and base + layout.extent <= len(value):
+                return FrameBytes(value, base, layout, b"{" + value[len(prefix) : 8 + size], name)
     total = len(value)
     magic, size = _START.unpack_from(cast(Any, value)) if total >= 8 else (bytes(value[:4]), 0)
     if total < 8 or magic != MAGIC:
@@ -167,16 +186,24 @@ def decode(value: Buffer, name: Name = "frame bytes") -> FrameBytes:
         raise ContractError(node_text(name), "the header reaches past the value", found=found, expected=expected)
     header = bytes(value[8 : 8 + size])
     cut = header.find(_SEPARATOR)
-    layout = _LAYOUTS.get(header[: cut + 1]) if cut > 0 else None
-    rest: bytes | dict[str, Any] = b""
-    if layout is None:
+    known = _LAYOUTS.get(header[: cut + 1]) if cut > 0 else None
+    rest: bytes | dict[str, Any]
+    if known is None:
         layout, rest = _parse_header(header, cut, name)
     else:
-        rest = b"{" + header[cut + 2 :]
+        layout, rest = known, b"{" + header[cut + 2 :]
+        if type(name) is tuple:
+            _recent[name[0]] = header[: cut + len(_SEPARATOR)], layout
     if layout.extent > total - base:
         found, expected = f"{layout.extent} bytes", f"at most {total - base}"
         raise ContractError(node_text(name), "a buffer reaches past the value", found=found, expected=expected)
     return FrameBytes(value, base, layout, rest, name)
+
+
+def prefix_of(kind: str, layout: Layout) -> bytes | None:
+    """The header's text up to its meta, of the last value of this kind, where that has this layout."""
+    prefix, last = _recent.get(kind, (None, None))
+    return prefix if last is layout else None
 
 
 def read_meta(document: Mapping[str, Any], tags: Mapping[str, Any], node: str) -> Meta:
@@ -196,6 +223,8 @@ def read_meta(document: Mapping[str, Any], tags: Mapping[str, Any], node: str) -
 #: Layouts by the header's text up to the end of its blocks, which values of one shape share to the byte.
 _LAYOUTS: dict[bytes, Layout] = {}
 _MOST_LAYOUTS, _LONGEST_PREFIX = 1024, 2**14
+#: The header's text up to its meta and the layout of the last value of each kind ("f", "s").
+_recent: dict[str, tuple[bytes, Layout]] = {}
 
 
 def _parse_header(header: bytes, cut: int, name: Name) -> tuple[Layout, dict[str, Any]]:

@@ -24,6 +24,7 @@ from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.frame import Block, Frame
 from molrec_convert.model.record import absolute_rows, check_document
+from molrec_convert.model.samples import frame_sample
 from molrec_convert.model.tags import check_json
 from molrec_convert.model.trajectory import Trajectory
 from molrec_convert.stores.lmdb.environment import Handle
@@ -46,6 +47,7 @@ from molrec_convert.stores.lmdb.shared_declaration import SharedDeclaration
 from molrec_convert.stores.lmdb.stored_frame import StoredFrame, stored_block
 from molrec_convert.stores.lmdb.stored_index import read_index
 from molrec_convert.stores.lmdb.stored_record import Once, StoredRecord
+from molrec_convert.stores.lmdb.stored_sample import Sampler
 from molrec_convert.stores.lmdb.stored_trajectory import StoredTrajectory
 
 __all__ = ["StoredCollection", "open_collection"]
@@ -94,6 +96,7 @@ class StoredCollection(Collection):
         self.path: str = path
         self._meta = meta
         self._shared = SharedDeclaration(self.declaration)
+        self._sampler = Sampler(self._shared)
         self._index: Block | None = None
         self._first: NDArray[np.uint64] = np.zeros(0, np.uint64)
         self._frames: NDArray[np.uint64] = self._first
@@ -161,6 +164,38 @@ class StoredCollection(Collection):
         record, position = self.locate(index)
         return self._trajectory(record, Once(lambda: self._system(record, False)), False).frame(position)
 
+    def sample(self, frame: int) -> dict[str, Any]:
+        """See `Collection.sample`."""
+        system, state = self._samples(frame)
+        system.update(state)
+        return system
+
+    def record_sample(self, index: int) -> dict[str, Any]:
+        """See `Collection.record_sample`."""
+        if self._index is None:
+            _ = self.index
+        if self._all_single and 0 <= index < self._n_records:
+            system, state = self._samples(index)
+            return {"system": system, "frames": [state]}
+        return super().record_sample(index)
+
+    def _samples(self, frame: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        """A frame's system and the frame itself as samples."""
+        record, position = self.locate(frame)
+        frame %= self._n_frames
+        environment = self._file.open()
+        value = environment.get(numbered(SYSTEM, record))
+        system = {} if value is None else self._sampler.system(bytearray(value), record)
+        if system is None:
+            snapshot = self._system(record, False)
+            system = {} if snapshot is None else frame_sample(snapshot)
+        value = environment.get(numbered(FRAME, frame)) if position == 0 else None
+        state = None if value is None else self._sampler.first_frame(bytearray(value), frame)
+        if state is None:
+            trajectory = self._trajectory(record, Once(lambda: self._system(record, False)), False)
+            state = frame_sample(trajectory.frame(position))
+        return system, state
+
     def locate(self, frame: int) -> tuple[int, int]:
         """See `Collection.locate`."""
         if self._index is None:
@@ -182,6 +217,15 @@ class StoredCollection(Collection):
                 yield number, value
         if expected != count and prefix != SYSTEM:
             raise ContractError(f"{prefix.decode()}[{expected}]", "the key is not there")
+
+    def stored_items(self) -> Iterator[tuple[bytes, memoryview]]:
+        """Every key of the file and a view of its value, good until the next one is asked for."""
+        yield from self._file.open().views()
+
+    @property
+    def shared(self) -> SharedDeclaration:
+        """The declaration as values are held against it."""
+        return self._shared
 
     def stored_forcefield(self) -> bytes | None:
         """The value of the force field as it is stored, None without one."""

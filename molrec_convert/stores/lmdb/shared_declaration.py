@@ -34,7 +34,8 @@ class SharedDeclaration:
         self.absolute = any(
             target.startswith("/") for block in declaration.blocks.values() for target in block.targets.values()
         )
-        self._aligned = [(n, b.aligned_with) for n, b in declaration.blocks.items() if b.aligned_with is not None]
+        #: Block → the block it is aligned with.
+        self.aligned = {n: b.aligned_with for n, b in declaration.blocks.items() if b.aligned_with is not None}
         self._described = {n for n, b in declaration.blocks.items() if b.structural_shape is not None or b.targets}
         self._fitting: dict[int, Layout] = {}
 
@@ -78,7 +79,7 @@ class SharedDeclaration:
             if source is not last and source.layout.blocks[name].references:
                 referring = (*referring, name)
         absolute = absolute_rows(system(), None) if self.absolute and referring else None
-        for name, target in self._aligned:
+        for name, target in self.aligned.items():
             if name in blocks:
                 _check_aligned(blocks, name, target, last.node)
         return StoredFrame.of(
