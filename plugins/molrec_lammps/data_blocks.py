@@ -52,7 +52,7 @@ def relation_block(
         named = np.array([False, *(style is not None for style in styles)])[types]
         columns["style"] = Column(names_column(["", *(style or "" for style in styles)], types), named)
     put_comments(columns, "comment", table, None)
-    targets = {end: "atoms" for end in ("atomm", "atomn") if end in columns}
+    targets: dict[str, str] = {end: "atoms" for end in ("atomm", "atomn") if end in columns}
     report.converted(
         name,
         f"{rows_text(table.rows)} as {relation.block}, atoms by row; row numbers, which mean nothing, are left out",

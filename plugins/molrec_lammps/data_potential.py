@@ -19,7 +19,7 @@ from molrec_lammps.potential import CATEGORIES, Coefficient, Potential, Potentia
 from molrec_lammps.script_styles import HYBRID, bare_style, is_style
 from molrec_lammps.style_table import find_style
 
-__all__ = ["potential_of_data"]
+__all__ = ["names_style", "potential_of_data"]
 
 
 @dataclass(frozen=True)
@@ -100,12 +100,18 @@ def _add_category(found: Potential, data: DataFile, category: str, sections: Seq
 def _hint(sections: Sequence[RawSection]) -> str:
     """The style that the comment after a section's name gives, without a suffix of an accelerator; "" for none."""
     for section in sections:
-        words = (section.hint or "").split()
-        if words and not _SECTIONS[section.name].part:
-            name = bare_style(words[0])
-            if name in HYBRID or is_style(_SECTIONS[section.name].category, name):
-                return name
+        if section.hint and names_style(section.name, section.hint) and not _SECTIONS[section.name].part:
+            return bare_style(section.hint.split()[0])
     return ""
+
+
+def names_style(section: str, comment: str) -> bool:
+    """Whether the comment behind the name of a section begins with a style of its category."""
+    part, words = _SECTIONS.get(section), comment.split()
+    if part is None or not words:
+        return False
+    name = bare_style(words[0])
+    return name in HYBRID or is_style(part.category, name)
 
 
 def _where(data: DataFile, section: RawSection) -> str:

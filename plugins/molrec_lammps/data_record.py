@@ -66,8 +66,8 @@ from molrec_lammps.data_blocks import (
 )
 from molrec_lammps.data_file import DataFile, parse_data
 from molrec_lammps.data_header import COUNTS, TYPE_KINDS
-from molrec_lammps.data_potential import potential_of_data
-from molrec_lammps.data_sections import COEFFICIENTS, RELATIONS
+from molrec_lammps.data_potential import names_style, potential_of_data
+from molrec_lammps.data_sections import RELATIONS
 from molrec_lammps.elements import elements_of_types
 from molrec_lammps.options import CommonOptions
 from molrec_lammps.potential import Potential
@@ -289,4 +289,4 @@ def _is_told(data: DataFile, name: str, comment: str) -> bool:
     """Whether a comment behind the name of a section says nothing but the style, which is kept elsewhere."""
     if name == "Atoms":
         return data.style is not None and comment == data.style.name
-    return name in (*COEFFICIENTS, "PairIJ Coeffs") and len(comment.split()) == 1
+    return len(comment.split()) == 1 and names_style(name, comment)
