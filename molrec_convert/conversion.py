@@ -26,6 +26,8 @@ from molrec_convert.staging import Staging, check_apart
 __all__ = ["append", "convert", "open", "read", "write"]
 
 PathLike = str | os.PathLike[str]
+#: Keys of `meta` that every writer stamps.
+_STAMPS = {"molrec_version", "creator"}
 
 
 def read(
@@ -337,6 +339,8 @@ def _predict(record: Record | Collection, chosen: Format, report: Report) -> Non
     """Report what the target has no place for, before anything is written."""
     for section in record.sections if isinstance(record, Record) else ():
         capability = chosen.carries.get(section)
+        if section == "meta" and capability is None and not record.meta.keys() - _STAMPS:
+            continue  # says nothing of what the record holds
         if capability is None or capability.write == "none":
             report.dropped(section, f"{chosen.title} has no place for it")
         elif capability.write != "exact":

@@ -14,7 +14,7 @@ from molrec_convert.errors import UnsupportedError, UsageError
 from molrec_convert.report import Report
 from molrec_lammps.units import UnitsStyle
 
-__all__ = ["SYMBOLS", "UNKNOWN", "agrees_with_mass", "element_of_mass", "elements_of_types", "given_elements"]
+__all__ = ["SYMBOLS", "UNKNOWN", "agrees_with_mass", "element_of_mass", "elements_of_types", "given_elements", "mass_of_element"]
 
 _TEXT = """
     H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr Nb Mo
@@ -132,6 +132,11 @@ def _from_masses(
     if unknown:
         report.warn(f"--guess-elements: the masses of atom types {', '.join(unknown)} are those of no one element")
     return proposed
+
+
+def mass_of_element(symbol: str) -> float | None:
+    """The atomic weight of an element in amu, None for what is no element."""
+    return _weights().get(symbol) if symbol in _NUMBER else None
 
 
 @cache

@@ -9,7 +9,7 @@ from molrec_convert.formats import Capability, Format
 from molrec_convert.hookspecs import hookimpl
 from molrec_lammps import sniffing
 from molrec_lammps.options import DataOptions, DumpOptions, RunOptions
-from molrec_lammps.write_options import DataTarget, RunTarget, SettingsTarget
+from molrec_lammps.write_options import DataTarget, DumpTarget, RunTarget, SettingsTarget
 
 __all__ = ["AVE_TIME", "DATA", "DUMP", "RUN", "SETTINGS", "molrec_formats"]
 
@@ -39,9 +39,12 @@ DUMP = Format(
     sniff=sniffing.dump_score,
     reads="molrec_lammps.dump_record:read_dump",
     read_options=DumpOptions,
+    writes="molrec_lammps.write_dump:write_dump",
+    write_options=DumpTarget,
     carries={
-        "system": Capability(read="columns that never change"),
-        "trajectory": Capability(read="exact"),
+        "system": Capability(read="columns that never change", write="columns of atoms, in every frame"),
+        "frame": Capability(write="exact, where there is no trajectory"),
+        "trajectory": Capability(read="exact", write="exact"),
     },
     extra="lammps",
     reference="https://docs.lammps.org/dump.html",
@@ -58,9 +61,10 @@ RUN = Format(
     writes="molrec_lammps.write_run:write_run",
     write_options=RunTarget,
     carries={
-        "system": Capability(read="atoms and relations exact; force-field coefficients are dropped"),
-        "frame": Capability(read="exact, of a run without a dump"),
-        "trajectory": Capability(read="exact"),
+        "system": Capability(read="atoms and relations exact; force-field coefficients are dropped", write="exact"),
+        "frame": Capability(read="exact, of a run without a dump", write="exact"),
+        "trajectory": Capability(read="exact", write="one state, the last frame where there is no section frame"),
+        "forcefield": Capability(read="exact", write="exact, in the words of LAMMPS"),
         "metrics": Capability(read="thermo output of every step, speed of the runs, fix ave/time"),
         "observables": Capability(read="columns of fix ave/time"),
         "method": Capability(read="engine, settings, speed of the runs, the commands as text"),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["bounding_box", "general_rotation", "restricted_cell", "restricted_vectors", "undo_bounds"]
+__all__ = ["bounding_box", "general_rotation", "overhang", "restricted_cell", "restricted_vectors", "undo_bounds"]
 
 Floats = NDArray[np.float64]
 
@@ -37,7 +37,7 @@ def restricted_cell(lo: ArrayLike, hi: ArrayLike, tilt: ArrayLike | None = None)
 def undo_bounds(lo: ArrayLike, hi: ArrayLike, tilt: ArrayLike) -> tuple[Floats, Floats]:
     """The bounds of tilted cells from those of the boxes around them, which is what a dump prints. Shapes [..., 3]."""
     low, high = _copies(lo, hi)
-    below, above = _overhang(tilt)
+    below, above = overhang(tilt)
     low[..., :2] -= below
     high[..., :2] -= above
     return low, high
@@ -46,7 +46,7 @@ def undo_bounds(lo: ArrayLike, hi: ArrayLike, tilt: ArrayLike) -> tuple[Floats, 
 def bounding_box(lo: ArrayLike, hi: ArrayLike, tilt: ArrayLike) -> tuple[Floats, Floats]:
     """The bounds of the boxes around tilted cells: what `undo_bounds` undoes. Shapes [..., 3]."""
     low, high = _copies(lo, hi)
-    below, above = _overhang(tilt)
+    below, above = overhang(tilt)
     low[..., :2] += below
     high[..., :2] += above
     return low, high
@@ -73,7 +73,7 @@ def _copies(lo: ArrayLike, hi: ArrayLike) -> tuple[Floats, Floats]:
     return np.array(lo, dtype=np.float64), np.array(hi, dtype=np.float64)
 
 
-def _overhang(tilt: ArrayLike) -> tuple[Any, Any]:
+def overhang(tilt: ArrayLike) -> tuple[Any, Any]:
     """How far the box around a tilted cell reaches below its low and above its high bounds along x and y: [..., 2]."""
     tilts = np.asarray(tilt, dtype=np.float64)
     xy, xz, yz = tilts[..., 0], tilts[..., 1], tilts[..., 2]

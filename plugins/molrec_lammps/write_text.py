@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as csv
 from numpy.typing import NDArray
 
-__all__ = ["join_words", "number_text", "number_texts", "row_pieces"]
+__all__ = ["as_text", "number_text", "number_texts", "row_pieces", "tiled"]
 
 #: Rows of one piece: some megabytes of text.
 _PIECE = 2**16
@@ -39,18 +39,23 @@ def number_texts(values: Sequence[float], digits: int | None = None) -> str:
     return " ".join(number_text(value, digits) for value in values)
 
 
-def join_words(words: Sequence[str]) -> str:
-    """Words of a command or a row, a blank between them."""
-    return " ".join(words)
+def as_text(column: NDArray[Any], digits: int | None = None) -> Any:
+    """A column as texts, for `row_pieces` to take again and again."""
+    return _array(column, digits).cast(pa.string())
+
+
+def tiled(texts: Any, times: int) -> Any:
+    """What `as_text` made, several times over."""
+    return texts if times == 1 else pa.chunked_array([texts] * times).combine_chunks()
 
 
 def row_pieces(
-    columns: Sequence[NDArray[Any]],
+    columns: Sequence[Any],
     *,
     comments: NDArray[Any] | None = None,
     digits: int | None = None,
 ) -> Iterator[Any]:
-    """The rows of some columns (1-D, of one length; integers, f64 or text) as pieces of bytes, a line each.
+    """The rows of some columns (1-D, of one length; integers, f64, text, or what `as_text` made) as pieces of bytes.
 
     `comments` (text, `""` for none) stand behind the numbers after ` # `. Pieces come in order; not more than a few
     are in memory.
@@ -76,7 +81,7 @@ def row_pieces(
             yield waiting.popleft().result()
 
 
-def _format(columns: Sequence[NDArray[Any]], comments: NDArray[Any] | None, digits: int | None) -> Any:
+def _format(columns: Sequence[Any], comments: NDArray[Any] | None, digits: int | None) -> Any:
     arrays = [_array(column, digits) for column in columns]
     if comments is None and not any(pa.types.is_string(array.type) and not _plain(array) for array in arrays):
         names = [str(number) for number in range(len(arrays))]
@@ -96,7 +101,9 @@ def _format(columns: Sequence[NDArray[Any]], comments: NDArray[Any] | None, digi
     return b"" if text is None else text.slice(0, len(text))
 
 
-def _array(column: NDArray[Any], digits: int | None) -> Any:
+def _array(column: Any, digits: int | None) -> Any:
+    if isinstance(column, pa.Array):
+        return column
     if column.dtype.kind in "TU":
         return pa.array(column.tolist(), pa.string())
     if column.dtype.kind == "b":

@@ -208,7 +208,7 @@ def _ratio(a: str, b: str) -> float:
         ratio = (ratio / _registry().Quantity(1.0, "mol") ** moles).to_base_units()
         if not ratio.dimensionless:
             raise ValueError(f"one has dimensions {first.dimensionality}, the other {second.dimensionality}")
-        return float(ratio.magnitude) * float(_AVOGADRO) ** moles
+        return float(ratio.magnitude * _AVOGADRO**moles)
     except Exception as error:  # pint raises whatever it likes for a text that is no unit
         raise UnsupportedError(f"the unit {a!r} cannot be converted to {b!r}: {error}") from error
 

@@ -1,0 +1,295 @@
+"""A record as a LAMMPS text dump: the writer of the format `lammps-dump`.
+
+Frames stream from the trajectory, in batches; a record without one is a dump of one frame. Items stand in LAMMPS'
+order: UNITS before the first frame, then TIME, TIMESTEP, NUMBER OF ATOMS, BOX BOUNDS and ATOMS of every frame. Source:
+the manual, "dump", checked against the 22 Jul 2025 release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_convert.errors import UnsupportedError
+from molrec_convert.formats import WriteContext
+from molrec_convert.model import Block, Column, Frame, MemoryTrajectory, Record, Trajectory
+from molrec_convert.report import Report
+from molrec_lammps.units import UNITS
+from molrec_lammps.write_dump_boxes import DumpBoxes
+from molrec_lammps.write_dump_columns import DumpColumn, SourceColumn, choose_columns
+from molrec_lammps.write_dump_frames import AtomFrames, atom_columns, frames_of
+from molrec_lammps.write_dump_places import places
+from molrec_lammps.write_state import ATOMS
+from molrec_lammps.write_target import open_target
+from molrec_lammps.write_text import as_text, number_text, row_pieces, tiled
+from molrec_lammps.write_units import Conversion, conversion_of, preset_of
+
+__all__ = ["write_dump"]
+
+_NEWLINE = ord("\n")
+
+
+def write_dump(record: Record, path: Path, context: WriteContext) -> None:
+    """Write all frames of a record as one dump, compressed as its name says.
+
+    UnsupportedError names what LAMMPS cannot hold, UsageError a column that is not there.
+    """
+    options, report = context.options, context.report
+    conversion = conversion_of(record, options.target_units)
+    writer = _DumpWriter(record, options, report, conversion)
+    name = path.name if context.target is None else context.target.name
+    context.progress.start("write", writer.trajectory.n_frames)
+    with open_target(path, name) as file:
+        for frames in writer.frames():
+            writer.write(file, frames)
+            context.progress.advance(frames.n_frames)
+    writer.report_left()
+
+
+@dataclass
+class _Fixed:
+    """A column that is the same in every frame: its text, made once, and its mask."""
+
+    values: NDArray[Any]
+    mask: NDArray[np.bool_] | None
+    text: Any = None
+
+
+@dataclass
+class _DumpWriter:
+    record: Record
+    options: Any
+    report: Report
+    conversion: Conversion
+    types: dict[str, int] = field(default_factory=dict)
+    first: bool = True
+
+    def __post_init__(self) -> None:
+        self.trajectory = _trajectory(self.record)
+        system = Frame() if self.record.system is None else self.record.system
+        atoms = system.blocks.get(ATOMS, Block({}))
+        self.rows = atoms.count if ATOMS in system.blocks else None
+        moving = atom_columns(self.trajectory)
+        self.fixed = {name: _Fixed(c.values, c.validity) for name, c in atoms.columns.items() if name not in moving}
+        there = {name: source for name, (_, source) in moving.items()}
+        there |= {
+            name: SourceColumn(column.dtype, column.trailing, column.validity is not None)
+            for name, column in atoms.columns.items()
+            if name not in there
+        }
+        self.there = there
+        self.unwrapped = system.meta.get("coordinates") == "unwrapped"
+        mark = len(self.report.items)
+        self.columns = choose_columns(
+            there,
+            self.options.dump_columns,
+            unwrapped=self.unwrapped,
+            plain_types=self._plain_types(atoms.columns),
+            report=self.report,
+        )
+        self.said = {item.name.removeprefix("atoms/") for item in self.report.items[mark:]}
+        if not self.columns:
+            raise UnsupportedError("the record's atoms have no columns, and a dump is made of them")
+        needed = {column.source for column in self.columns if column.source}
+        if any(column.how in ("xs", "xsu", "xu", "x") for column in self.columns) or self.options.rotate:
+            needed |= {name for name in ("x", "y", "z", "ix", "iy", "iz") if name in there}
+        if self.options.box:
+            needed |= {name for name in ("x", "y", "z") if name in there}
+        self.wanted = {name: moving[name][0] for name in sorted(needed) if name in moving}
+        self.box = system.box or (None if self.record.frame is None else self.record.frame.box)
+        self.boxes = DumpBoxes(self.options.box, self.options.rotate, self.conversion, self.report)
+
+    def frames(self) -> Iterator[AtomFrames]:
+        """The frames, in batches."""
+        box = self.box if self.box is not None and self.box.defined else None
+        return frames_of(self.trajectory, self.wanted, self.rows, box)
+
+    def write(self, file: BinaryIO, frames: AtomFrames) -> None:
+        """Write some frames: those with the same columns together."""
+        if frames.n_frames == 0:
+            return
+        absent = self._absent(frames)
+        kinds = np.array([hash(row.tobytes()) for row in absent.T]) if len(absent) else np.zeros(frames.n_frames)
+        cuts = np.flatnonzero(kinds[1:] != kinds[:-1]) + 1
+        bounds = [0, *cuts.tolist(), frames.n_frames]
+        for start, stop in pairwise(bounds):
+            missing = {name for name, flags in zip(self.nullable, absent, strict=True) if flags[start]}
+            self._write_run(file, frames.take(start, stop) if len(bounds) > 2 else frames, missing)
+
+    def report_left(self) -> None:
+        """Report what of the record a dump has no place for."""
+        if not self.options.dump_columns:
+            written = {column.source for column in self.columns}
+            plain = {"type"} if "type_id" in written else set()
+            for name in self.there.keys() - written - plain - self.said:
+                self.report.dropped(f"atoms/{name}", "not a column of this dump")
+        else:
+            left = [name for name in self.there if name not in {column.source for column in self.columns}]
+            if left:
+                self.report.converted("atoms", f"columns as asked for; left out are {', '.join(left)}")
+        blocks = [] if self.record.system is None else [n for n in self.record.system.blocks if n != ATOMS]
+        others = set(self.trajectory.declaration.blocks) - {
+            block for block, _ in atom_columns(self.trajectory).values()
+        }
+        for name in [*blocks, *sorted(others - {ATOMS})]:
+            self.report.dropped(name, "a dump of atoms has no place for it")
+        for key in self.trajectory.declaration.meta:
+            self.report.dropped(f"trajectory/meta/{key}", "a dump has no place for it")
+
+    @property
+    def nullable(self) -> list[str]:
+        """The columns that may be null in a frame."""
+        sources = dict.fromkeys(column.source for column in self.columns if column.source)
+        return [name for name in sources if self.there[name].nullable]
+
+    def _absent(self, frames: AtomFrames) -> NDArray[np.bool_]:
+        """For each nullable column and frame: whether no row of the frame holds a value."""
+        ends = np.concatenate([[0], np.cumsum(frames.counts)])
+        flags = np.zeros((len(self.nullable), frames.n_frames), dtype=np.bool_)
+        for number, name in enumerate(self.nullable):
+            if name in self.fixed:
+                mask = self.fixed[name].mask
+                flags[number] = mask is not None and not mask.any()
+                continue
+            mask = frames.masks.get(name)
+            if mask is not None:
+                known = np.concatenate([[0], np.cumsum(mask)])
+                flags[number] = (known[ends[1:]] == known[ends[:-1]]) & (frames.counts > 0)
+        return flags
+
+    def _write_run(self, file: BinaryIO, frames: AtomFrames, missing: set[str]) -> None:
+        """Frames with the same columns: rows formatted together, headers put between them."""
+        columns = [column for column in self.columns if column.source not in missing]
+        boxes = self.boxes.of(frames, self._positions(frames))
+        arrays = [self._array(column, frames, boxes.rotation) for column in columns]
+        names = " ".join(column.name for column in columns)
+        headers = self._headers(frames, boxes.lines, names)
+        if int(frames.counts.sum()) == 0:
+            file.write("".join(headers).encode())
+            return
+        pieces: list[Any] = list(row_pieces(arrays, digits=self.options.digits))
+        text = b"".join(pieces)
+        if frames.n_frames == 1:
+            file.write(headers[0].encode())
+            file.write(text)
+            return
+        ends = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == _NEWLINE) + 1
+        stops = np.concatenate([[0], ends])[np.cumsum(frames.counts)].tolist()
+        view, start, parts = memoryview(text), 0, []
+        for header, stop in zip(headers, stops, strict=True):
+            parts += [header.encode(), view[start:stop]]
+            start = stop
+        file.write(b"".join(parts))
+
+    def _headers(self, frames: AtomFrames, boxes: list[str], names: str) -> list[str]:
+        units = preset_of(self.record, self.conversion)
+        opening = f"ITEM: UNITS\n{units}\n" if self.first and units in UNITS else ""
+        self.first = False
+        scale = self.conversion.factor("t", "time") if frames.time is not None and self.conversion else 1.0
+        times = [""] * frames.n_frames
+        if frames.time is not None:
+            times = [f"ITEM: TIME\n{number_text(time * scale)}\n" for time in frames.time.tolist()]
+        steps, counts = frames.step.tolist(), frames.counts.tolist()
+        found = [
+            f"{time}ITEM: TIMESTEP\n{step}\nITEM: NUMBER OF ATOMS\n{count}\n{box}ITEM: ATOMS {names}\n"
+            for time, step, count, box in zip(times, steps, counts, boxes, strict=True)
+        ]
+        found[0] = opening + found[0]
+        return found
+
+    def _positions(self, frames: AtomFrames) -> Any:
+        """Positions f64[rows, 3], a function that makes them where they are needed."""
+        return lambda: np.stack([self._values(name, frames) for name in ("x", "y", "z")], axis=-1)
+
+    def _values(self, name: str, frames: AtomFrames) -> NDArray[Any]:
+        if name in self.fixed:
+            return np.tile(self.fixed[name].values, frames.n_frames)
+        return frames.columns[name]
+
+    def _array(self, column: DumpColumn, frames: AtomFrames, rotation: NDArray[np.float64] | None) -> Any:
+        if column.how == "number":
+            ends = np.repeat(np.cumsum(frames.counts) - frames.counts, frames.counts)
+            return np.arange(1, int(frames.counts.sum()) + 1) - ends
+        if column.how == "types":
+            return self._types(self._values(column.source, frames))
+        if column.how or (rotation is not None and _turns(column.name)):
+            made = places(column, lambda name: self._values(name, frames), frames, rotation, self.there, self.unwrapped)
+            return made * (1.0 if column.how in ("xs", "xsu") else self._factor(column))
+        if column.source in self.fixed:
+            return self._fixed_text(column, frames)
+        values, mask = frames.columns[column.source], frames.masks.get(column.source)
+        return self._checked(column, values if column.part is None else values[:, column.part], mask)
+
+    def _fixed_text(self, column: DumpColumn, frames: AtomFrames) -> Any:
+        fixed = self.fixed[column.source]
+        if fixed.text is None or column.part is not None:
+            values = fixed.values if column.part is None else fixed.values[:, column.part]
+            fixed.text = as_text(self._checked(column, values, fixed.mask), self.options.digits)
+        return tiled(fixed.text, frames.n_frames)
+
+    def _checked(self, column: DumpColumn, values: NDArray[Any], mask: NDArray[np.bool_] | None) -> Any:
+        """The values to write; null ones as nan."""
+        if mask is not None and not mask.all():
+            if values.dtype.kind == "f":
+                values = np.where(mask, values, np.nan)
+            elif values.dtype.kind in "TU":
+                values = np.where(mask, values, np.array("X", dtype=values.dtype))
+            else:
+                row = int((~mask).argmax())
+                raise UnsupportedError(
+                    f"atoms/{column.source}: row {row} has no value, and a dump has no integer that says so; choose "
+                    "the other columns with --dump-columns"
+                )
+            self.report.converted(f"atoms/{column.source}", "rows without a value are written as nan, texts as X")
+        if values.dtype.kind in "cV":
+            raise UnsupportedError(f"atoms/{column.source}: {values.dtype} is nothing a dump can hold")
+        if self.conversion and values.dtype.kind == "f":
+            return values * self._factor(column)
+        return values
+
+    def _factor(self, column: DumpColumn) -> float:
+        return self.conversion.column(column.source) if self.conversion else 1.0
+
+    def _types(self, names: NDArray[Any]) -> NDArray[np.int64]:
+        texts = names.tolist()
+        for text in dict.fromkeys(texts):
+            if text not in self.types:
+                self.types[text] = len(self.types) + 1
+                self.report.derived("type", f"the record has no type numbers: {text} is {self.types[text]}")
+        return np.fromiter(map(self.types.__getitem__, texts), dtype=np.int64, count=len(texts))
+
+    def _plain_types(self, columns: Mapping[str, Column]) -> bool:
+        """Whether the names of types are their numbers, where they can be told without reading the frames."""
+        if "type" not in self.there or "type_id" not in self.there:
+            return False
+        if "type" not in columns or "type_id" not in columns:
+            frame = next(iter(self.trajectory), None)
+            if frame is None:
+                return True
+            columns = {name: c for block in frame.blocks.values() for name, c in block.columns.items()} | dict(columns)
+        if "type" not in columns or "type_id" not in columns or len(columns["type"]) != len(columns["type_id"]):
+            return False
+        return bool(columns["type"].values.tolist() == list(map(str, columns["type_id"].values.tolist())))
+
+
+def _turns(name: str) -> bool:
+    return name in ("x", "y", "z", "xu", "yu", "zu", "vx", "vy", "vz", "fx", "fy", "fz", "mux", "muy", "muz")
+
+
+def _trajectory(record: Record) -> Trajectory:
+    """The trajectory, or the one state there is as a trajectory of one frame."""
+    if record.trajectory is not None:
+        return record.trajectory
+    frame = record.frame
+    if frame is None and record.system is not None and "x" in record.system.blocks.get(ATOMS, {}):
+        frame = Frame({}, box=record.system.box)
+    if frame is None:
+        raise UnsupportedError("the record has no frames, and a dump is made of them")
+    blocks = {ATOMS: frame.blocks[ATOMS]} if ATOMS in frame.blocks else {}
+    return MemoryTrajectory([Frame(blocks, box=frame.box, step=frame.step, time=frame.time)])
