@@ -299,11 +299,11 @@ def test_a_wave_packet_beyond_the_count_is_dropped_by_name(read_text):
 
 # --- every style, in LAMMPS ------------------------------------------------------------------------------------------
 
-#: Names of styles with arguments. Wave packets are not in the wheel, and oxdna works within hybrids only.
+#: Names of styles with arguments. Wave packets are not in the wheel, oxdna works within hybrids only, lines and triangles alone.
 STYLES = [
     *sorted(set(ATOM_STYLES) - {"hybrid", "wavepacket", "oxdna", "tdpd", "body", "template"}),
     *("tdpd 2", "body nparticle 2 6", "template mols", "hybrid sphere dipole", "hybrid full sphere dipole"),
-    *("hybrid bond ellipsoid oxdna", "hybrid sphere smd", "hybrid charge line", "hybrid template mols charge"),
+    *("hybrid bond ellipsoid oxdna", "hybrid sphere smd", "hybrid charge ellipsoid", "hybrid template mols charge"),
     *("hybrid tdpd 1 electron", "hybrid dielectric spin", "hybrid rheo/thermal edpd"),
 ]
 #: Columns LAMMPS does not give back as it read them.

@@ -76,7 +76,7 @@ def _add_category(found: Potential, data: DataFile, category: str, sections: Seq
     main = [row for section, row in rows if not _SECTIONS[section.name].part]
     hint = _hint(sections)
     kind = hint if hint in HYBRID else ""
-    if not kind and not hint and main and all(row.words and is_style(category, row.words[0]) for row in main):
+    if not kind and not hint and _all_name_styles(category, main):
         kind = "hybrid"
     if not kind:
         only = {_SECTIONS[section.name].style for section in sections} - {""}
@@ -93,8 +93,14 @@ def _add_category(found: Potential, data: DataFile, category: str, sections: Seq
             continue
         found.coefficients.append(own)
         styles = found.styles.setdefault(category, [])
-        if not any((style.name, style.index) == (own.style, own.index) for style in styles):
+        if own.style != "none" and not any((style.name, style.index) == (own.style, own.index) for style in styles):
             styles.append(PotentialStyle(own.style, index=own.index, where=own.where, stated=False))
+
+
+def _all_name_styles(category: str, rows: Sequence[Coefficient]) -> bool:
+    """Whether every row begins with a style, or with `none` beside others."""
+    first = {row.words[0] if row.words else "" for row in rows}
+    return bool(first - {"none"}) and all(is_style(category, word) for word in first - {"none"})
 
 
 def _hint(sections: Sequence[RawSection]) -> str:
@@ -191,7 +197,7 @@ def _of_hybrid(data: DataFile, section: RawSection, row: Coefficient, several: f
             data.path,
             row.where.rpartition(", ")[2],
             found=repr(" ".join(row.words)),
-            expected=f"a {row.category} style before the coefficients, as {section.name} of a hybrid have it",
+            expected=f"the {row.category} style before the coefficients, as {section.name} of a hybrid have it",
         )
     indexed = name in several
     return Coefficient(
