@@ -337,7 +337,9 @@ def _divide(options: Mapping[str, Any], sources: Sequence[Format], target: Forma
 
 def _predict(record: Record | Collection, chosen: Format, report: Report) -> None:
     """Report what the target has no place for, before anything is written."""
-    for section in record.sections if isinstance(record, Record) else ():
+    if not isinstance(record, Record):
+        return
+    for section in record.sections:
         capability = chosen.carries.get(section)
         if section == "meta" and capability is None and not record.meta.keys() - _STAMPS:
             continue  # says nothing of what the record holds

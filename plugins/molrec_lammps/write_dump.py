@@ -181,7 +181,8 @@ class _DumpWriter:
             return
         ends = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == _NEWLINE) + 1
         stops = np.concatenate([[0], ends])[np.cumsum(frames.counts)].tolist()
-        view, start, parts = memoryview(text), 0, []
+        view, start = memoryview(text), 0
+        parts: list[Any] = []
         for header, stop in zip(headers, stops, strict=True):
             parts += [header.encode(), view[start:stop]]
             start = stop
