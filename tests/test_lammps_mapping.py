@@ -107,6 +107,8 @@ def meaning(potential: Potential, row: Coefficient) -> object:
     values = None if known is None else known.read(row.words, 3)
     if values is None:
         return row.words
+    if values is not None and known is not None:
+        values = {**known.defaults, **values}
     if row.category == "pair" and known is not None and style is not None:
         # What LAMMPS takes for what a row leaves out.
         arguments = known.read_arguments(style.args) or {}

@@ -15,7 +15,7 @@ from molrec_convert.model.forcefield import table_from_rows
 from molrec_lammps.potential import Coefficient, PotentialStyle
 from molrec_lammps.potential_rows import RowReading, misfit
 from molrec_lammps.potential_settings import COULOMB, PairSettings, pair_settings
-from molrec_lammps.style_maps import PAIR_PARTS, PairParts, StyleMap, own_map, pair_map
+from molrec_lammps.style_maps import PAIR_PARTS, PairParts, StyleMap, charge_expression, own_map, pair_map
 from molrec_lammps.style_patterns import Value, is_number
 from molrec_lammps.style_table import StyleRow, bare_style, find_style
 
@@ -117,7 +117,7 @@ class PairWriting:
             parts.charges,
             table_from_rows("pair", rows),
             params={**params, **self._constants(parts.charges)},
-            expression=pair_map("coul/cut", 1).expression(()) if parts.charges == "coul/cut" else None,
+            expression=charge_expression(parts.charges, self.writing.definitions),
         )
 
     def _params(self, plan: _Plan, settings: PairSettings, rows: Sequence[Coefficient]) -> Row:

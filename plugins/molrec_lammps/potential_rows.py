@@ -24,7 +24,8 @@ class RowReading:
 
     def values(self, row: Coefficient) -> dict[str, Value] | None:
         """Slot → value of a row, None when its words do not fit."""
-        return None if self.known is None else self.known.read(row.words, self.atom_types)
+        values = None if self.known is None else self.known.read(row.words, self.atom_types)
+        return None if self.known is None or values is None else {**self.known.defaults, **values}
 
     def rows(self, coefficients: Sequence[Coefficient]) -> list[dict[str, float | str]]:
         """Column → value of each row. `FormatError` for a row that is not of a style whose form is certain."""

@@ -16,7 +16,7 @@ from molrec_convert.forcefield.styles import StyleDefinition
 from molrec_lammps.style_patterns import Value
 from molrec_lammps.style_table import bare_style, find_style
 
-__all__ = ["PAIR_PARTS", "RETURNED", "PairParts", "StyleMap", "own_map", "pair_map", "style_map"]
+__all__ = ["PAIR_PARTS", "RETURNED", "PairParts", "StyleMap", "charge_expression", "own_map", "pair_map", "style_map"]
 
 #: Category and LAMMPS' style → the contract's style, and slot → parameter where they are called otherwise. A slot that
 #: is numbered in LAMMPS has a numbered parameter; `""` leaves a slot out that says how many there are.
@@ -207,6 +207,12 @@ def pair_map(style: str, definitions: int) -> StyleMap:
         return own_map("pair", bare, bare, "", definitions)
     table = parts.table or parts.charges
     return StyleMap("pair", bare, "", table, parts.names, STANDARD.find("pair", table, definitions), definitions)
+
+
+def charge_expression(charges: str, definitions: int) -> str | None:
+    """The energy of a table of charges that is registered in the other definitions only."""
+    other = STANDARD.find("pair", charges, 2)
+    return other.formula(2) if other is not None and STANDARD.find("pair", charges, definitions) is None else None
 
 
 def own_map(category: str, table: str, style: str, part: str, definitions: int) -> StyleMap:

@@ -33,7 +33,8 @@ class StyleRow:
     are those of a data file that hold such rows. `mixing` is the rule of a pair style that mixes, None where LAMMPS
     wants every pair; `mixing_fixed`: `pair_modify mix` does not change it. `expression` is the energy of one term, its
     angles in radians and its parameters as LAMMPS has them. `flags`: `coul` the style is of charges alone, `file`
-    numbers are in files it names, `every` its row must be for `* *`.
+    numbers are in files it names, `every` its row must be for `* *`, `name=1` what a slot
+    is where a row leaves it out.
     """
 
     category: str
@@ -46,6 +47,12 @@ class StyleRow:
     mixing_fixed: bool
     expression: str | None
     flags: frozenset[str]
+
+    @property
+    def defaults(self) -> dict[str, float]:
+        """What LAMMPS takes for slots a row leaves out, where the energy needs them stated."""
+        pairs = (flag.split("=") for flag in self.flags if "=" in flag)
+        return {name: float(value) for name, value in pairs}
 
     @property
     def every(self) -> bool:
