@@ -105,6 +105,15 @@ class Report:
         document["truncated"] = list(self.truncations)
         return document
 
+    def extend(self, other: Report) -> None:
+        """Take over all that another report says."""
+        for item in other.items:
+            self.add(item)
+        for text in other.warnings:
+            self.warn(text)
+        for text in other.truncations:
+            self.truncated(text)
+
     def add(self, item: Item) -> None:
         """Record an item as it is, once."""
         if item not in self._seen:

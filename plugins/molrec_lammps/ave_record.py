@@ -102,12 +102,12 @@ def _observables(fix: str, names: Sequence[str], output: AveTime) -> dict[str, O
     base = _node(fix)
     even = len(set(output.rows.tolist())) == 1
     what = f"by fix ave/time {fix}"
-    sampling: dict[str, Any] = {"steps": f"{base}.step"}
+    others: dict[str, Any] = {"sampling": f"at the steps in {base}.step", "steps": f"{base}.step"}
     found = {
         f"{base}.step": Observable.of(output.steps, "vector", f"steps of the outputs {what}", axes=["output"]),
     }
     if not even:
-        sampling["rows"] = f"{base}.rows"
+        others["rows"] = f"{base}.rows"
         found[f"{base}.rows"] = Observable.of(output.rows, "vector", f"rows of each output {what}", axes=["output"])
     for number, name in enumerate(names):
         values = output.values[:, number]
@@ -119,7 +119,7 @@ def _observables(fix: str, names: Sequence[str], output: AveTime) -> dict[str, O
             "vector",
             f"time average of {name} {what}",
             axes=["output", "row"] if even else ["row"],
-            sampling=sampling,
+            **others,
         )
     return found
 

@@ -201,9 +201,8 @@ def local_attributes(commands: Iterable[Command]) -> dict[str, str]:
         if "cutoff" in words:
             words = words[: words.index("cutoff")]
         id = command.args[0]
-        found.update({f"c_{id}[{number}]": word for number, word in enumerate(words, 1)})
-        if len(words) == 1:
-            found[f"c_{id}"] = words[0]
+        names = [f"c_{id}"] if len(words) == 1 else [f"c_{id}[{number}]" for number in range(1, len(words) + 1)]
+        found.update(zip(names, words, strict=True))
     return found
 
 

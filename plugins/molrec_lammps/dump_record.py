@@ -36,6 +36,7 @@ from molrec_lammps.dump_steps import series_of
 from molrec_lammps.dump_system import atoms_of, relations_of, report_differences, restricted
 from molrec_lammps.dump_trajectory import DumpTrajectory, PerFrame
 from molrec_lammps.dump_values import Rows
+from molrec_lammps.dump_yaml_check import refuse_rotated
 from molrec_lammps.thermo import Thermo
 from molrec_lammps.units import UNITS, UnitsStyle, check_units
 
@@ -118,6 +119,7 @@ def _record(
     check_ids_named(reader)
     everything = frozenset(name for part in parts for name in part.columns)
     rows, compared = _first_rows(reader, everything)
+    refuse_rotated(reader, rows)
     ragged = _is_ragged(reader, compared, RAGGED in context.hints, report)
     plan = plan_columns(reader, rows, facts, options, units, report)
     placement = _place(reader, compared, plan, facts, ragged)

@@ -67,7 +67,10 @@ def read_run(paths: Sequence[Path], context: ReadContext) -> Record:
     source = RunSystem(run.sources, run.script, run.logs, settings, bool(run.dumps))
     source.read(options.atom_style, report)
     data = source.data
-    averages = averages_of_run(run.sources, commands_of(run.script, run.logs), report)
+    aside = Report() if run.sources.only_logs and not (run.dumps or run.beside) else report
+    averages = averages_of_run(run.sources, commands_of(run.script, run.logs), aside)
+    if aside is not report and (averages.curves or averages.observables):
+        report.extend(aside)
     if not (run.dumps or run.beside or run.logs or averages.curves or averages.observables) and data is None:
         raise UsageError(
             f"{run.sources.where}: the run has neither a dump nor a data file, so there are no atoms to convert"
@@ -108,8 +111,11 @@ def _gather(sources: Sources, report: Report) -> _Run:
     names = [] if run.script is None else settings_of(run.script.commands).logs
     run.logs = find_logs(sources, report, names)
     run.settings = merged_settings(run.script, run.logs, report)
-    run.dumps = choose_dumps(sources, run.settings, report)
-    run.beside = choose_beside(sources, run.settings, report)
+    aside = Report() if sources.only_logs else report
+    run.dumps = choose_dumps(sources, run.settings, aside)
+    run.beside = choose_beside(sources, run.settings, aside)
+    if aside is not report and (run.dumps or run.beside):
+        report.extend(aside)
     return run
 
 

@@ -49,6 +49,11 @@ class Sources:
         first = self.directories or [path for paths in self.named.values() for path in paths]
         return str(first[0]) if first else "the run"
 
+    @property
+    def only_logs(self) -> bool:
+        """Whether logs are all the user named: that other files of the run are not there is no news then."""
+        return not self.directories and not any(paths for kind, paths in self.named.items() if kind != "log")
+
     def all(self, kind: str) -> list[Path]:
         """Files of a kind: those named, else those found."""
         return self.named[kind] or self.found[kind]
