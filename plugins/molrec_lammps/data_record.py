@@ -69,7 +69,7 @@ from molrec_lammps.data_header import COUNTS, TYPE_KINDS
 from molrec_lammps.data_potential import names_style, potential_of_data
 from molrec_lammps.data_sections import RELATIONS
 from molrec_lammps.elements import elements_of_types
-from molrec_lammps.options import CommonOptions
+from molrec_lammps.options import CommonOptions, ForceFieldOptions
 from molrec_lammps.potential import Potential
 from molrec_lammps.potential_record import force_field, relation_styles
 from molrec_lammps.triclinic import restricted_cell
@@ -88,7 +88,9 @@ def read_data(paths: Sequence[Path], context: ReadContext) -> Record:
     data = parse_data(paths[0], atom_style=context.options.atom_style)
     potential = potential_of_data(data)
     system = data_system(data, context.options, context.report, potential)
+    version = context.options.molrec_version
     return Record(
+        meta={} if version == 1 else {"molrec_version": version},
         system=system,
         frame=data_frame(data, context.report),
         forcefield=data_force_field(data, potential, context.options, context.report),
@@ -236,14 +238,21 @@ def _masses(data: DataFile, types: NDArray[np.int64]) -> Column:
     return Column(by_type[types], None if known[1:].all() else known[types])
 
 
-def data_force_field(data: DataFile, potential: Potential, options: CommonOptions, report: Report) -> ForceField | None:
+def data_force_field(
+    data: DataFile, potential: Potential, options: ForceFieldOptions, report: Report
+) -> ForceField | None:
     """The force field of a data file; None where it states none."""
     if not potential:
         return None
     potential.units = options.units or (data.units if data.units in UNITS else None)
     path = Path(data.path)
     return force_field(
-        potential, report, directory=path.parent, name=path.name, source={"format": "lammps-data", "uri": path.name}
+        potential,
+        report,
+        definitions=options.molrec_version,
+        directory=path.parent,
+        name=path.name,
+        source={"format": "lammps-data", "uri": path.name},
     )
 
 

@@ -11,22 +11,20 @@ from pathlib import Path
 
 import numpy as np
 
-from molrec_convert.errors import FormatError, MolrecError, UnsupportedError
-from molrec_convert.model import Column, ForceField, Frame
+from molrec_convert.errors import MolrecError
+from molrec_convert.model import ForceField
 from molrec_convert.report import Report
 from molrec_lammps.data_file import DataFile, Table
 from molrec_lammps.data_potential import potential_of_data
-from molrec_lammps.data_sections import RELATIONS
 from molrec_lammps.potential import Potential
-from molrec_lammps.potential_record import force_field, relation_styles
+from molrec_lammps.potential_record import force_field
 from molrec_lammps.run_commands import settings_of
 from molrec_lammps.run_files import DataFiles
 from molrec_lammps.script import Command, Script
 from molrec_lammps.script_potential import PotentialReader, states_potential
 from molrec_lammps.script_read_data import ReadData
-from molrec_lammps.type_names import names_column
 
-__all__ = ["RunPotential", "counting_part", "put_styles", "read_potential", "record_force_field", "with_commands"]
+__all__ = ["RunPotential", "counting_part", "read_potential", "record_force_field", "with_commands"]
 
 
 @dataclass
@@ -72,7 +70,7 @@ def read_potential(
         if executed:
             commands = [replace(command, branches=()) for command in commands]
         found.stated = reader.read(commands)
-    except (FormatError, UnsupportedError) as error:
+    except MolrecError as error:
         if refuse:
             raise
         found.stated = reader.potential()
@@ -151,20 +149,6 @@ def _masses(data: DataFile, stated: Potential, report: Report) -> Table | None:
     return Table(columns, 0 if data.masses is None else data.masses.line, len(masses), comments)
 
 
-def put_styles(system: Frame, stated: Potential) -> None:
-    """The column `style` of relations below a hybrid style."""
-    for relation in RELATIONS.values():
-        block = system.blocks.get(relation.block)
-        styles = relation_styles(stated, relation.kind) if relation.kind in stated.hybrid else None
-        if block is None or styles is None or not block.count:
-            continue
-        types = block["type_id"].astype(np.int64)
-        known = np.array([False, *(style is not None for style in styles)])[types]
-        if known.any():
-            names = names_column(["", *(style or "" for style in styles)], types)
-            block.columns["style"] = Column(names, None if known.all() else known)
-
-
 def record_force_field(
     found: RunPotential,
     report: Report,
@@ -186,7 +170,12 @@ def record_force_field(
             return None
         try:
             forcefield = force_field(
-                replace(stated, units=units), report, definitions=definitions, directory=directory, name=name
+                replace(stated, units=units),
+                report,
+                definitions=definitions,
+                directory=directory,
+                name=name,
+                source={"format": "lammps-run", "uri": name},
             )
         except MolrecError as error:
             if refuse:

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import FormatError, UnsupportedError
-from molrec_lammps.data_checks import check_each_once, check_endpoints, index_atoms
+from molrec_lammps.data_checks import AtomIndex, check_each_once, check_endpoints, index_atoms
 from molrec_lammps.data_file import DataFile, Table
+from molrec_lammps.data_header import TYPE_KINDS
 from molrec_lammps.data_sections import RELATIONS
 from molrec_lammps.script_read_data import ReadData
 
@@ -36,15 +37,48 @@ def joined(parts: Sequence[tuple[DataFile, ReadData]]) -> DataFile:
         _check_plain(data, first)
     shifts = _shifts(parts)
     system = replace(first, header=replace(first.header, counts=dict(first.header.counts), box=dict(first.header.box)))
+    _check_room(system, parts)
     system.atoms = _stacked([_atoms(data, words, shift) for (data, words), shift in zip(parts, shifts, strict=True)])
     if system.atoms is not None:
-        system.index = index_atoms(first.path, system.atoms["id"], system.atoms.line)
+        system.index = _index(system, parts)
         system.header.counts["atoms"] = system.atoms.rows
     _join_velocities(system, parts, shifts)
     _join_relations(system, parts, shifts)
     _join_boxes(system, parts)
     system.remarks = [remark for data, _ in parts for remark in data.remarks]
     return system
+
+
+def _index(system: DataFile, parts: Sequence[tuple[DataFile, ReadData]]) -> AtomIndex:
+    """The rows of all atoms by id; each id once."""
+    assert system.atoms is not None
+    try:
+        return index_atoms(system.path, system.atoms["id"], system.atoms.line)
+    except FormatError:
+        raise FormatError(
+            parts[-1][0].path,
+            found="atom ids that another file has too",
+            expected="ids of their own, or 'add append' or an offset in read_data",
+        ) from None
+
+
+def _check_room(system: DataFile, parts: Sequence[tuple[DataFile, ReadData]]) -> None:
+    """The first file, and the options of its command, say how many types there are."""
+    extra = parts[0][1].extra_types
+    for kind in TYPE_KINDS:
+        room = system.header.count(f"{kind} types") + extra.get(kind, 0)
+        for data, words in parts[1:]:
+            names = ["Atoms"] if kind == "atom" else [name for name, rel in RELATIONS.items() if rel.kind == kind]
+            tables = [data.atoms if name == "Atoms" else data.relations.get(name) for name in names]
+            used = max((int(table["type"].max(initial=0)) for table in tables if table is not None), default=0)
+            highest = used + words.type_offsets.get(kind, 0) if used else 0
+            if highest > room:
+                raise FormatError(
+                    data.path,
+                    found=f"{kind} type {highest} after the offset of read_data",
+                    expected=f"no more than the {room} {kind} types of {system.path}",
+                    hint=f"extra/{kind}/types of the first read_data makes room for more",
+                )
 
 
 def _check_plain(data: DataFile, first: DataFile) -> None:
@@ -161,7 +195,7 @@ def _join_boxes(system: DataFile, parts: Sequence[tuple[DataFile, ReadData]]) ->
     low, high = system.header.bounds()
     for data, words in parts[1:]:
         mine, theirs = system.header.tilt(), data.header.tilt()
-        if (mine is None) != (theirs is None) or (mine is not None and not np.array_equal(mine, theirs)):
+        if _listed(mine) != _listed(theirs):
             raise FormatError(
                 data.path,
                 f"line {data.header.lines.get('xy xz yz', 2)}",
@@ -172,6 +206,10 @@ def _join_boxes(system: DataFile, parts: Sequence[tuple[DataFile, ReadData]]) ->
         low, high = np.minimum(low, own_low + words.shift), np.maximum(high, own_high + words.shift)
     for axis, pair in zip(_AXES, zip(low.tolist(), high.tolist(), strict=True), strict=True):
         system.header.box[axis] = pair
+
+
+def _listed(tilt: NDArray[np.float64] | None) -> list[float] | None:
+    return None if tilt is None else tilt.tolist()
 
 
 def _shown(tilt: NDArray[np.float64] | None) -> str:

@@ -24,7 +24,6 @@ from molrec_lammps.run_files import DataFiles
 from molrec_lammps.run_forcefield import (
     RunPotential,
     counting_part,
-    put_styles,
     read_potential,
     record_force_field,
     with_commands,
@@ -89,10 +88,7 @@ class RunSystem:
         """What the particles are; None without a data file."""
         if self.data is None:
             return None
-        system = data_system(self.data, options, report)
-        if not self.found.doubts:
-            put_styles(system, self.found.stated)
-        return system
+        return data_system(self.data, options, report, None if self.found.doubts else self.found.stated)
 
     def force_field(self, options: RunOptions, report: Report) -> ForceField | None:
         """The force field for the record; None where there is none or it is not known for certain."""

@@ -95,7 +95,7 @@ class PotentialReader:
         if command.name in ("run", "minimize"):
             self.ran = True
         for branch in command.branches:
-            if states_potential(branch) or branch.name == "jump":
+            if states_potential(branch) or branch.name == "include":
                 self.doubt(command, f"whether {branch.name!r} is executed is not known")
         if not states_potential(command):
             if command.name == "unfix" and command.args:

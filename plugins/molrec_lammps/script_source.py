@@ -41,6 +41,8 @@ def check_source(script: Script) -> None:
             raise _refusal(script, command, _FLOW[name])
         if name == "include" and args and not _found(args[0], script):
             raise _missing(command, args[0])
+        if name == "read_data" and args and not command.fault and not _found(args[0], script):
+            raise _missing(command, args[0])
         if name == "shell" and args[:1] and args[0] not in _HARMLESS:
             raise _refusal(script, command, "other programs are not run")
         if name == "clear" and box:
