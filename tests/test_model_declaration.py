@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
+import pickle
 from typing import Any
 
 import numpy as np
@@ -325,3 +327,13 @@ def test_equal_fills() -> None:
     assert MetaDeclaration("f64", 0.0) != MetaDeclaration("f64")
     assert MetaDeclaration("json", None) != MetaDeclaration("json")
     assert hash(MetaDeclaration("f64x3", np.zeros(3))) == hash(MetaDeclaration("f64x3", np.ones(3)))
+
+
+def test_copies_and_pickles_keep_what_has_no_fill() -> None:
+    meta = {"pe": MetaDeclaration("f64"), "doc": MetaDeclaration("json", None)}
+    declared = Declaration({"a": BlockDeclaration({"x": F64})}, meta)
+    for other in (pickle.loads(pickle.dumps(declared)), copy.deepcopy(declared), copy.copy(declared)):
+        assert other.meta["pe"].fill is NO_FILL
+        assert other.meta["doc"].fill is None
+        assert other == declared
+        other.check()

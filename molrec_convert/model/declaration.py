@@ -28,6 +28,10 @@ class _NoFill:
     def __repr__(self) -> str:
         return "NO_FILL"
 
+    def __reduce__(self) -> str:
+        # copied or pickled it is still the one there is
+        return "NO_FILL"
+
 
 NO_FILL = _NoFill()
 
