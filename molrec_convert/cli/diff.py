@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
 from molrec_convert.cli.app import show_problems
-from molrec_convert.cli.common import PATH, examples
+from molrec_convert.cli.common import PATH, examples, record_options
 from molrec_convert.cli.outcome import DONE, FAULT
 from molrec_convert.cli.showing import show_breaks
 
 __all__ = ["diff_command"]
 
 
-@click.command("diff", epilog=examples("mrec diff run.mrec run.mrec.zip", "mrec diff a.mrec b.mrec | head"))
+@record_options
+@click.command(
+    "diff",
+    epilog=examples(
+        "mrec diff run.mrec run.mrec.zip",
+        "mrec diff a.mrec b.mrec | head",
+        "mrec diff all.mrec.lmdb run.mrec --record 7",
+    ),
+)
 @click.argument("first", type=PATH, metavar="A")
 @click.argument("second", type=PATH, metavar="B")
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing, only set the exit code.")
-def diff_command(first: Path, second: Path, quiet: bool) -> int:
+def diff_command(first: Path, second: Path, quiet: bool, record: int | slice | None, select: str | None) -> int:
     """Compare the records A and B: one difference a line, exit code 1 when there is any.
 
     Compared are sections, columns (dtype, shape, values bit for bit, masks, precision), typed meta, the declaration,
     every resolved frame, and unknown content; not chunks, codecs, the order of keys, or who wrote the record.
+
+    Two collections are compared record by record, by their numbers; a collection of one, or the record that is chosen
+    of a collection, with a record.
     """
-    from molrec_convert.comparison import differences
     from molrec_convert.conversion import read
     from molrec_convert.report import Report
 
@@ -34,9 +46,34 @@ def diff_command(first: Path, second: Path, quiet: bool) -> int:
     with read(first, report=report) as a, read(second, report=report) as b:
         show_problems()
         show_breaks(report)
-        for line in differences(a, b):
+        for line in _differences(a, b, record, select):
             found = True
             if quiet:
                 break
             sys.stdout.write(f"{line}\n")
     return FAULT if found else DONE
+
+
+def _differences(a: Any, b: Any, record: int | slice | None, select: str | None) -> Iterator[str]:
+    """The lines for two records, two collections, or one of each."""
+    from molrec_convert.collecting import chosen, standing_alone
+    from molrec_convert.comparison import collection_differences, differences
+    from molrec_convert.model.record import Record
+    from molrec_convert.report import Report
+
+    if record is not None or select is not None:
+        if isinstance(a, Record) and isinstance(b, Record):
+            raise click.UsageError("both are one record: --record and --select choose records of a collection")
+        a, b = (c if isinstance(c, Record) else chosen(c, record, select, Report()) for c in (a, b))
+    if not isinstance(a, Record) and not isinstance(b, Record):
+        return collection_differences(a, b)
+    pair = []
+    for source in (a, b):
+        if not isinstance(source, Record):
+            if len(source) != 1:
+                raise click.UsageError(
+                    f"{source.path} is a collection of {len(source):,} records: choose one to compare with --record N"
+                )
+            source = standing_alone(source, 0, Report())
+        pair.append(source)
+    return differences(*pair)

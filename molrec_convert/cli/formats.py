@@ -108,6 +108,7 @@ def _document(entry: Format) -> dict[str, Any]:
         "title": entry.title,
         "reads": entry.reads is not None,
         "writes": entry.writes is not None,
+        "kind": entry.kind,
         "patterns": list(entry.patterns),
         "carries": {
             section: {"read": capability.read, "write": capability.write}

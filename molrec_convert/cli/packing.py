@@ -24,6 +24,7 @@ def pack_command(path: Path, target: Path | None, overwrite: bool) -> None:
     """
     from molrec_convert.stores.zarr.packing import pack
 
+    _refuse_collection(path, "packed: it is one file as it is")
     goal = path.parent / f"{path.resolve().name}.zip" if target is None else target
     pack(existing(path), goal, overwrite=overwrite)
     click.echo(f"{goal}: {human_size(directory_size(goal))}", err=True)
@@ -37,8 +38,19 @@ def unpack_command(path: Path, target: Path | None, overwrite: bool) -> None:
     """Unpack the packed record PATH into the directory TARGET (by default PATH without .zip). The file stays."""
     from molrec_convert.stores.zarr.packing import unpack
 
+    _refuse_collection(path, "unpacked")
     if target is None and path.suffix != ".zip":
         raise click.UsageError(f"{path} does not end with .zip: name the target")
     goal = path.with_suffix("") if target is None else target
     unpack(existing(path), goal, overwrite=overwrite)
     click.echo(f"{goal}: {human_size(directory_size(goal))}", err=True)
+
+
+def _refuse_collection(path: Path, what: str) -> None:
+    from molrec_convert.tree import is_collection
+
+    if is_collection(path):
+        raise click.UsageError(
+            f"{path} is a collection, which cannot be {what}; a record is taken out of it with "
+            f"'mrec convert {path} TARGET.mrec --record N'"
+        )

@@ -12,11 +12,14 @@ from molrec_convert.cli.outcome import DONE, FAULT
 __all__ = ["validate_command"]
 
 
-@click.command("validate", epilog=examples("mrec validate run.mrec", "mrec validate run.mrec.zip --json"))
+@click.command(
+    "validate",
+    epilog=examples("mrec validate run.mrec", "mrec validate run.mrec.zip --json", "mrec validate all.mrec.lmdb"),
+)
 @click.argument("path", type=PATH)
 @click.option("--json", "as_json", is_flag=True, help="The findings as JSON.")
 def validate_command(path: Path, as_json: bool) -> int:
-    """Check the stored record PATH against every rule of the contract, and list all findings.
+    """Check the stored record, or the collection, PATH against every rule of the contract, and list all findings.
 
     An error is what readers refuse: exit code 1. A warning is what they cope with: exit code 0.
     """

@@ -12,7 +12,7 @@ from molrec_convert.model.frame import Block, Box, Column, Frame
 from molrec_convert.model.standard import ENDPOINTS
 from molrec_convert.model.tags import Meta, same_value
 
-__all__ = ["block_differences", "frame_differences"]
+__all__ = ["block_differences", "column_differences", "frame_differences"]
 
 
 def frame_differences(node: str, a: Frame | None, b: Frame | None) -> Iterator[str]:
@@ -56,7 +56,7 @@ def block_differences(node: str, a: Block, b: Block) -> Iterator[str]:
         if name not in a.columns or name not in b.columns:
             yield from presence(here, a.columns.get(name), b.columns.get(name))
         else:
-            yield from _column_differences(here, a.columns[name], b.columns[name])
+            yield from column_differences(here, a.columns[name], b.columns[name])
 
 
 def declared_targets(targets: Mapping[str, str]) -> dict[str, str]:
@@ -64,7 +64,8 @@ def declared_targets(targets: Mapping[str, str]) -> dict[str, str]:
     return {key: target for key, target in targets.items() if not (key in ENDPOINTS and target == "atoms")}
 
 
-def _column_differences(node: str, a: Column, b: Column) -> Iterator[str]:
+def column_differences(node: str, a: Column, b: Column) -> Iterator[str]:
+    """What differs between two columns of one name."""
     yield from json_differences(node, a.attributes, b.attributes)
     if a.precision != b.precision:
         yield f"{node}: the precision is {against(a.precision, b.precision)}"

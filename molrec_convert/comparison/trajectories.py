@@ -20,14 +20,14 @@ from molrec_convert.model.standard import ENDPOINTS
 from molrec_convert.model.tags import TAGS, canonical_json
 from molrec_convert.model.trajectory import Trajectory, take_frames
 
-__all__ = ["trajectory_differences"]
+__all__ = ["declaration_differences", "trajectory_differences"]
 
 _BOX = "box"
 
 
 def trajectory_differences(a: Trajectory, b: Trajectory) -> Iterator[str]:
     """What differs between two trajectories, line by line."""
-    yield from _declaration_differences(a.declaration, b.declaration)
+    yield from declaration_differences(a.declaration, b.declaration)
     if a.cell_defined != b.cell_defined:
         yield f"trajectory/box: cell_defined is {against(a.cell_defined, b.cell_defined)}"
     for path in sorted({*a.attributes, *b.attributes}):
@@ -43,7 +43,8 @@ def trajectory_differences(a: Trajectory, b: Trajectory) -> Iterator[str]:
         yield f"trajectory: {lengths[0]} frames against {lengths[1]}"
 
 
-def _declaration_differences(a: Declaration, b: Declaration) -> Iterator[str]:
+def declaration_differences(a: Declaration, b: Declaration) -> Iterator[str]:
+    """What differs between what two trajectories, or collections, declare."""
     for name in sorted({*a.blocks, *b.blocks}):
         node = f"trajectory/{name}"
         if name not in a.blocks or name not in b.blocks:

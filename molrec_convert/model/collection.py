@@ -10,7 +10,7 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType, TracebackType
-from typing import Any, overload
+from typing import Any, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,7 +162,7 @@ class Collection(ABC):
     def close(self) -> None:  # noqa: B027 - most collections hold no file
         """Let go of the file behind the collection."""
 
-    def __enter__(self) -> Collection:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

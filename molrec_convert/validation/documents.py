@@ -11,12 +11,12 @@ from molrec_convert.tree.nodes import Node, read_node
 from molrec_convert.validation.findings import Findings
 from molrec_convert.validation.store import check_group, note_unknown
 
-__all__ = ["check_documents"]
+__all__ = ["check_documents", "check_meta"]
 
 
 def check_documents(storage: Storage, root: Node, findings: Findings) -> None:
     """Each document section that is there."""
-    checks = {"meta": _check_meta, "method": _check_method, "status": _check_status}
+    checks = {"meta": check_meta, "method": _check_method, "status": _check_status}
     for name, check in checks.items():
         if name not in root.folders:
             continue
@@ -27,26 +27,27 @@ def check_documents(storage: Storage, root: Node, findings: Findings) -> None:
             note_unknown(storage, node, set(), findings)
 
 
-def _check_meta(document: dict[str, Any], findings: Findings) -> None:
-    with findings.guard("meta"):
-        check_version(document)
+def check_meta(document: dict[str, Any], findings: Findings, node: str = "meta") -> None:
+    """The keys of a record's meta document that have a form of their own."""
+    with findings.guard(node):
+        check_version(document, node)
     for key, required, optional in (("creator", "name", "version"), ("author", "name", "email")):
         value = document.get(key)
         if value is None:
             continue
         if not isinstance(value, dict) or not isinstance(value.get(required), str):
-            findings.error("meta", f"{key} is not an object with a {required!r}")
+            findings.error(node, f"{key} is not an object with a {required!r}")
         elif not isinstance(value.get(optional, ""), str):
-            findings.error("meta", f"the {optional} of {key} is not a text")
+            findings.error(node, f"the {optional} of {key} is not a text")
     for key in ("record_id", "content_hash"):
         if not isinstance(document.get(key, ""), (str, type(None))):
-            findings.error("meta", f"{key} is not a text")
+            findings.error(node, f"{key} is not a text")
     stamp = document.get("created_at")
     if stamp is not None and not is_timestamp(stamp):
-        findings.error("meta", f"created_at is not an RFC 3339 time with an offset: found {stamp!r}")
+        findings.error(node, f"created_at is not an RFC 3339 time with an offset: found {stamp!r}")
     modules = document.get("modules")
     if modules is not None and not (isinstance(modules, dict) and all(map(_is_module, modules.values()))):
-        findings.error("meta", "modules does not map names to {version: [major, minor]}")
+        findings.error(node, "modules does not map names to {version: [major, minor]}")
 
 
 def _is_module(module: Any) -> bool:

@@ -10,6 +10,8 @@ import os
 from pathlib import Path
 
 from molrec_convert.stores.zarr.storage import open_storage
+from molrec_convert.tree import is_collection
+from molrec_convert.validation.collection import check_collection
 from molrec_convert.validation.documents import check_documents
 from molrec_convert.validation.findings import Finding, Findings, Severity
 from molrec_convert.validation.forcefield import check_forcefield
@@ -23,9 +25,13 @@ __all__ = ["Finding", "Severity", "validate"]
 
 
 def validate(path: str | os.PathLike[str]) -> list[Finding]:
-    """All findings on the record at `path`, a directory or a packed file, in the order of its sections."""
+    """All findings on the record, or the collection, at `path`, in the order of its parts."""
     findings = Findings()
     where = Path(path)
+    if is_collection(where):
+        with findings.guard(""):
+            check_collection(where, findings)
+        return findings.items
     storage = None
     with findings.guard(""):
         if where.is_file():

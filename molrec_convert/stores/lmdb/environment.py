@@ -73,6 +73,14 @@ class Environment:
                 yield key, cursor.value()
                 found = cursor.next()
 
+    def views(self) -> Iterator[tuple[bytes, memoryview]]:
+        """Every key in order and a view of its value, good until the next one is asked for."""
+        with self._env.begin(buffers=True) as transaction, transaction.cursor() as cursor:
+            found = cursor.first()
+            while found:
+                yield bytes(cursor.key()), cursor.value()
+                found = cursor.next()
+
     def view(self, key: bytes) -> NDArray[np.uint8] | None:
         """The bytes of the value of `key` in place; the file stays mapped as long as an array shows them."""
         value = self.get(key)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator
-from pathlib import Path
 from types import TracebackType
 
 from molrec_convert.errors import FormatError
