@@ -45,7 +45,9 @@ _STRING = np.dtypes.StringDType()
 
 @dataclass
 class Table:
-    """The rows of one section in the order of the file: columns by their names in a record.
+    """The rows of one section in the order of the file, those of Atoms and Velocities in order of ids.
+
+    `columns` are by their names in a record.
 
     Integers are int64 (image flags int32), other numbers f64, types int64 numbers whether the file writes labels or
     not. `comments` has the text after `#` of each row (StringDType, `""` for none), None where no row has one. `line`
@@ -169,7 +171,20 @@ def parse_data(
             )
     found.remarks.extend(choice.remarks)
     found.beyond = beyond or []
+    _ascend(found)
     return found
+
+
+def _ascend(found: DataFile) -> None:
+    """Bring the rows of Atoms and Velocities into order of ids, a column at a time: no file is in memory twice."""
+    for table, order in ((found.atoms, found.index.order), (found.velocities, found.velocity_order)):
+        if table is not None and order is not None:
+            for name in table.columns:
+                table.columns[name] = table.columns[name][order]
+            if table.comments is not None:
+                table.comments = table.comments[order]
+    found.index = AtomIndex(found.index.ids, None)
+    found.velocity_order = None
 
 
 def _add_shapes(found: DataFile, data: Buffer, sections: Mapping[str, Section], tables: Mapping[str, Table]) -> None:
