@@ -14,12 +14,22 @@ from pathlib import Path
 from typing import Any
 
 from molrec_convert.errors import LayoutChanged, LossError, MissingInputError, MolrecError, UsageError
-from molrec_convert.formats import Format, NoProgress, Progress, ReadContext, WriteContext, make_options
+from molrec_convert.formats import (
+    ARRANGEMENTS,
+    Arrangement,
+    Format,
+    NoProgress,
+    Progress,
+    ReadContext,
+    WriteContext,
+    make_options,
+)
 from molrec_convert.model.collection import Collection, Selection
 from molrec_convert.model.record import Record
 from molrec_convert.model.trajectory import Trajectory, TrajectoryView
 from molrec_convert.plugins import detect, detect_target, format_named, plugin_manager
 from molrec_convert.report import Report
+from molrec_convert.separate import records_of
 from molrec_convert.shaping import shape
 from molrec_convert.staging import Staging, check_apart
 
@@ -35,6 +45,7 @@ def read(
     format: str | None = None,
     record: int | slice | None = None,
     select: Selection | None = None,
+    as_: Arrangement | None = None,
     report: Report | None = None,
     progress: Progress | None = None,
     **options: Any,
@@ -43,6 +54,7 @@ def read(
 
     A source of many records gives a `Collection`, also when it holds one: of it `record` takes one out, by its number,
     as a `Record` (a slice: a smaller collection), `select` those that fit, as `Collection.select` takes them.
+    `as_` says whether the configurations in a file are a "trajectory", or a "collection" of one record each.
 
     `format` names the format (else content and name tell); `options` are those of the format's reader. A trajectory
     stays lazy. Raises `UsageError`, `FormatError`, `ContractError`, `UnsupportedError`.
@@ -55,6 +67,7 @@ def read(
         make_options(chosen.read_options, options, f"the format {chosen.name}"),
         Report() if report is None else report,
         NoProgress() if progress is None else progress,
+        arrangement=as_,
     )
     return _chosen(_read(chosen, where, context), record, select, context)
 
@@ -127,6 +140,7 @@ def convert(
     record: int | slice | None = None,
     select: Selection | None = None,
     each: bool = False,
+    as_: Arrangement | None = None,
     overwrite: bool = False,
     resume: bool = False,
     strict: bool = False,
@@ -142,6 +156,10 @@ def convert(
     `frames` slices the trajectory, `columns` ("x", "atoms/x") keeps only those of the frames (what says what a
     particle is stays), `precision` is one tolerance for `x y z` or one per column. `dry_run` reads what it must to
     predict the losses and writes nothing. `options` are those of the two formats.
+
+    `as_` says what the configurations in a file become: one "trajectory", a "collection" of one record each, or
+    "records": where TARGET is one record, each under a name of its own, numbered before the suffix (`run-07.mrec`).
+    Records that stand before one that fails are complete and stay.
     """
     paths = [Path(p) for p in ([sources] if isinstance(sources, (str, os.PathLike)) else sources)]
     for path in paths:
@@ -153,18 +171,25 @@ def convert(
     read_options, write_options = _divide(options, [chosen for chosen, _ in groups], target_format)
     staging = Staging(Path(target), overwrite=overwrite or dry_run)
     # a record may be rewritten in its own place
-    apart = [p for chosen, group in groups for p in group if chosen != target_format or not _same(p, target)]
-    check_apart(Path(target), paths if len(groups) > 1 else apart)
+    others = [p for chosen, group in groups for p in group if chosen != target_format or not _same(p, target)]
+    check_apart(Path(target), paths if len(groups) > 1 else others)
     # what an interrupted attempt found out about the source holds for the one that goes on
     hints = frozenset(staging.read_note().get("hints", ())) if resume and staging.started else frozenset()
-    reading = ReadContext(None, report, progress, hints)
+    reading = ReadContext(None, report, progress, hints, as_, target_format.kind)
     writing = WriteContext(write_options, report, progress, Path(target))
     mark = report.mark()
     while True:
         source = _source(groups, read_options, reading)
         try:
-            taken = _fitting(_chosen(source, record, select, reading), target_format, report)
+            taken = _chosen(source, record, select, reading)
+            apart = as_ == "records" and target_format.kind == "record" and isinstance(taken, Collection)
+            taken = taken if apart else _fitting(taken, target_format, report)
             shaped = shape(taken, frames, None if columns is None else list(columns), precision, report)
+            if apart and isinstance(shaped, Collection):
+                if resume:
+                    raise UsageError("records written one by one cannot be resumed: run it again without --resume")
+                _write_apart(shaped, target_format, writing, overwrite=overwrite, strict=strict, dry_run=dry_run)
+                return report
             _predict(shaped, target_format, report)
             if strict and report.lossy:
                 raise LossError(_loss_sentence(report))
@@ -259,10 +284,35 @@ def _check_input(path: Path) -> None:
 def _read(chosen: Format, paths: list[Path], context: ReadContext) -> Record | Collection:
     if len(paths) > 1 and not (chosen.many_inputs or chosen.combines):
         raise UsageError(f"the format {chosen.name} reads one input at a time, {len(paths)} are named")
+    if context.arrangement is not None and context.arrangement not in chosen.arrangements:
+        known = ARRANGEMENTS if context.arrangement not in ARRANGEMENTS else chosen.arrangements
+        raise UsageError(
+            f"{paths[0]}, of the format {chosen.name}, cannot be taken as {context.arrangement!r}; "
+            f"{'there are ' + ', '.join(known) if known else 'it says itself what it holds'}"
+        )
     record = chosen.reader()(paths, context)
     if isinstance(record, Record):
         plugin_manager().hook.molrec_record_read(record=record, context=context)
     return record
+
+
+def _write_apart(
+    source: Collection, chosen: Format, context: WriteContext, *, overwrite: bool, strict: bool, dry_run: bool
+) -> None:
+    """Each record of a collection under a name of its own; all names are looked at before the first is written."""
+    assert context.target is not None
+    members = list(records_of(source, context.target, chosen, context.report))
+    stagings = [Staging(path, overwrite=overwrite or dry_run) for path, _ in members]
+    context.progress.start("records", len(members))
+    for (path, opened), staging in zip(members, stagings, strict=True):
+        record = opened()
+        _predict(record, chosen, context.report)
+        if strict and context.report.lossy:
+            raise LossError(_loss_sentence(context.report))
+        if not dry_run:
+            own = dataclasses.replace(context, progress=NoProgress(), target=path)
+            _write(record, chosen, staging, own, _fingerprint(record, chosen, own), resume=False, strict=strict)
+        context.progress.advance(1)
 
 
 def _write(

@@ -23,6 +23,8 @@ if typing.TYPE_CHECKING:
     from molrec_convert.model.record import Record
 
 __all__ = [
+    "ARRANGEMENTS",
+    "Arrangement",
     "Capability",
     "Format",
     "NoOptions",
@@ -34,6 +36,11 @@ __all__ = [
     "option",
     "options_of",
 ]
+
+
+#: How many configurations in one source become records: one trajectory, a collection, or a record each.
+Arrangement = Literal["trajectory", "collection", "records"]
+ARRANGEMENTS: tuple[Arrangement, ...] = typing.get_args(Arrangement)
 
 
 class Progress(Protocol):
@@ -123,13 +130,17 @@ class ReadContext:
     """What a reader is called with beside its paths.
 
     `options` is an instance of the format's options dataclass. The reader records the fate of what it meets in
-    `report`. `hints` are those of the `LayoutChanged` an earlier attempt ended with.
+    `report`. `hints` are those of the `LayoutChanged` an earlier attempt ended with. `arrangement` is what `--as` asks
+    for, one of the format's `arrangements` (None: the reader's own choice), `target` what the conversion writes: one
+    record, or a collection (None: nothing is written, or nobody knows).
     """
 
     options: Any = field(default_factory=NoOptions)
     report: Report = field(default_factory=Report)
     progress: Progress = field(default_factory=NoProgress)
     hints: frozenset[str] = frozenset()
+    arrangement: Arrangement | None = None
+    target: Literal["record", "collection"] | None = None
 
 
 @dataclass
@@ -165,6 +176,7 @@ class Format:
     `Record`. `carries` says how each section of a record fares, `extra` which extra brings the libraries it needs.
     `many_inputs`: several files of this format form one source; `combines`: names of other formats whose files, given
     together (a data file and a dump), form one source of this format. `resumable`: an interrupted write can go on.
+    `arrangements`: what `--as` may ask this reader for; it returns a `Record` for "trajectory", else a `Collection`.
     """
 
     name: str
@@ -182,6 +194,7 @@ class Format:
     resumable: bool = False
     many_inputs: bool = False
     combines: tuple[str, ...] = ()
+    arrangements: tuple[Arrangement, ...] = ()
 
     def reader(self) -> Reader:
         """The reader, loaded now."""

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from lammps_data_oracle import INSTALLED, Lammps
 from lammps_data_systems import systems, write
 
+from molrec_convert.compression import open_binary
 from molrec_convert.formats import ReadContext
 from molrec_lammps.atom_styles import ATOM_STYLES
-from molrec_lammps.compression import open_binary
 from molrec_lammps.data_record import read_data
 from molrec_lammps.options import DataOptions
 from molrec_lammps.triclinic import general_rotation, restricted_cell, restricted_vectors

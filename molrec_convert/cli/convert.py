@@ -16,7 +16,9 @@ from molrec_convert.cli.options import FormatFlag, format_flags, given
 from molrec_convert.cli.outcome import DONE, FAULT, INTERRUPTED, complain, sentence
 from molrec_convert.cli.progress import Counter, watch
 from molrec_convert.cli.showing import check_report_path, show_report, write_report
-from molrec_convert.errors import LossError
+from molrec_convert.cli.streams import STREAM, in_words, standard_input, standard_output
+from molrec_convert.errors import LossError, MolrecError, UsageError
+from molrec_convert.formats import ARRANGEMENTS
 from molrec_convert.plugins import formats
 from molrec_convert.report import Report
 
@@ -34,6 +36,8 @@ _EXAMPLES = examples(
     "mrec convert a.mrec b.mrec c.mrec all.mrec.lmdb      a collection of three records",
     "mrec convert all.mrec.lmdb small.mrec.lmdb --select 'n_atoms <= 20 and energy < -3'",
     "mrec convert all.mrec.lmdb one.mrec --record 7",
+    "mrec convert train.extxyz train.mrec.lmdb --as collection",
+    "zcat a.xyz.gz | mrec convert - --to extxyz - | less   '-' is standard input, and standard output",
 )
 
 
@@ -98,6 +102,11 @@ _PARAMETERS: list[click.Parameter] = [
         help="Round x, y and z to this tolerance, or with COLUMN=P that column; may be repeated.",
     ),
     *RECORD_OPTIONS,
+    click.Option(
+        ["--as", "as_"],
+        type=click.Choice(ARRANGEMENTS),
+        help="What the configurations in a file become: one trajectory, a collection, or records of their own.",
+    ),
     click.Option(["--each"], is_flag=True, help="Every SOURCE is a record of its own in the collection TARGET."),
     click.Option(
         ["--report", "report_path"],
@@ -138,6 +147,8 @@ def _convert(paths: Sequence[Path], **arguments: Any) -> int:
     Its format is recognised by content, that of TARGET by its name. TARGET appears when it is complete.
 
     Several sources that do not belong together become the records of one collection (.mrec.lmdb), in their order.
+
+    SOURCE may be '-', standard input; so may TARGET, standard output, whose format --to names.
     """
     if len(paths) < 2:
         raise click.UsageError("name at least one source and the target")
@@ -148,13 +159,26 @@ def _convert(paths: Sequence[Path], **arguments: Any) -> int:
     report, report_path = Report(), arguments["report_path"]
     if report_path is not None:
         check_report_path(report_path, paths)
+        if str(report_path) == STREAM and str(target) == STREAM:
+            raise UsageError("standard output is the target: name a file behind --report")
+    if str(target) == STREAM and arguments["as_"] == "records":
+        raise UsageError("records of their own have names of their own: name a target other than standard output")
     reported = True
     watcher = watch()
     began = time.monotonic()
     show_problems()
     try:
-        with watcher:
-            _run(sources, target, report, watcher, arguments, options)
+        with (
+            watcher,
+            standard_input(sources) as spooled,
+            standard_output(target, arguments["to_format"], dry_run=arguments["dry_run"]) as written,
+        ):
+            try:
+                _run(spooled, written, report, watcher, arguments, options)
+            except MolrecError as error:
+                raise in_words(error, spooled, written) from None
+            finally:
+                in_words(report, spooled, written)
     except KeyboardInterrupt:
         complain(_interrupted(target))
         return INTERRUPTED
@@ -208,6 +232,7 @@ def _run(
         record=arguments["record"],
         select=arguments["select"],
         each=arguments["each"],
+        as_=arguments["as_"],
         overwrite=arguments["overwrite"],
         resume=arguments["resume"],
         strict=arguments["strict"],
@@ -221,9 +246,17 @@ def _run(
 def _closing(target: Path, watcher: Counter, seconds: float, arguments: dict[str, Any]) -> str:
     if arguments["dry_run"]:
         return f"{target}: nothing written (dry run)"
+    if str(target) == STREAM:
+        return f"standard output: {_frames_words(watcher)}done in {seconds:.1f} s"
+    if not target.exists():
+        return f"{target.parent / target.stem}-…: {watcher.frames:,} records of their own in {seconds:.1f} s"
     counted = "".join(f"{number:,} {noun}{'' if number == 1 else 's'}, " for number, noun in _counts(target, arguments))
-    counted = counted or (f"{watcher.frames:,} frame{'' if watcher.frames == 1 else 's'}, " if watcher.frames else "")
+    counted = counted or _frames_words(watcher)
     return f"{target}: {counted}{human_size(directory_size(target))} in {seconds:.1f} s"
+
+
+def _frames_words(watcher: Counter) -> str:
+    return f"{watcher.frames:,} frame{'' if watcher.frames == 1 else 's'}, " if watcher.frames else ""
 
 
 def _counts(target: Path, arguments: dict[str, Any]) -> list[tuple[int, str]]:

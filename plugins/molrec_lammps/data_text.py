@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 
-from molrec_lammps.compression import compression_of, open_binary, unreadable
+from molrec_convert.compression import compression_of, open_binary, unreadable
 
 __all__ = ["FLOAT", "INTEGER", "Buffer", "Cursor", "brief", "decode", "lines_of", "load", "release", "split_comment"]
 

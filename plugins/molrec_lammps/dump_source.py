@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from molrec_lammps.compression import Decompressed, compression_of, unreadable
+from molrec_convert.compression import Decompressed, compression_of, unreadable
 
 __all__ = ["MEMORY_BYTES", "FileSource", "LineReader", "Source", "StreamSource", "TextSource", "open_source"]
 

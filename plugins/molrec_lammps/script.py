@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from molrec_lammps.compression import unreadable
+from molrec_convert.compression import unreadable
 from molrec_lammps.script_commands import COMMANDS
 from molrec_lammps.script_formula import NotEvaluable
 from molrec_lammps.script_lines import LogicalLine, decode, logical_lines, split_words, strip_comment
@@ -157,6 +157,8 @@ class _Reader:
         if not command.args or command.args[0] == "SELF":
             return
         name, *label = command.args
+        if command.name == "include" and not command.fault:
+            name = self.substituted(command, name)
         target = None if command.fault else find_file(name, self.directories)
         if target is None:
             self.script.missing.append(name)
@@ -172,6 +174,16 @@ class _Reader:
             text = _from_label(text, label[0])
         self.read(text, target)
         self.stopped = self.stopped or command.name == "jump"
+
+
+    def substituted(self, command: Command, name: str) -> str:
+        """The file an `include` names: it alone takes variables between quotes too."""
+        try:
+            name = self.variables.substitute(name)
+        except NotEvaluable:
+            return name
+        self.script.commands[-1] = replace(command, args=(name, *command.args[1:]))
+        return name
 
 
 def _advancing(text: str) -> set[str]:

@@ -19,6 +19,7 @@ from molrec_convert import __version__
 from molrec_convert.formats import WriteContext
 from molrec_convert.model import Column, Record
 from molrec_convert.report import Report
+from molrec_convert.target_file import open_target
 from molrec_lammps.atom_styles import AtomStyle
 from molrec_lammps.data_sections import SHAPES
 from molrec_lammps.write_atoms import AtomRows, atom_rows, velocity_rows
@@ -30,7 +31,6 @@ from molrec_lammps.write_preserved import Preserved, preserved_of
 from molrec_lammps.write_relations import RelationRows, relation_rows
 from molrec_lammps.write_state import State, lammps_document, state_of
 from molrec_lammps.write_style import style_of_state
-from molrec_lammps.write_target import open_target
 from molrec_lammps.write_text import number_text, row_pieces
 from molrec_lammps.write_types import Types, atom_types
 from molrec_lammps.write_units import Conversion, conversion_of, preset_of, title_with_units

@@ -20,13 +20,13 @@ from molrec_convert.errors import UnsupportedError
 from molrec_convert.formats import WriteContext
 from molrec_convert.model import Block, Column, Frame, MemoryTrajectory, Record, Trajectory
 from molrec_convert.report import Report
+from molrec_convert.target_file import open_target
 from molrec_lammps.units import UNITS
 from molrec_lammps.write_dump_boxes import DumpBoxes
 from molrec_lammps.write_dump_columns import DumpColumn, SourceColumn, choose_columns
 from molrec_lammps.write_dump_frames import AtomFrames, atom_columns, frames_of
 from molrec_lammps.write_dump_places import places
 from molrec_lammps.write_state import ATOMS
-from molrec_lammps.write_target import open_target
 from molrec_lammps.write_text import as_text, number_text, row_pieces, tiled
 from molrec_lammps.write_units import Conversion, conversion_of, preset_of
 
@@ -99,6 +99,8 @@ class _DumpWriter:
         needed = {column.source for column in self.columns if column.source}
         if any(column.how in ("xs", "xsu", "xu", "x") for column in self.columns) or self.options.rotate:
             needed |= {name for name in ("x", "y", "z", "ix", "iy", "iz") if name in there}
+        if self.options.rotate:
+            needed |= {name[:-1] + axis for name in needed if _turns(name) for axis in "xyz"} & there.keys()
         if self.options.box:
             needed |= {name for name in ("x", "y", "z") if name in there}
         self.wanted = {name: moving[name][0] for name in sorted(needed) if name in moving}

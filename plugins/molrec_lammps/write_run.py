@@ -16,12 +16,12 @@ from molrec_convert import __version__
 from molrec_convert.errors import UnsupportedError
 from molrec_convert.formats import WriteContext
 from molrec_convert.model import Record
+from molrec_convert.target_file import open_target
 from molrec_lammps.potential import Potential
 from molrec_lammps.units import UNITS
 from molrec_lammps.write_data import DataPlan, data_plan, write_plan
 from molrec_lammps.write_force_field import PotentialFiles, potential_of_record, with_pair_style
 from molrec_lammps.write_settings import check_stated, file_folders, renamed, settings_text
-from molrec_lammps.write_target import open_target
 from molrec_lammps.write_text import number_text
 from molrec_lammps.write_units import conversion_of
 
@@ -32,6 +32,9 @@ _TERMS = "step atoms ebond eangle edihed eimp evdwl ecoul elong etail epair emol
 _CMAP = "cmap"
 #: How far the atoms of a record without a force field see, times the largest length of its cell.
 _BLIND = 0.01
+#: LAMMPS' default skin of neighbour lists by units style, and what takes its place in a small cell, times its height.
+_SKINS = {"lj": 0.3, "real": 2.0, "metal": 2.0, "si": 0.001, "cgs": 0.1, "electron": 2.0, "micro": 0.1, "nano": 0.1}
+_NARROW = 0.1
 
 
 def write_run(record: Record, path: Path, context: WriteContext) -> None:
@@ -95,6 +98,7 @@ def _script(record: Record, plan: DataPlan, potential: Potential | None, files: 
     yield f"atom_style {plan.style.name}"
     if plan.cell.triclinic and not plan.cell.general:
         yield "box tilt large"
+    yield from _neighbor(plan)
     read = f"read_data {DATA_FILE}"
     for number, section in enumerate((s for s in plan.preserved.sections if s.words), 1):
         yield f"fix property_{number} all property/atom {' '.join(section.words)}"
@@ -112,6 +116,13 @@ def _script(record: Record, plan: DataPlan, potential: Potential | None, files: 
     yield f"thermo_style custom {_TERMS}{f' f_{_CMAP}' if _CMAP in read else ''}"
     yield "thermo_modify norm no format float %.15g"
     yield "run 0"
+
+
+def _neighbor(plan: DataPlan) -> Iterator[str]:
+    """A skin, where LAMMPS' own is wider than the cell: in units of metres it is a millimetre."""
+    smallest = 1.0 / float(np.linalg.norm(np.linalg.inv(plan.cell.box.vectors), axis=1).max())
+    if _SKINS[str(plan.units)] > smallest:
+        yield f"neighbor {number_text(_NARROW * smallest, 6)} bin"
 
 
 def _stated(record: Record) -> dict[str, Any]:

@@ -16,12 +16,12 @@ from molrec_convert.errors import UnsupportedError, UsageError
 from molrec_convert.formats import WriteContext
 from molrec_convert.model import Record
 from molrec_convert.report import Report
+from molrec_convert.target_file import open_target
 from molrec_lammps.potential import CATEGORIES, Potential
 from molrec_lammps.style_table import find_style
 from molrec_lammps.write_coefficients import coefficient_commands, style_commands
 from molrec_lammps.write_force_field import PotentialFiles, potential_of_record, with_pair_style
 from molrec_lammps.write_state import ATOMS, lammps_document
-from molrec_lammps.write_target import open_target
 from molrec_lammps.write_types import atom_types, relation_types
 from molrec_lammps.write_units import conversion_of
 

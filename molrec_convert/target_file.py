@@ -1,6 +1,6 @@
 """The file an export writes: compressed when its name says so, and nothing but bytes in order.
 
-The suffixes are those LAMMPS itself takes: `.gz .bz2 .xz .zst`. The same content gives the same file: no times or
+The suffixes are `.gz .bz2 .xz .zst`. The same content gives the same file: no times or
 names are put into it.
 """
 
@@ -44,7 +44,7 @@ def _compressed(raw: BinaryIO, suffix: str, name: str) -> Any:
             import zstandard
         except ImportError as error:
             raise UnsupportedError(
-                f"{name} is to be compressed with zstd, which needs zstandard: pip install 'molrec-convert[lammps]'"
+                f"{name} is to be compressed with zstd, which needs zstandard: pip install zstandard"
             ) from error
         return cast(Any, zstandard.ZstdCompressor(level=3).stream_writer(raw, closefd=False))
     return _Plain(raw)

@@ -168,6 +168,6 @@ def _decoder(compression: str, path: Path) -> tuple[Callable[[], _Decoder], tupl
         import zstandard
     except ImportError as error:
         raise UnsupportedError(
-            f"{path} is compressed with zstd, which needs zstandard: pip install 'molrec-convert[lammps]'"
+            f"{path} is compressed with zstd, which needs zstandard: pip install zstandard"
         ) from error
     return zstandard.ZstdDecompressor().decompressobj, (*_FAULTS, zstandard.ZstdError)
