@@ -31,8 +31,9 @@ def pair_rows(reading: Reading, table: str) -> dict[tuple[int, int], Row]:
     if style.endpoint_key == "type" and all(row["itom"] and row["jtom"] for row in rows):
         found = {}
         for row in rows:
-            a, b = sorted(reading.number("atom", row[end]) for end in ("itom", "jtom"))
-            found[(a, b)] = row
+            a, b = (reading.number("atom", row[end]) for end in ("itom", "jtom"))
+            if a is not None and b is not None:
+                found[(min(a, b), max(a, b))] = row
     else:
         found = _expanded(reading, rows, keyed_by_class=style.endpoint_key == "class")
     _fill(reading, table, found)
@@ -95,8 +96,8 @@ def _own_values(name: str, a: Row, b: Row, params: Row) -> tuple[float, float] |
     if name == "cutoff" and name not in a and name not in b:
         return None
     fallback = name.removesuffix("14")
-    found = [row.get(name, row.get(fallback, params.get(name))) for row in (a, b)]
-    return None if None in found else (float(found[0]), float(found[1]))
+    one, other = (row.get(name, row.get(fallback, params.get(name))) for row in (a, b))
+    return None if one is None or other is None else (float(one), float(other))
 
 
 def _mixed(name: str, mixing: str, given: dict[str, tuple[float, float] | None]) -> float:

@@ -202,12 +202,13 @@ class PairReading:
         values = gathered(params, known.coefficients.slots)
         each = next((slot.name for slot in known.coefficients.slots if slot.kind == "each"), None)
         if each is not None:
+            numbers = self.reading.numbers["atom"]
             elements = {
-                self.reading.number("atom", str(row["itom"])): str(row["element"])
+                numbers[str(row["itom"])]: str(row["element"])
                 for row in table_rows(self.reading.tables[("pair", use.table)])
-                if "element" in row
+                if "element" in row and str(row["itom"]) in numbers
             }
-            if sorted(elements) != list(range(1, len(elements) + 1)):
+            if elements and sorted(elements) != sorted(self.names):
                 raise UnsupportedError(
                     f"pair.{use.table} has no element for some atom types, and LAMMPS wants one for each"
                 )

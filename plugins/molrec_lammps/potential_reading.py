@@ -125,14 +125,16 @@ class Reading:
                 continue
             self.done.add((category, style))
             for row in table_rows(table):
-                if "mass" in row:
-                    found.masses[self.number("atom", str(row["name"]))] = number_word(row["mass"])
+                number = self.number("atom", str(row["name"])) if "mass" in row else None
+                if number is not None:
+                    found.masses[number] = number_word(row["mass"])
 
-    def number(self, kind: str, name: str) -> int:
-        """The number of a type."""
-        if name not in self.numbers[kind]:
-            raise UnsupportedError(f"the {kind} type {name!r} of the force field has no number")
-        return self.numbers[kind][name]
+    def number(self, kind: str, name: str) -> int | None:
+        """The number of a type; None, and said so, for one the caller's types are without."""
+        number = self.numbers[kind].get(name)
+        if number is None:
+            self.report.dropped(f"forcefield {kind} type {name}", "nothing of the system has this type")
+        return number
 
     def _add_relation(self, found: Potential, category: str) -> None:
         remembered = self.remembered(category)
@@ -185,10 +187,10 @@ class Reading:
             style, rows = foreign_style(category, table, rows, self.definitions)
         used = style_map(category, style, "", self.definitions)
         for row in with_defaults(category, used.table, rows, self.definitions):
-            words = row_words(used, row)
             number = self.number(category, str(row["name"]))
-            name = style if hybrid else ""
-            found.coefficients.append(Coefficient(category, (number,), words, name, comment=_comment(row)))
+            if number is not None:
+                words, name = row_words(used, row), style if hybrid else ""
+                found.coefficients.append(Coefficient(category, (number,), words, name, comment=_comment(row)))
         return style
 
     def _add_part(self, found: Potential, category: str, table: str, style: str, part: str, *, hybrid: bool) -> None:
@@ -200,9 +202,9 @@ class Reading:
             self._check_rest_angles(category, table, style, rows)
         for row in rows:
             number = self.number(category, str(row["name"]))
-            name = style if hybrid else ""
-            words = row_words(used, row)
-            found.coefficients.append(Coefficient(category, (number,), words, name, 0, part, comment=_comment(row)))
+            if number is not None:
+                words, name = row_words(used, row), style if hybrid else ""
+                found.coefficients.append(Coefficient(category, (number,), words, name, 0, part, comment=_comment(row)))
 
     def _check_rest_angles(
         self, category: str, table: str, style: str, rows: Sequence[Mapping[str, float | str]]

@@ -154,7 +154,8 @@ class Writing:
             rows.append({"name": names[row.types[0] - 1], **ends, **values, **annotation})
         if style.part in ("ba",):
             self._add_rest_angles(rows, style, coefficients)
-        rows.sort(key=lambda row: names.index(str(row["name"])))
+        order = {name: number for number, name in enumerate(names)}
+        rows.sort(key=lambda row: order[str(row["name"])])
         table = table_from_rows(style.category, rows)
         expression = style.expression(table.columns) if not reading.generic else None
         params = self.arguments(style.category, stated) if not style.part else {}

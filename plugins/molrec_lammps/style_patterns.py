@@ -159,7 +159,7 @@ def _parsed(text: str) -> tuple[_Item, ...]:
     end = 0
     while end < len(text.rstrip()):
         token = _TOKEN.match(text, end)
-        if token is None:
+        if token is None or (token[1][0] in "])" and len(stack) == 1):
             raise ValueError(f"malformed pattern {text!r} at {text[end:]!r}")
         end, word = token.end(), token[1]
         if word in "[(":
