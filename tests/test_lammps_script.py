@@ -75,6 +75,13 @@ class TestLines:
         with pytest.raises(NotEvaluable):
             split_words(text)
 
+    def test_only_include_takes_variables_between_quotes(self, tmp_path: Path) -> None:
+        (tmp_path / "more").write_text("units lj\n")
+        script = parse_script("variable f index more\ninclude \"./${f}\"\njump '$f'\n", tmp_path / "in.a")
+        assert [command.name for command in script.commands] == ["variable", "include", "units", "jump"]
+        assert script.missing == ["$f"]
+        assert parse_script('include "${g}"\n', tmp_path / "in.a").missing == ["${g}"]
+
     def test_substitution_stays_out_of_quotes(self) -> None:
         def named(name: str) -> str:
             return f"<{name}>"

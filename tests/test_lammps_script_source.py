@@ -345,6 +345,13 @@ class TestRuns:
         assert record.forcefield is not None
         assert record.forcefield.table("pair", "lj/cut")["epsilon"].tolist()[-1] == 0.5
 
+    def test_a_log_beside_the_script_makes_it_a_run(self, folder) -> None:  # type: ignore[no-untyped-def]
+        here = folder(READ + 'if "1 > 0" then "print a"\n', COEFFICIENTS)
+        (here / "log.a").write_text("LAMMPS (22 Jul 2025)\n" + READ + "ERROR: no more\n")
+        record, _ = read(here / "in.lmp", here / "log.a")
+        assert record.forcefield is not None
+        assert record.status is not None
+
     def test_strict_still_refuses_losses(self, folder, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
         here = folder(READ, COEFFICIENTS)
         (here / "second.data").write_text(DATA.format(coefficients=""))

@@ -23,7 +23,7 @@ DATA = Format(
     writes="molrec_lammps.write_data:write_data",
     write_options=DataTarget,
     carries={
-        "system": Capability(read="atoms and relations exact; force-field coefficients are dropped", write="exact"),
+        "system": Capability(read="exact: atoms, relations, types", write="exact"),
         "frame": Capability(read="exact", write="exact"),
         "trajectory": Capability(write="one state, the last frame where there is no section frame"),
         "forcefield": Capability(read="exact", write="coefficients; not arguments of styles, mixing, special bonds"),
@@ -61,10 +61,12 @@ RUN = Format(
     writes="molrec_lammps.write_run:write_run",
     write_options=RunTarget,
     carries={
-        "system": Capability(read="atoms and relations exact; force-field coefficients are dropped", write="exact"),
+        "system": Capability(read="exact: atoms, relations, types", write="exact"),
         "frame": Capability(read="exact, of a run without a dump", write="exact"),
         "trajectory": Capability(read="exact", write="one state, the last frame where there is no section frame"),
-        "forcefield": Capability(read="exact", write="exact, in the words of LAMMPS"),
+        "forcefield": Capability(
+            read="exact, where the commands can be read without running them", write="exact, in the words of LAMMPS"
+        ),
         "metrics": Capability(read="thermo output of every step, speed of the runs, fix ave/time"),
         "observables": Capability(read="columns of fix ave/time"),
         "method": Capability(read="engine, settings, speed of the runs, the commands as text"),

@@ -81,8 +81,9 @@ class RunSystem:
 
     @property
     def by_script(self) -> bool:
-        """Whether a script says what the system is: one is named, and no run that was made."""
-        return bool(self.sources.named["script"]) and not self.sources.directories and not self.made
+        """Whether a script says what the system is: one is named, and nothing of a run that was made."""
+        named = self.sources.named
+        return bool(named["script"]) and not (self.sources.directories or named["log"] or self.made)
 
     def frame(self, options: RunOptions, report: Report) -> Frame | None:
         """What the particles are; None without a data file."""
