@@ -96,8 +96,11 @@ def join_pieces(indexes: Sequence[FileIndex], ids_of: Callable[[FrameTable, int]
     shared = [step for step, places in by_step.items() if len(places) > 1]
     if not shared:
         return list(indexes)
-    found = _compared(indexes, [by_step[step] for step in sorted(shared)], ids_of)
-    if not any(found.values()):
+    steps = [by_step[step] for step in sorted(shared)]
+    found = _compared(indexes, steps, ids_of)
+    if not found and not _one_is_empty(indexes, steps):
+        return list(indexes)
+    if found and not any(found.values()):
         return list(indexes)
     if not all(found.values()):
         one, other = next(pair for pair, pieces in found.items() if not pieces)
@@ -121,11 +124,17 @@ def _compared(
         ids = [(number, ids_of(indexes[number].table, frame)) for number, frame in places]
         filled = [(number, own) for number, own in ids if len(own)]
         for (one, mine), (other, theirs) in pairwise(filled):
-            found[one, other] = not np.isin(mine, theirs).any()
+            found.setdefault((one, other), not np.isin(mine, theirs).any())
         conclusive += len(filled) > 1
         if conclusive == _STEPS_COMPARED:
             break
     return found
+
+
+def _one_is_empty(indexes: Sequence[FileIndex], steps: Sequence[Sequence[tuple[int, int]]]) -> bool:
+    """Whether of the frames of every step at most one has atoms, and all files name ids: joining them takes nothing."""
+    named = all("id" in names for index in indexes for names in index.table.layouts)
+    return named and all(sum(indexes[n].table.count[f] > 0 for n, f in places) < 2 for places in steps)
 
 
 def _joined(indexes: Sequence[FileIndex], by_step: dict[int, list[tuple[int, int]]]) -> FileIndex:
