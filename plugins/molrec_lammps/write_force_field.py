@@ -7,6 +7,7 @@ with that sum, and nothing else will do.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,6 +27,10 @@ from molrec_lammps.write_units import Conversion, preset_of
 __all__ = ["PotentialFiles", "potential_of_record", "with_pair_style"]
 
 _SUM = "_sha256"
+#: Units in which `fix cmap` works: it takes atoms for collinear by a distance that is the same number in all.
+_CMAP_UNITS = ("real", "metal", "electron")
+#: Keys of `pair_modify` and `kspace_modify` whose number has a unit.
+_UNITS_OF_KEYS = {"tabinner": "L", "tabinner/disp": "L", "gewald": "1/L", "gewald/disp": "1/L", "force": "F"}
 
 
 def potential_of_record(
@@ -49,7 +54,11 @@ def potential_of_record(
     if conversion:
         source = Conversion(conversion.target, force_field.units)
         potential = _converted(potential, source)
-        report.converted("force field", f"coefficients converted to units {conversion.target}")
+        report.converted(
+            "force field",
+            f"coefficients converted to units {conversion.target}; LAMMPS' Coulomb constants of two units styles agree "
+            "to six digits only, and it chooses the mesh of k-space anew",
+        )
     return potential
 
 
@@ -71,13 +80,34 @@ def _converted(potential: Potential, conversion: Conversion) -> Potential:
         for category, members in potential.styles.items()
     }
     rows = [replace(row, words=_words(potential, row, conversion)) for row in potential.coefficients]
-    for words in (*potential.pair_modify, *potential.kspace_modify):
-        for word in words:
-            if word.startswith("tabinner") or word == "gewald":
-                raise UnsupportedError(f"{' '.join(words)}: {word} cannot be converted to units {conversion.target}")
-    if potential.cmap:
-        raise UnsupportedError(f"fix cmap {potential.cmap[0]}: its maps cannot be converted to other units")
-    return replace(potential, units=conversion.target, styles=styles, coefficients=rows)
+    if potential.cmap and conversion.target not in _CMAP_UNITS:
+        raise UnsupportedError(
+            f"fix cmap {potential.cmap[0]}: LAMMPS leaves out its terms in units {conversion.target}, where lengths are "
+            f"small numbers; it has them in {', '.join(_CMAP_UNITS)}"
+        )
+    modify = [_settings(words, "pair_modify", conversion) for words in potential.pair_modify]
+    if potential.kspace is not None and not any("tabinner" in words for words in modify):
+        # LAMMPS' default is the same number in all units
+        modify.append(("tabinner", number_text(math.sqrt(2.0) * conversion.factor("L", "pair_modify tabinner"))))
+    kspace = [_settings(words, "kspace_modify", conversion) for words in potential.kspace_modify]
+    return replace(
+        potential,
+        units=conversion.target,
+        styles=styles,
+        coefficients=rows,
+        pair_modify=modify,
+        kspace_modify=kspace,
+    )
+
+
+def _settings(words: tuple[str, ...], command: str, conversion: Conversion) -> tuple[str, ...]:
+    """The words of a setting, the numbers behind keys that have a unit converted."""
+    found = list(words)
+    for place, word in enumerate(words[:-1]):
+        if word in _UNITS_OF_KEYS and is_number(words[place + 1]):
+            factor = conversion.factor(_UNITS_OF_KEYS[word], f"{command} {word}")
+            found[place + 1] = number_text(float(words[place + 1]) * factor)
+    return tuple(found)
 
 
 def _arguments(category: str, style: PotentialStyle, conversion: Conversion) -> tuple[str, ...]:
@@ -125,7 +155,7 @@ class PotentialFiles:
     texts: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, force_field: ForceField | None, potential: Potential) -> PotentialFiles:
+    def of(cls, force_field: ForceField | None, potential: Potential, conversion: Conversion) -> PotentialFiles:
         """What the styles of `potential` name as files."""
         found = cls()
         if force_field is None:
@@ -134,7 +164,8 @@ class PotentialFiles:
         for file in potential.cmap:
             table = force_field.tables.get("cmap.charmm")
             if table is not None and "grid" in table.columns:
-                found.texts[Path(file).name] = cmap_text(table["grid"])
+                factor = Conversion(conversion.target, force_field.units).factor("E", f"fix cmap {file}")
+                found.texts[Path(file).name] = cmap_text(table["grid"] * factor)
         for word in _file_words(potential):
             found.sums[word] = sums.get(word)
         return found

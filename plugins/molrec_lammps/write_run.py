@@ -55,7 +55,7 @@ def write_run(record: Record, path: Path, context: WriteContext) -> None:
         potential = with_pair_style(potential, options.pair_style)
         check_stated(potential)
     path.mkdir()
-    files = PotentialFiles.of(record.forcefield, potential) if potential is not None else PotentialFiles()
+    files = PotentialFiles.of(record.forcefield, potential, conversion) if potential is not None else PotentialFiles()
     beside = (path if context.target is None else context.target).absolute().parent
     names = files.copy(path, file_folders(record, options.potential_files, beside), report)
     if potential is not None:

@@ -34,12 +34,13 @@ def write_settings(record: Record, path: Path, context: WriteContext) -> None:
     """Write the force field as an include. UnsupportedError: there is none, or LAMMPS has nothing for it."""
     options, report = context.options, context.report
     names = _names(record, report)
-    potential = potential_of_record(record, names, report, conversion_of(record, options.target_units))
+    conversion = conversion_of(record, options.target_units)
+    potential = potential_of_record(record, names, report, conversion)
     if potential is None:
         raise UnsupportedError("the record has no force field, and settings are made of one")
     potential = with_pair_style(potential, options.pair_style)
     check_stated(potential)
-    files = PotentialFiles.of(record.forcefield, potential)
+    files = PotentialFiles.of(record.forcefield, potential, conversion)
     target = path if context.target is None else context.target
     beside = target.parent
     missing = [word for word in files.sums if not (beside / word).is_file()]

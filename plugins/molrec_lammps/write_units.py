@@ -208,9 +208,15 @@ def _ratio(a: str, b: str) -> float:
         ratio = (ratio / _registry().Quantity(1.0, "mol") ** moles).to_base_units()
         if not ratio.dimensionless:
             raise ValueError(f"one has dimensions {first.dimensionality}, the other {second.dimensionality}")
-        return float(ratio.magnitude * _AVOGADRO**moles)
+        return _neat(float(ratio.magnitude * _AVOGADRO**moles))
     except Exception as error:  # pint raises whatever it likes for a text that is no unit
         raise UnsupportedError(f"the unit {a!r} cannot be converted to {b!r}: {error}") from error
+
+
+def _neat(factor: float) -> float:
+    """A factor without the rounding of its working out: 1000 for 999.9999999999999."""
+    short = float(f"{factor:.13g}")
+    return short if abs(short - factor) <= 1e-15 * abs(factor) else factor
 
 
 @functools.cache
