@@ -237,11 +237,13 @@ def variables(category: str, points: np.ndarray) -> dict[str, Any]:
     return {**named, name: value, **({"chi": abs(value)} if category == "improper" else {})}
 
 
-def energy(forcefield: ForceField, category: str, style: str) -> float:
-    """The sum of all tables of a category, by the formulas the registry and the record state."""
+def energy(forcefield: ForceField, category: str, style: str, *, only: str | None = None) -> float:
+    """The sum of all tables of a category (or of one), by the formulas the registry and the record state."""
     total = 0.0
     known = variables(category, points_of(category, style))
     for entry in forcefield.of_category(category):
+        if only is not None and entry.style != only:
+            continue
         table = forcefield.tables[entry.block]
         registered = STANDARD.find(category, entry.style, forcefield.definitions)
         formula = entry.expression
