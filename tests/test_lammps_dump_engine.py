@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from dump_texts import column, positions, read
 from lammps_runs import lammps, needs_lammps
 
+import molrec_convert
 from molrec_lammps import dump_index, dump_rows
 
 pytest.importorskip("pyarrow")
@@ -204,6 +206,28 @@ dump_modify hot thresh vx > 1.0 {EXACT}
             assert np.array_equal(state["atoms"]["y"], np.array(frame["x"])[keep, 1])
             assert state["atoms"]["type_id"].tolist() == np.array(frame["type"])[keep].tolist()
         assert len(counts) > 1
+
+    def test_types_that_change(self, tmp_path: Path) -> None:
+        """What reactions and swaps make of atoms: types (and charges) by step, beside what never changes."""
+        swap = "fix move all nve\nfix swap all atom/swap 40 20 29494 8.0 types 1 2\n"
+        dump = "dump 1 all custom 20 d id type q mass x y z\ndump_modify 1 " + EXACT
+        frames = run(tmp_path, swap + dump)
+        record, _ = read(tmp_path / "d")
+        assert record.trajectory is not None
+        types = [frame["type"] for frame in frames]
+        changes = sum(before != after for before, after in pairwise(types))
+        assert 0 < changes < 4
+        for number, frame in enumerate(frames):
+            assert column(record, number, "type_id").tolist() == frame["type"]
+            assert column(record, number, "type").tolist() == [str(n) for n in frame["type"]]
+            assert column(record, number, "charge").tolist() == frame["q"]
+        declared = record.trajectory.declaration.blocks
+        assert "type_id" in declared.get("atom_types", declared["atoms"]).columns
+        molrec_convert.convert(tmp_path / "d", tmp_path / "d.mrec", units="lj")
+        with molrec_convert.open(tmp_path / "d.mrec") as stored:
+            assert stored.trajectory is not None
+            block = "atom_types" if "atom_types" in declared else "atoms"
+            assert [state[block]["type_id"].tolist() for state in stored.trajectory] == types
 
     def test_a_group_keeps_its_ids(self, tmp_path: Path) -> None:
         commands = "group two type 2\ndump d two custom 20 two.dump id type xu yu zu\n"

@@ -193,7 +193,7 @@ def local_block(
 
 def local_attributes(commands: Iterable[Command]) -> dict[str, str]:
     """What columns `c_ID[n]` of a local dump are: attributes of the `compute property/local` commands of a run."""
-    found = {}
+    found: dict[str, str] = {}
     for command in commands:
         if command.name != "compute" or len(command.args) < 4 or command.args[2] != "property/local" or command.fault:
             continue

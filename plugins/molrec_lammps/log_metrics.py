@@ -12,6 +12,8 @@ A log does not say when it was written, which a curve has to: its wall times are
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +35,15 @@ _RATES = ("ns/day", "hours/ns", "tau/day", "fs/day", "timesteps/s")
 
 def curve(steps: NDArray[np.int64], values: NDArray[np.float64]) -> Series:
     """A curve of values (f64[n]) by ascending steps (i64[n]), its wall times not stated."""
-    stamps = np.full(len(steps), UNSTATED, dtype=DTYPES["string"].numpy)
-    return Series(values.astype(np.float64, copy=False), stamps, steps.astype(np.int64, copy=False))
+    return Series(values.astype(np.float64, copy=False), _stamps(len(steps)), steps.astype(np.int64, copy=False))
+
+
+@lru_cache(maxsize=4)
+def _stamps(count: int) -> NDArray[Any]:
+    """That many times that are not stated; many curves share them."""
+    stamps = np.full(count, UNSTATED, dtype=DTYPES["string"].numpy)
+    stamps.flags.writeable = False
+    return stamps
 
 
 def thermo_curves(thermo: Thermo | None) -> dict[str, Series]:

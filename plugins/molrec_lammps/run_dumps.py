@@ -41,11 +41,14 @@ class DumpFiles:
 def choose_dumps(sources: Sources, settings: Settings | None, report: Report) -> list[DumpFiles]:
     """The dumps of the run, the trajectory first: in the order of the script, or those that content shows.
 
-    Files that are named by the user are one dump unless the script tells them apart.
+    Files that are named by the user are one dump unless the script tells them apart. UnsupportedError: one of these is
+    of a kind that is not read.
     """
     beside = {path for dump in choose_beside(sources, settings, Report()) for path in dump.files}
     named = [path for path in sources.named["dump"] if path not in beside]
-    pool = named or _of_atoms([path for path in sources.found["dump"] if path not in beside], report)
+    for path in named:
+        dump_kind(path)
+    pool = named or [path for path in sources.found["dump"] if path not in beside]
     dumps: list[DumpFiles] = []
     taken: set[Path] = set()
     for command in [] if settings is None else settings.dumps:
@@ -64,6 +67,7 @@ def choose_dumps(sources: Sources, settings: Settings | None, report: Report) ->
             report.warn(f"{command.text!r} names a dump that is not there")
         taken |= set(files)
     rest = [path for path in pool if path not in taken]
+    rest = rest if named else _of_atoms(rest, report)
     if dumps:
         if named and rest:
             raise UsageError(
