@@ -41,15 +41,15 @@ def use(collection: StoredCollection) -> str:
     return repr(collection[0]) + str(collection.frame(31)["atoms"]["x"]) + str(collection.index["smiles"][3])
 
 
-def test_fork_and_pickle_case(path: Path, shared: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["open", "open_collection", "read"])
+def test_fork_and_pickle_case(path: Path, shared: Path, tmp_path: Path, name: str) -> None:
     """The shared case: its script with our reader filled in prints OK."""
     script = (shared / "cases" / "83-lmdb-fork-pickle" / "check.py").read_text(encoding="utf-8")
     line = "def open_reader(path): raise SystemExit('give the reader of the converter here')"
     assert line in script
     filled = script.replace(
         line,
-        "from molrec_convert.stores.lmdb.reader import open_collection\n"
-        "def open_reader(path): return open_collection(path)",
+        f"import molrec_convert\ndef open_reader(path): return molrec_convert.{name}(path)",
     )
     check = tmp_path / "check.py"
     check.write_text(filled, encoding="utf-8")
@@ -63,6 +63,19 @@ def test_fork_and_pickle_case(path: Path, shared: Path, tmp_path: Path) -> None:
         os.chmod(folder, 0o755)
     assert done.stdout.strip() == "OK", done.stderr
     assert [p.name for p in folder.iterdir() if "lock" in p.name] == []
+
+
+@pytest.mark.parametrize("how", ["fork", "spawn"])
+def test_selections_in_other_processes(path: Path, how: str) -> None:
+    """A view goes with what it selects; so does a record taken out."""
+    some = open_collection(path).select("n_atoms == 2").select([7, 3])
+    want = [repr(record.meta) + str(record.trajectory[2]["atoms"]["x"]) for record in some]
+    with multiprocessing.get_context(how).Pool(2) as pool:
+        assert pool.map_async(records_of, [some] * 4).get(60) == [want] * 4
+
+
+def records_of(collection: Any) -> list[str]:
+    return [repr(record.meta) + str(record.trajectory[2]["atoms"]["x"]) for record in collection]
 
 
 @pytest.mark.parametrize("how", ["fork", "spawn"])

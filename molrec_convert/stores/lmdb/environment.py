@@ -12,21 +12,32 @@ import threading
 import weakref
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.errors import ContractError, FormatError, UsageError
+from molrec_convert.errors import ContractError, FormatError, UnsupportedError, UsageError
 
-__all__ = ["Environment", "Handle", "acquire", "release"]
+__all__ = ["Environment", "Handle", "acquire", "lmdb_library", "release"]
+
+
+def lmdb_library() -> Any:
+    """The library `lmdb`; `UnsupportedError` that says how to get it where it is not installed."""
+    try:
+        import lmdb
+    except ModuleNotFoundError:
+        raise UnsupportedError(
+            "collections need the library lmdb, which is not installed: pip install 'molrec-convert[lmdb]'"
+        ) from None
+    return lmdb
 
 
 class Environment:
     """One open file. `get` gives a view of a value, valid as long as the environment is open."""
 
     def __init__(self, path: str, key: tuple[int, int]) -> None:
-        import lmdb
-
+        lmdb = lmdb_library()
         self.path, self.key, self.users, self.process = path, key, 0, os.getpid()
         try:
             self._env = lmdb.open(path, subdir=False, readonly=True, lock=False, max_dbs=0, readahead=False)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from molrec_convert.errors import UsageError
+from molrec_convert.stores.lmdb.environment import lmdb_library
 
 __all__ = ["StoreFile"]
 
@@ -28,9 +29,7 @@ class StoreFile:
     def __init__(
         self, target: Path, *, overwrite: bool = False, in_place: bool = False, map_size: int = _FIRST_MAP
     ) -> None:
-        import lmdb
-
-        self._lmdb = lmdb
+        lmdb = self._lmdb = lmdb_library()
         self.target = Path(os.path.abspath(target))
         if not self.target.parent.is_dir():
             raise UsageError(f"cannot write {target}: there is no directory {self.target.parent}")
