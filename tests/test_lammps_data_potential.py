@@ -211,7 +211,7 @@ def test_a_comment_that_names_no_style_does_not_pass_for_one(read):
     record, report = read({"Bond Coeffs # charmm36": "1 1 1\n2 2 2"})
     assert "bond" not in potential_of(record.forcefield).styles
     assert record.system.meta["lammps"]["section_comments"] == {"Bond Coeffs": "charmm36"}
-    assert any("bond" in warning and "style" in warning for warning in report.warnings)
+    assert any("line 17: Bond Coeffs # charmm36 does not name a bond style" in warning for warning in report.warnings)
 
 
 def test_coefficients_without_a_style_come_back_as_they_were(read):

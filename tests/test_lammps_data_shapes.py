@@ -146,7 +146,35 @@ FAULTS = {
     ),
     "an ellipsoid without height": (
         *("ellipsoid", ONE, "1 ellipsoids\n", "Ellipsoids\n\n7 1 1 0 1 0 0 0\n", 17),
-        *("an ellipsoid of 1 by 1 by 0", "diameters above zero", True),
+        *("an ellipsoid of 1, 1 and 0", "diameters above zero", True),
+    ),
+    "a density of 0": (
+        *("sphere", "7 1 1 0.0 1 2 3\n4 2 1 3.0 4 5 6", "", "", 11),
+        *("the density 0.0", "one above zero", True),
+    ),
+    "a body without mass": (
+        *("body", ONE.replace("3.0", "-3.0"), "1 bodies\n", f"Bodies\n\n{BODY}", 13),
+        *("the mass -3.0", "one above zero", True),
+    ),
+    "no temperature": (
+        *("dpd", "7 1 1.0 1 2 3\n4 2 0 4 5 6", "", "", 12),
+        *("the theta 0.0", "one above zero", True),
+    ),
+    "a line beside its atom": (
+        *("line", "7 1 1 1 2.0 1 1 0\n4 1 2 0 3.0 4 5 0", "1 lines\n", "Lines\n\n7 0 1 2.1 1\n", 17),
+        *("a line from 0, 1", "one whose centre is its atom", True),
+    ),
+    "a triangle beside its atom": (
+        *("tri", "7 1 1 1 2.0 1 1 1\n4 1 2 0 3.0 4 5 6", "1 triangles\n", "Triangles\n\n7 0 0 1 2 1 1 1 3 1\n", 17),
+        *("a triangle from 0, 0, 1", "one whose centre is its atom", True),
+    ),
+    "a number of a body beyond all": (
+        *("body", ONE, "1 bodies\n", f"Bodies\n\n{BODY.replace('1 1 4', '1 1 4e999')}", 19),
+        *("'4e999'", "a finite number of a body", True),
+    ),
+    "an integer of a body beyond all": (
+        *("body", ONE, "1 bodies\n", f"Bodies\n\n{BODY.replace(chr(10) + '2', chr(10) + '92233720368547758080')}", 18),
+        *("'92233720368547758080'", "an integer of 64 bits of a body", True),
     ),
     "a shape with a word too many": (
         *("ellipsoid", ONE, "1 ellipsoids\n", "Ellipsoids\n\n7 1 1 1 1 0 0 0 9\n", 17),
@@ -182,11 +210,11 @@ FAULTS = {
     ),
     "an integer of a body with a point": (
         *("body", ONE, "1 bodies\n", f"Bodies\n\n{BODY.replace('2' + chr(10) + '1', '2.0' + chr(10) + '1')}", 18),
-        *("'2.0'", "an integer of a body", True),
+        *("'2.0'", "an integer of 64 bits of a body", True),
     ),
     "a number of a body that is none": (
         *("body", ONE, "1 bodies\n", f"Bodies\n\n{BODY.replace('1 1 4', '1 1 x4')}", 19),
-        *("'x4'", "a number of a body", True),
+        *("'x4'", "a finite number of a body", True),
     ),
     "a head of a body with a word too many": (
         *("body", ONE, "1 bodies\n", f"Bodies\n\n{BODY.replace('7 1 12', '7 1 12 2')}", 17),
@@ -299,7 +327,7 @@ def test_a_wave_packet_beyond_the_count_is_dropped_by_name(read_text):
 
 # --- every style, in LAMMPS ------------------------------------------------------------------------------------------
 
-#: Names of styles with arguments. Wave packets are not in the wheel, oxdna works within hybrids only, lines and triangles alone.
+#: Wave packets are not in the wheel, oxdna works in hybrids only, lines and triangles alone.
 STYLES = [
     *sorted(set(ATOM_STYLES) - {"hybrid", "wavepacket", "oxdna", "tdpd", "body", "template"}),
     *("tdpd 2", "body nparticle 2 6", "template mols", "hybrid sphere dipole", "hybrid full sphere dipole"),

@@ -43,6 +43,11 @@ class AtomStyle:
     bonus: frozenset[str] = frozenset()
     note: str = ""
 
+    def positive(self) -> list[str]:
+        """The columns that LAMMPS wants above zero."""
+        names = [column.name for column in self.columns]
+        return [name for name in names if name in ("density", "theta") or (name == "mass" and "bodyflag" in names)]
+
     def widths(self) -> tuple[int, int]:
         """The two numbers of columns an Atoms row may have: without and with image flags."""
         return len(self.columns), len(self.columns) + len(IMAGE_COLUMNS)

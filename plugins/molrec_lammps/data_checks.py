@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import FormatError
 
-__all__ = ["AtomIndex", "check_each_once", "check_endpoints", "check_masses", "check_types", "index_atoms"]
+__all__ = [
+    "AtomIndex",
+    "check_each_once",
+    "check_endpoints",
+    "check_masses",
+    "check_positive",
+    "check_types",
+    "index_atoms",
+]
 
 Integers = NDArray[np.int64]
 
@@ -146,6 +154,16 @@ def check_endpoints(
                     expected="different atoms",
                 )
     return {name: rows.view(np.uint64) for name, rows in ends.items()}
+
+
+def check_positive(path: str, name: str, values: NDArray[np.float64], line: int) -> None:
+    """Refuse values of a column of Atoms that are not above zero."""
+    wrong = ~(values > 0)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise FormatError(
+            path, f"line {line + row}", found=f"the {name} {float(values[row])!r}", expected="one above zero"
+        )
 
 
 def check_masses(path: str, types: Integers, masses: NDArray[np.float64], line: int) -> None:

@@ -24,6 +24,7 @@ from molrec_lammps.data_checks import (
     check_each_once,
     check_endpoints,
     check_masses,
+    check_positive,
     check_types,
     index_atoms,
 )
@@ -32,7 +33,7 @@ from molrec_lammps.data_labels import RawSection, raw_section, read_labels
 from molrec_lammps.data_properties import property_table
 from molrec_lammps.data_rows import DTYPES, RowFault, parse_rows
 from molrec_lammps.data_sections import COEFFICIENTS, RELATIONS, SHAPES, Section, locate_sections, pieces
-from molrec_lammps.data_shapes import Bodies, check_flags, check_shapes, check_sizes, read_bodies
+from molrec_lammps.data_shapes import Bodies, check_flags, check_shape_numbers, check_shapes, read_bodies
 from molrec_lammps.data_style import StyleChoice, choose_layout
 from molrec_lammps.data_text import Buffer, Cursor, decode, load, release
 
@@ -205,8 +206,8 @@ def _add_shapes(found: DataFile, data: Buffer, sections: Mapping[str, Section], 
         found.shape_rows[name] = check_shapes(
             found.path, name, ids, lines, found.index.sorted(flags), found.index, atoms.line
         )
-        if name == "Ellipsoids" and name in tables:
-            check_sizes(found.path, table["shapex"], table["shapey"], table["shapez"], lines)
+        if name in tables:
+            check_shape_numbers(found.path, name, table.columns, atoms.columns, ids, lines)
 
 
 def _add_other(found: DataFile, data: Buffer, section: Section) -> None:
@@ -318,6 +319,9 @@ def _checked(path: str, header: Header, choice: StyleChoice, tables: dict[str, T
         elif kind:
             known = header.counts.get(f"{kind} types", 2**62)
             check_types(path, name, table["type"], table.line, kind, known, header.lines.get(f"{kind} types"))
+    if atoms is not None and choice.style is not None:
+        for name in choice.style.positive():
+            check_positive(path, name, atoms[name], atoms.line)
     if masses is not None:
         check_masses(path, masses["type"], masses["mass"], masses.line)
     index = (

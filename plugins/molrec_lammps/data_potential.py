@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from molrec_convert.errors import FormatError
+from molrec_convert.report import Report
 from molrec_lammps.data_file import DataFile
 from molrec_lammps.data_header import TYPE_KINDS
 from molrec_lammps.data_labels import RawSection
@@ -19,7 +20,7 @@ from molrec_lammps.potential import CATEGORIES, Coefficient, Potential, Potentia
 from molrec_lammps.script_styles import HYBRID, bare_style, is_style
 from molrec_lammps.style_table import find_style
 
-__all__ = ["names_style", "potential_of_data"]
+__all__ = ["check_comments", "names_style", "potential_of_data"]
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,17 @@ def _hint(sections: Sequence[RawSection]) -> str:
     return ""
 
 
+def check_comments(data: DataFile, report: Report) -> None:
+    """Warn of comments behind sections of coefficients that name no style: LAMMPS warns of them too."""
+    for section in data.coefficients:
+        part = _SECTIONS[section.name]
+        if section.hint and not part.part and not names_style(section.name, section.hint):
+            report.warn(
+                f"{data.path}, line {section.line - 2}: {section.name} # {section.hint} does not name a "
+                f"{part.category} style of LAMMPS"
+            )
+
+
 def names_style(section: str, comment: str) -> bool:
     """Whether the comment behind the name of a section begins with a style of its category."""
     part, words = _SECTIONS.get(section), comment.split()
@@ -142,6 +154,7 @@ def _rows(data: DataFile, section: RawSection) -> Iterator[Coefficient]:
                 where,
                 found=repr(" ".join(words)) if words else "a comment line" if line.strip() else "a blank line",
                 expected=f"{wanted} and coefficients, row {number + 1} of {section.rows} of {section.name}",
+                hint="LAMMPS takes no labels here" if types and types[0] in data.labels.get(kind, ()) else None,
             )
         numbers = tuple(int(word) for word in types)
         if not all(1 <= value <= count for value in numbers) or list(numbers) != sorted(numbers):

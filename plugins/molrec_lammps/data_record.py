@@ -66,7 +66,7 @@ from molrec_lammps.data_blocks import (
 )
 from molrec_lammps.data_file import DataFile, parse_data
 from molrec_lammps.data_header import COUNTS, TYPE_KINDS
-from molrec_lammps.data_potential import names_style, potential_of_data
+from molrec_lammps.data_potential import check_comments, names_style, potential_of_data
 from molrec_lammps.data_sections import RELATIONS
 from molrec_lammps.elements import elements_of_types
 from molrec_lammps.options import CommonOptions, ForceFieldOptions
@@ -244,6 +244,7 @@ def data_force_field(
     """The force field of a data file; None where it states none."""
     if not potential:
         return None
+    check_comments(data, report)
     potential.units = options.units or (data.units if data.units in UNITS else None)
     path = Path(data.path)
     return force_field(

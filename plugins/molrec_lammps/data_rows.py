@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from molrec_lammps.atom_styles import Column, Kind
 from molrec_lammps.data_text import FLOAT, INTEGER, brief, decode, split_comment
 
-__all__ = ["DTYPES", "RowFault", "arrow_csv", "find_fault", "parse_rows"]
+__all__ = ["DTYPES", "RowFault", "arrow_csv", "converted", "find_fault", "parse_rows"]
 
 Arrays = dict[str, NDArray[Any]]
 #: Number of a type by its label.
@@ -202,7 +202,7 @@ def _numpy(text: bytes, columns: Sequence[Column], rows: int, labels: Labels | N
     for number, column in enumerate(columns):
         if column.kind == "skip":
             continue
-        values = _converted(np.ascontiguousarray(grid[:, number]), column.kind, labels)
+        values = converted(np.ascontiguousarray(grid[:, number]), column.kind, labels)
         if values is None:
             return None
         arrays[column.name] = values
@@ -217,7 +217,8 @@ def _uniform(text: bytes, width: int) -> bool:
     return bool((blanks == width - 1).all())
 
 
-def _converted(words: NDArray[np.bytes_], kind: Kind, labels: Labels | None) -> NDArray[Any] | None:
+def converted(words: NDArray[np.bytes_], kind: Kind, labels: Labels | None = None) -> NDArray[Any] | None:
+    """The numbers that words are, None where one is none or does not fit."""
     if kind == "type" and labels:
         unique, indices = np.unique(words, return_inverse=True)
         numbers = [_number(word, labels) for word in unique.tolist()]

@@ -15,11 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import FormatError
+from molrec_lammps.atom_styles import Kind
 from molrec_lammps.data_checks import AtomIndex
+from molrec_lammps.data_rows import DTYPES, converted
 from molrec_lammps.data_sections import SHAPES, Section
-from molrec_lammps.data_text import FLOAT, INTEGER, Buffer, brief, lines_of, split_comment
+from molrec_lammps.data_text import INTEGER, Buffer, brief, lines_of, split_comment
 
-__all__ = ["Bodies", "check_flags", "check_shapes", "check_sizes", "read_bodies", "shape_columns"]
+__all__ = ["Bodies", "check_flags", "check_shape_numbers", "check_shapes", "read_bodies"]
+
+#: How far from its atom the centre of a line or triangle may be, in parts of its extent.
+_CENTRED = 1e-3
 
 
 @dataclass
@@ -92,9 +97,9 @@ def read_bodies(path: str, data: Buffer, section: Section, count: int) -> Bodies
     table = np.array(heads, dtype=np.int64).reshape(count, 4)
     return Bodies(
         table[:, 0],
-        _values(path, section, lines, integers, INTEGER, np.dtype(np.int64)),
+        _values(path, section, lines, integers, "int"),
         _offsets(table[:, 1]),
-        _values(path, section, lines, numbers, FLOAT, np.dtype(np.float64)),
+        _values(path, section, lines, numbers, "float"),
         _offsets(table[:, 2]),
         table[:, 3],
     )
@@ -110,20 +115,22 @@ def _rows_of(ends: NDArray[np.int64], row: int, wanted: int) -> int | None:
 
 
 def _values(
-    path: str, section: Section, lines: list[list[bytes]], runs: list[tuple[int, int]], form: Any, dtype: np.dtype[Any]
+    path: str, section: Section, lines: list[list[bytes]], runs: list[tuple[int, int]], kind: Kind
 ) -> NDArray[Any]:
     words = [word for first, stop in runs for row in range(first, stop) for word in lines[row]]
-    wrong = next((word for word in words if not form.fullmatch(word)), None)
-    if wrong is not None:
-        row = next(row for first, stop in runs for row in range(first, stop) if wrong in lines[row])
-        expected = "an integer" if dtype.kind == "i" else "a number"
-        raise FormatError(path, f"line {section.line + row}", found=brief(wrong), expected=f"{expected} of a body")
-    try:
-        return np.array(words, dtype="S").astype(dtype) if words else np.empty(0, dtype)
-    except (ValueError, OverflowError):
-        raise FormatError(
-            path, f"line {section.line}", found="an integer beyond 64 bits", expected="integers of bodies"
-        ) from None
+    if not words:
+        return np.empty(0, DTYPES[kind])
+    values = converted(np.array(words), kind)
+    if values is not None:
+        return values
+    for row in (row for first, stop in runs for row in range(first, stop)):
+        for word in lines[row]:
+            if converted(np.array([word]), kind) is None:
+                expected = "an integer of 64 bits" if kind == "int" else "a finite number"
+                raise FormatError(
+                    path, f"line {section.line + row}", found=brief(word), expected=f"{expected} of a body"
+                )
+    raise FormatError(path, f"line {section.line}", found="text", expected="numbers of bodies")
 
 
 def _offsets(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -194,29 +201,33 @@ def check_flags(path: str, name: str, flags: NDArray[np.int64], line: int) -> No
         raise FormatError(path, f"line {line + row}", found=f"the {SHAPES[name].flag} {flags[row]}", expected="0 or 1")
 
 
-def check_sizes(
-    path: str, x: NDArray[np.float64], y: NDArray[np.float64], z: NDArray[np.float64], lines: NDArray[np.int64]
+def check_shape_numbers(
+    path: str,
+    name: str,
+    columns: Mapping[str, NDArray[Any]],
+    atoms: Mapping[str, NDArray[Any]],
+    ids: NDArray[np.int64],
+    lines: NDArray[np.int64],
 ) -> None:
-    """Refuse diameters of ellipsoids that are not above zero."""
-    flat = ~((x > 0) & (y > 0) & (z > 0))
-    if flat.any():
-        row = int(np.argmax(flat))
-        raise FormatError(
-            path,
-            f"line {lines[row]}",
-            found=f"an ellipsoid of {x[row]:g} by {y[row]:g} by {z[row]:g}",
-            expected="diameters above zero",
-        )
+    """Refuse ellipsoids without extent, and lines and triangles that have their atom elsewhere than in their centre.
 
-
-def shape_columns(
-    name: str, columns: Mapping[str, NDArray[Any]], rows: NDArray[np.int64], count: int
-) -> tuple[dict[str, NDArray[np.float64]], NDArray[np.bool_]]:
-    """The columns of a shape for all `count` atoms in order of ids, and which of them have it."""
-    known = np.zeros(count, dtype=np.bool_)
-    known[rows] = True
-    spread = {}
-    for column in SHAPES[name].columns:
-        spread[column] = np.zeros(count)
-        spread[column][rows] = columns[column]
-    return spread, known
+    `atoms` are the columns of Atoms, `ids` int64[n] the atoms that the n shapes are of.
+    """
+    values = np.stack([columns[column] for column in SHAPES[name].columns], axis=1)
+    if name == "Ellipsoids":
+        wrong = ~(values[:, :3] > 0).all(axis=1)
+        found, expected = "an ellipsoid of {}, {} and {}", "diameters above zero"
+    else:
+        axes = 2 if name == "Lines" else 3
+        corners = values.reshape(len(values), -1, axes)
+        order = np.argsort(atoms["id"], kind="stable")
+        rows = order[np.searchsorted(atoms["id"], ids, sorter=order)]
+        places = np.stack([atoms[axis][rows] for axis in "xyz"[:axes]], axis=1)
+        sizes = np.linalg.norm(corners[:, 1:] - corners[:, :1], axis=2).max(axis=1)
+        wrong = ~(np.linalg.norm(corners.mean(axis=1) - places, axis=1) <= _CENTRED * sizes)
+        found = f"{'a line' if axes == 2 else 'a triangle'} from {{}}, {{}}{'' if axes == 2 else ', {}'}"
+        expected = "one whose centre is its atom, and of some extent"
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        numbers = [f"{number:g}" for number in values[row, : found.count("{}")]]
+        raise FormatError(path, f"line {lines[row]}", found=found.format(*numbers), expected=expected)
