@@ -7,8 +7,9 @@ Sections stand in the order LAMMPS itself writes them. What a data file said bey
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -65,6 +66,7 @@ class DataPlan:
     digits: int | None = None
     units: str | None = None
     names: dict[str, list[str]] = field(default_factory=dict)
+    label_comments: dict[str, list[str]] = field(default_factory=dict)
     headings: dict[str, str] = field(default_factory=dict)
 
 
@@ -109,6 +111,7 @@ def data_plan(record: Record, options: Any, report: Report, conversion: Conversi
         velocities=velocity_rows(state, style, atoms, cell, report),
         counts=counts,
         labels=labels,
+        label_comments={kind: [str(text) for text in own] for kind, own in document.get("label_comments", {}).items()},
         masses=masses,
         relations=relations,
         extra={str(kind): int(count) for kind, count in document.get("extra_per_atom", {}).items()},
@@ -143,7 +146,7 @@ def write_plan(file: BinaryIO, plan: DataPlan) -> None:
     for kind in _KINDS:
         if plan.labels.get(kind):
             name = f"{kind.capitalize()} Type Labels"
-            _section(file, name, said.get(name, ""), _numbered(plan.labels[kind]))
+            _section(file, name, said.get(name, ""), _numbered(plan.labels[kind], plan.label_comments.get(kind, ())))
     if plan.masses is not None:
         rows = (
             f"{number} {number_text(mass, plan.digits)}" + (f" # {comment}" if comment else "")
@@ -204,8 +207,9 @@ def _table(
         file.write(piece)
 
 
-def _numbered(names: list[str]) -> Iterator[str]:
-    return (f"{number} {name}" for number, name in enumerate(names, 1))
+def _numbered(names: list[str], comments: Sequence[str]) -> Iterator[str]:
+    for number, (name, comment) in enumerate(zip_longest(names, comments[: len(names)], fillvalue=""), 1):
+        yield f"{number} {name} # {comment}" if comment else f"{number} {name}"
 
 
 def _kinds(

@@ -82,7 +82,7 @@ def _converted(potential: Potential, conversion: Conversion) -> Potential:
     rows = [replace(row, words=_words(potential, row, conversion)) for row in potential.coefficients]
     if potential.cmap and conversion.target not in _CMAP_UNITS:
         raise UnsupportedError(
-            f"fix cmap {potential.cmap[0]}: LAMMPS leaves out its terms in units {conversion.target}, where lengths are "
+            f"fix cmap {potential.cmap[0]}: LAMMPS has no terms of it in units {conversion.target}, where lengths are "
             f"small numbers; it has them in {', '.join(_CMAP_UNITS)}"
         )
     modify = [_settings(words, "pair_modify", conversion) for words in potential.pair_modify]

@@ -38,6 +38,8 @@ def masses_of(
 ) -> Masses | None:
     """The masses of all types: of their atoms, else those a data file stated, else of their elements (reported).
 
+    Elements count where there was no data file, or where masses are `needed`.
+
     None where a type has none, which `needed` refuses by an UnsupportedError; so is a type whose atoms have several.
     `own`: the atom style has masses of atoms, and only what a data file stated is written.
     """
@@ -48,7 +50,7 @@ def masses_of(
     if not own:
         for number, mass in _of_atoms(state, types).items():
             found[number - 1] = mass
-        if not all(found):
+        if None in found and (needed or not document):
             _from_elements(found, state, types, units, report)
     missing = [number for number, mass in enumerate(found, 1) if mass is None]
     if missing:
@@ -77,10 +79,10 @@ def _of_atoms(state: State, types: Types) -> dict[int, float]:
     differs = masses != masses[first[numbers]] if len(numbers) else np.zeros(0, dtype=np.bool_)
     if differs.any():
         row = int(differs.argmax())
+        own, other = float(masses[first[numbers[row]]]), float(masses[row])
         raise UnsupportedError(
             f"atoms/mass: atoms of type {numbers[row]} ({types.names[numbers[row] - 1]}) have the masses "
-            f"{masses[first[numbers[row]]]!r} and {masses[row]!r}, and LAMMPS has one of each type; give them types of "
-            "their own"
+            f"{own!r} and {other!r}, and LAMMPS has one of each type; give them types of their own"
         )
     return {number: float(masses[first[number]]) for number in range(1, types.count + 1) if first[number] >= 0}
 

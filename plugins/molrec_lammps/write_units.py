@@ -27,6 +27,8 @@ _DERIVED = {"F": "E/L", "V": "L/t"}
 #: Units of one style that do not follow from its base units: density, and dipole moment.
 _DENSITY = {"real": "g/cm**3", "metal": "g/cm**3"}
 _DIPOLE = {"electron": "debye"}
+#: Units of one quantity are one when they differ by no more: a dalton is not quite a gram per mole.
+_ONE_UNIT = 1e-8
 #: Things in a mole, and the Gaussian unit of charge in coulombs, which pint keeps apart.
 _AVOGADRO = 6.02214076e23
 _STATCOULOMB = "(3.3356409519815204e-10 * coulomb)"
@@ -191,7 +193,7 @@ def _of_style(style: str, quantity: str) -> str | None:
 
 def _same(a: str, b: str) -> bool:
     try:
-        return abs(_ratio(a, b) - 1.0) < 1e-9
+        return abs(_ratio(a, b) - 1.0) < _ONE_UNIT
     except UnsupportedError:
         return False
 
