@@ -568,6 +568,15 @@ def test_room_for_more_per_atom_is_kept(read_text):
     assert document(record)["extra_per_atom"] == {"bond": 3, "special": 1}
 
 
+def test_comments_that_belong_to_no_row_are_kept(read_text):
+    text = small(header="0 9 xlo xhi # wide", body="# masses?\nAtom Type Labels # two\n\n2 B\n1 A # first\n# end")
+    record, report = read_text(text.replace("Atoms # atomic\n\n", "Atoms # atomic\n# id type x y z\n") + "\n # bye\n")
+    assert document(record)["comments"] == ["wide", "masses?", "end", "id type x y z", "bye"]
+    assert document(record)["label_comments"] == {"atom": ["first", ""]}
+    assert document(record)["section_comments"] == {"Atom Type Labels": "two"}
+    assert not report.warnings[1:]
+
+
 def test_a_title_that_is_not_utf8_is_kept(tmp_path):
     path = tmp_path / "latin.data"
     path.write_bytes(small().replace("title", "5 Å").encode("latin-1"))

@@ -29,7 +29,7 @@ from molrec_lammps.data_checks import (
     index_atoms,
 )
 from molrec_lammps.data_header import TYPE_KINDS, Header, read_header
-from molrec_lammps.data_labels import RawSection, raw_section, read_labels
+from molrec_lammps.data_labels import RawSection, label_comments, raw_section, read_labels
 from molrec_lammps.data_properties import property_table
 from molrec_lammps.data_rows import DTYPES, RowFault, parse_rows
 from molrec_lammps.data_sections import COEFFICIENTS, RELATIONS, SHAPES, Section, locate_sections, pieces
@@ -70,12 +70,12 @@ class DataFile:
 
     `atoms`, `velocities`, `masses` are None where the file has no such section; `relations` are by section name
     ("Bonds"), with endpoints `atomi atomj ...` as ids. `labels` are the type labels by kind ("atom"), in the order of
-    types. `index` brings rows of atoms into ascending order of ids, in which `endpoints` are 0-based rows u64.
-    `shapes` are the sections of shapes but Bodies, with `shape_rows` (also for Bodies) the atoms' rows in that order.
-    `properties` are sections of `fix property/atom` whose comment names their columns, with `property_rows`.
-    `masses_text`, `coefficients` and `others` (further sections of fixes) are text. `hints` are the comments behind the
-    names of sections, `beyond` lines and texts of wave packets behind the counted ones, `remarks` what a reader should
-    tell its user.
+    types, `label_comments` their comments where there are some. `index` has the ids of Atoms in ascending order, in
+    which `endpoints` are 0-based rows u64. `shapes` are the sections of shapes but Bodies, with `shape_rows` (also for
+    Bodies) the atoms' rows in that order. `properties` are sections of `fix property/atom` whose comment names their
+    columns, with `property_rows`. `masses_text`, `coefficients` and `others` (further sections of fixes) are text.
+    `hints` are the comments behind the names of sections, `beyond` lines and texts of wave packets behind the counted
+    ones, `remarks` what a reader should tell its user.
     """
 
     path: str
@@ -91,6 +91,7 @@ class DataFile:
     relations: dict[str, Table] = field(default_factory=dict)
     endpoints: dict[str, dict[str, NDArray[np.uint64]]] = field(default_factory=dict)
     labels: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    label_comments: dict[str, list[str]] = field(default_factory=dict)
     shapes: dict[str, Table] = field(default_factory=dict)
     shape_rows: dict[str, NDArray[np.int64]] = field(default_factory=dict)
     bodies: Bodies | None = None
@@ -156,6 +157,9 @@ def parse_data(
     found = _checked(where, header, choice, tables)
     _add_shapes(found, data, sections, tables)
     found.labels = {kind: tuple(map(decode, names)) for kind, names in labels.items() if names}
+    for kind in found.labels:
+        if texts := label_comments(data, sections[f"{kind.capitalize()} Type Labels"]):
+            found.label_comments[kind] = texts
     for section in sections.values():
         if section.hint:
             found.hints[section.name] = section.hint
@@ -202,6 +206,7 @@ def _add_shapes(found: DataFile, data: Buffer, sections: Mapping[str, Section], 
             ids, lines = table["id"], table.line + np.arange(table.rows)
         elif section is not None:
             found.bodies = read_bodies(found.path, data, section, found.header.count("bodies"))
+            found.header.comments.extend(found.bodies.comments)
             ids, lines = found.bodies.ids, found.bodies.lines
         found.shape_rows[name] = check_shapes(
             found.path, name, ids, lines, found.index.sorted(flags), found.index, atoms.line

@@ -8,7 +8,7 @@ from molrec_convert.errors import FormatError
 from molrec_lammps.data_sections import Section
 from molrec_lammps.data_text import Buffer, brief, decode, lines_of, split_comment
 
-__all__ = ["RawSection", "raw_section", "read_labels"]
+__all__ = ["RawSection", "label_comments", "raw_section", "read_labels"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,15 @@ def read_labels(path: str, data: Buffer, section: Section | None) -> tuple[bytes
             )
         labels[int(words[0])] = words[1]
     return tuple(labels[number] for number in sorted(labels))
+
+
+def label_comments(data: Buffer, section: Section | None) -> list[str]:
+    """The comments behind the labels of types 1, 2, …, `""` for none; empty where no label has one."""
+    if section is None:
+        return []
+    rows = [split_comment(line) for line in lines_of(section.text(data))]
+    said = {int(text.split()[0]): decode(comment or b"").strip() for text, comment in rows}
+    return [said[number] for number in sorted(said)] if any(said.values()) else []
 
 
 def raw_section(data: Buffer, section: Section) -> RawSection:

@@ -30,11 +30,12 @@ it:
 | `atom_style` | the atom style the rows were read by, with its arguments |
 | `type_counts` | number of types by kind (`atom bond angle dihedral improper`, `pitorsion`), used or not |
 | `type_labels` | labels by kind, in the order of the types |
+| `label_comments` | the comment of each label by kind, `""` for none, for kinds that have some |
 | `masses` | mass of each atom type, `null` where the file has none |
 | `mass_comments` | the comment of each row of Masses, by type, `""` for none |
 | `extra_per_atom` | room for later `extra bond per atom` and the like, by kind (`bond … special`) |
 | `header` | further counts of the header, of fixes the caller named, by keyword |
-| `comments` | comments of the header |
+| `comments` | comments of the header, between sections, and in Bodies |
 | `section_comments` | the comment behind the name of a section, by section, where it is not the style alone |
 | `property_sections` | by section of `fix property/atom`: its words and their columns, `[["mol", "mol_id"], …]` |
 """
@@ -268,6 +269,8 @@ def _document(data: DataFile) -> dict[str, Any]:
     }
     if data.labels:
         document["type_labels"] = {kind: list(labels) for kind, labels in data.labels.items()}
+    if data.label_comments:
+        document["label_comments"] = dict(data.label_comments)
     if data.masses is not None:
         count = header.count("atom types")
         numbers = data.masses["type"].tolist()

@@ -168,7 +168,10 @@ def locate_sections(
             )
         _check_order(path, header, name, line, by_name)
         cursor.advance()
-        skipped = cursor.peek().partition(b"#")[0].strip()
+        left, _, comment = cursor.peek().partition(b"#")
+        skipped = left.strip()
+        if comment.strip():
+            header.comments.append(decode(comment).strip())
         cursor.advance()
         section = _extent(path, data, header, cursor, name, hint, decode(skipped))
         if section.counted is None and not section.rows:
@@ -238,6 +241,8 @@ def _next_heading(
         text, mark, comment = raw.partition(b"#")
         words = decode(b" ".join(text.split()))
         if not words:
+            if comment.strip():
+                header.comments.append(decode(comment).strip())
             continue
         expected = "the name of a section"
         if words.casefold() in _LOWER and words != _LOWER[words.casefold()]:

@@ -8,7 +8,7 @@ on lines of their own. Source: the manual, "read_data", checked against the 22 J
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from molrec_lammps.atom_styles import Kind
 from molrec_lammps.data_checks import AtomIndex
 from molrec_lammps.data_rows import DTYPES, converted
 from molrec_lammps.data_sections import SHAPES, Section
-from molrec_lammps.data_text import INTEGER, Buffer, brief, lines_of, split_comment
+from molrec_lammps.data_text import INTEGER, Buffer, brief, decode, lines_of, split_comment
 
 __all__ = ["Bodies", "check_flags", "check_shape_numbers", "check_shapes", "read_bodies"]
 
@@ -31,6 +31,7 @@ _CENTRED = 1e-3
 class Bodies:
     """The bodies of a file, in its order: `ids` int64[n] of their atoms; `integers` int64 and `numbers` f64 of all
     bodies end to end, bounded by `integer_offset` and `number_offset` int64[n+1]; `lines` int64[n] where each begins.
+    `comments` are those behind their lines.
     """
 
     ids: NDArray[np.int64]
@@ -39,6 +40,7 @@ class Bodies:
     numbers: NDArray[np.float64]
     number_offset: NDArray[np.int64]
     lines: NDArray[np.int64]
+    comments: list[str] = field(default_factory=list)
 
     def sorted(self, order: NDArray[np.int64]) -> Bodies:
         """The bodies in another order."""
@@ -50,12 +52,14 @@ class Bodies:
             self.numbers[_picked(self.number_offset, order)],
             _offsets(floats[order]),
             self.lines[order],
+            self.comments,
         )
 
 
 def read_bodies(path: str, data: Buffer, section: Section, count: int) -> Bodies:
     """The bodies of a section of `count`. Refused: lines that are no body, values that do not fill their lines."""
-    lines = [split_comment(line)[0].split() for line in lines_of(section.text(data))]
+    parts = [split_comment(line) for line in lines_of(section.text(data))]
+    lines = [text.split() for text, _ in parts]
     sizes = np.array([len(words) for words in lines], dtype=np.int64)
     ends = np.cumsum(sizes)
     heads: list[tuple[int, int, int, int]] = []
@@ -102,6 +106,7 @@ def read_bodies(path: str, data: Buffer, section: Section, count: int) -> Bodies
         _values(path, section, lines, numbers, "float"),
         _offsets(table[:, 2]),
         table[:, 3],
+        [decode(comment).strip() for _, comment in parts if comment and comment.strip()],
     )
 
 
