@@ -345,6 +345,20 @@ class TestRuns:
         assert record.forcefield is not None
         assert record.forcefield.table("pair", "lj/cut")["epsilon"].tolist()[-1] == 0.5
 
+    @needs_lammps
+    def test_an_ordinary_run_loses_nothing(self, folder, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+        text = READ + "dump 1 all custom 5 run.dump id type x y z vx vy vz\nfix 1 all nve\ntimestep 0.01\n"
+        here = folder(text + "variable i loop 2\nlabel more\nrun 5\nnext i\njump SELF more\n", COEFFICIENTS)
+        out = lammps(here, "lmp.file('in.lmp')")
+        assert "error" not in out
+        report = molrec_convert.convert(here, tmp_path / "run.mrec", strict=True)
+        assert not report.losses()
+        with molrec_convert.open(tmp_path / "run.mrec") as record:
+            assert record.forcefield is not None
+            assert record.trajectory is not None
+            assert record.forcefield.table("pair", "lj/cut").count == 3
+            assert not record.resolve().remarks
+
     def test_a_log_beside_the_script_makes_it_a_run(self, folder) -> None:  # type: ignore[no-untyped-def]
         here = folder(READ + 'if "1 > 0" then "print a"\n', COEFFICIENTS)
         (here / "log.a").write_text("LAMMPS (22 Jul 2025)\n" + READ + "ERROR: no more\n")
