@@ -123,7 +123,10 @@ def all_meanings(potential: Potential) -> dict[tuple, object]:
 
 def assert_same(before: Potential, after: Potential) -> None:
     there, back = all_meanings(before), all_meanings(after)
-    assert back.keys() == there.keys()
+    for row in after.coefficients:
+        # Where rows state nothing the style alone is written, and is for all pairs.
+        key = (row.category, row.types, row.style, row.index, row.part)
+        assert key in there or (row.category == "pair" and not row.words), key
     for key, value in there.items():
         assert back[key] == value, key
     for name in ("units", "styles", "hybrid", "scales", "type_counts", "pair_modify", "special_bonds"):

@@ -241,15 +241,31 @@ class TestHybrids:
         assert [style.style for style in round_trip(some, 1).of_category("pair")] == ["lj/cut", "coul/cut 1"]
         assert [style.style for style in round_trip(every, 1).of_category("pair")] == ["lj/cut", "coul/cut"]
 
+    def test_pairs_that_are_mixed_beside_others_that_are_not_are_written_out(self):
+        styles = [PotentialStyle("lj/cut", ("8.0",)), PotentialStyle("morse", ("8.0",))]
+        own = rows("pair", "1 1 | 0.1 3.2 9", "2 2 | 0.2 3.0", "3 3 | 0.3 2.5", style="lj/cut")
+        potential = self.hybrid("hybrid", styles, own + rows("pair", "1 2 | 0.2 2.1 2.5", style="morse"))
+        potential.type_counts["atom"] = 3
+        potential.pair_modify = [("mix", "arithmetic")]
+        found = round_trip(potential, 1)
+        table = found.table("pair", "lj/cut")
+        mixed = {name: n for n, name in enumerate(table["name"].tolist()) if n > 2}
+        assert list(mixed) == ["1-3", "2-3"]
+        assert table["sigma"][3:].tolist() == [0.5 * (3.2 + 2.5), 0.5 * (3.0 + 2.5)]
+        assert table["cutoff"][3] == 8.5
+        assert table.columns["cutoff"].validity.tolist() == [True, False, False, True, False]
+        # Once somebody changes an own row the others are what they were, and have to be said.
+        table.columns["sigma"].values[0] = 4.0
+        back = {row.types: row.words for row in potential_of(found).coefficients if row.style == "lj/cut"}
+        assert back.keys() == {(1, 1), (2, 2), (3, 3), (1, 3)}
+
     def test_pairs_of_another_sub_style_are_not_mixed(self):
         styles = [PotentialStyle("lj/cut", ("8.0",)), PotentialStyle("morse", ("8.0",))]
         own = rows("pair", "1 1 | 0.1 3.2", "2 2 | 0.2 3.0", style="lj/cut")
         potential = self.hybrid("hybrid", styles, own + rows("pair", "1 2 | 0.2 2.1 2.5", style="morse"))
-        report = Report()
-        found = force_field(potential, report)
+        found = round_trip(potential, 1)
         assert "mixing" not in found.style("pair", "lj/cut").params
-        assert report.warnings
-        round_trip(potential, 1)
+        assert found.table("pair", "lj/cut").count == 2
 
     def test_relations_say_their_style_and_class2_adds(self):
         potential = Potential(units="real", type_counts={"angle": 4}, hybrid={"angle": "hybrid"})

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from molrec_convert.errors import UnsupportedError
-from molrec_convert.forcefield.pairs import mixed_distance, mixed_energy
+from molrec_lammps.potential_mixing import is_mixed, mixed_values
 
 if TYPE_CHECKING:
     from molrec_lammps.potential_reading import Reading
@@ -15,9 +13,6 @@ if TYPE_CHECKING:
 __all__ = ["pair_rows"]
 
 Row = dict[str, Any]
-#: What mixes like an energy, with the distance that goes with it, and what mixes like a distance.
-_ENERGIES = {"epsilon": "sigma", "epsilon14": "sigma14"}
-_DISTANCES = ("sigma", "sigma14", "cutoff")
 
 
 def pair_rows(reading: Reading, table: str) -> dict[tuple[int, int], Row]:
@@ -76,33 +71,16 @@ def _classes(reading: Reading) -> dict[str, str]:
 def _fill(reading: Reading, table: str, rows: dict[tuple[int, int], Row]) -> None:
     """A null cell of a row of two unlike types is the mix of the two own ones: LAMMPS wants it written."""
     params = reading.params[("pair", table)]
-    mixing = params.get("mixing")
+    rule = params.get("mixing")
     columns = reading.tables[("pair", table)].columns
-    names = [name for name in (*_ENERGIES, *_DISTANCES) if name in columns]
-    for (a, b), row in rows.items():
+    for (a, b), row in list(rows.items()):
         own_a, own_b = rows.get((a, a)), rows.get((b, b))
-        if a == b or own_a is None or own_b is None or not isinstance(mixing, str):
+        if a == b or own_a is None or own_b is None:
             continue
-        given = {name: _own_values(name, own_a, own_b, params) for name in names}
-        missing = [name for name in names if name not in row and given[name] is not None]
-        filled = {name: _mixed(name, mixing, given) for name in missing}
-        for name in missing:
-            reading.report.derived(f"pair.{table} {row['name']} {name}", f"mixed by the {mixing} rule")
-        rows[(a, b)] = {**row, **filled}
-
-
-def _own_values(name: str, a: Row, b: Row, params: Row) -> tuple[float, float] | None:
-    """The values of two types by themselves, None where LAMMPS' own choice is the same as a mix."""
-    if name == "cutoff" and name not in a and name not in b:
-        return None
-    fallback = name.removesuffix("14")
-    one, other = (row.get(name, row.get(fallback, params.get(name))) for row in (a, b))
-    return None if one is None or other is None else (float(one), float(other))
-
-
-def _mixed(name: str, mixing: str, given: dict[str, tuple[float, float] | None]) -> float:
-    a, b = (np.array([value]) for value in given[name] or (0.0, 0.0))
-    if name in _DISTANCES:
-        return float(mixed_distance(mixing, a, b)[0])
-    size_a, size_b = (np.array([value]) for value in given.get(_ENERGIES[name]) or (0.0, 0.0))
-    return float(mixed_energy(mixing, a, b, size_a, size_b)[0])
+        if is_mixed(row, own_a, own_b, params):
+            del rows[(a, b)]
+        elif isinstance(rule, str):
+            filled = mixed_values([name for name in columns if name not in row], own_a, own_b, rule, params)
+            for name in filled:
+                reading.report.derived(f"pair.{table} {row['name']} {name}", f"mixed by the {rule} rule")
+            rows[(a, b)] = {**row, **filled}

@@ -172,7 +172,8 @@ class PairReading:
         map_ = self._map(use)
         rows = pair_rows(self.reading, use.table)
         charges = pair_rows(self.reading, use.charges) if use.charges else {}
-        if use.parts is not None and not use.parts.table and not rows:
+        unstated = use.style != "none" and known is not None and not known.coefficients.required
+        if unstated and not rows and not self.reading.tables[("pair", use.table)].count:
             rows = {pair: rows.get(pair, {}) for pair in self._all_pairs()}
         both = known is not None and known.coefficients.slot("cutoff_coul") is not None
         found = []

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from molrec_convert.model import ForceField
 from molrec_convert.model.forcefield import table_from_rows
 from molrec_lammps.potential import Coefficient, PotentialStyle
+from molrec_lammps.potential_mixing import mixed_row
 from molrec_lammps.potential_rows import RowReading, misfit
 from molrec_lammps.potential_settings import COULOMB, PairSettings, pair_settings
 from molrec_lammps.style_maps import PAIR_PARTS, PairParts, StyleMap, charge_expression, own_map, pair_map
@@ -92,10 +93,11 @@ class PairWriting:
                 if own is not None:
                     charge_rows.append({**ends, "cutoff": own})
             rows.append({**ends, **values})
-        if _is_charges(plan) and self._covers_all(plan.style) and not any(row.words for row in coefficients):
+        if self._says_nothing(plan, coefficients):
             rows = []
         settings = pair_settings(self.potential.pair_modify, plan.style.name, plan.style.index)
         params = self._params(plan, settings, coefficients)
+        rows += self._mixed_rows(plan, settings, coefficients, rows, params)
         if "mixing" in params:
             self._state_unmixed(plan, params, rows, charge_rows)
             order = {row["name"]: number for number, row in enumerate(rows)}
@@ -148,11 +150,11 @@ class PairWriting:
         if known is None or known.mixing is None:
             return None
         if self.hybrid and self._given_elsewhere(plan.style, rows):
-            name = plan.style.name
-            self.writing.report.warn(
-                f"pairs that pair_style {name} would mix are of another sub-style: the record states no mixing for it"
-            )
             return None
+        return self._rule(plan, known, settings)
+
+    def _rule(self, plan: _Plan, known: StyleRow, settings: PairSettings) -> str | None:
+        """The rule for pairs without a row, where there are any."""
         if known.mixing_fixed:
             return known.mixing
         if settings.mix in _MIXING:
@@ -169,6 +171,47 @@ class PairWriting:
             if category == "pair" and (name, index) != (style.name, style.index)
             for a, b in (row.types for row in others)
         )
+
+    def _says_nothing(self, plan: _Plan, coefficients: Sequence[Coefficient]) -> bool:
+        """Whether the rows of a style are for every pair and state nothing: the style alone says as much."""
+        known = find_style("pair", plan.style.name)
+        if (
+            known is None
+            or known.style == "none"
+            or known.coefficients.required
+            or any(row.words for row in coefficients)
+        ):
+            return False
+        return not self.hybrid or self._covers_all(plan.style)
+
+    def _mixed_rows(
+        self,
+        plan: _Plan,
+        settings: PairSettings,
+        coefficients: Sequence[Coefficient],
+        rows: Sequence[dict[str, Any]],
+        params: Row,
+    ) -> list[dict[str, Any]]:
+        """The pairs a sub-style mixes, where it does not mix all: they are written out, since no rule says which."""
+        known = find_style("pair", plan.style.name)
+        if not self.hybrid or known is None or not self._given_elsewhere(plan.style, coefficients):
+            return []
+        rule = self._rule(plan, known, settings) if known.mixing is not None else None
+        given = {
+            row.types for (category, _, _), all_ in self.writing.rows.items() if category == "pair" for row in all_
+        }
+        own = {row.types[0]: values for row, values in zip(coefficients, rows, strict=True) if len(set(row.types)) == 1}
+        open_pairs = [(a, b) for a in sorted(own) for b in sorted(own) if a < b and (a, b) not in given]
+        required = [slot.name for slot in plan.map.required]
+        found = []
+        for a, b in open_pairs if rule is not None else ():
+            mixed = mixed_row(own[a], own[b], rule or "", params, required)
+            if mixed is None:
+                self.writing.report.warn(f"how pair_style {plan.style.name} mixes is not stated in the record")
+                return []
+            found.append({**self._ends(Coefficient("pair", (a, b), ())), **mixed})
+            self.writing.report.derived(f"pair.{plan.map.table} {found[-1]['name']}", mixed["desc"])
+        return found
 
     def _state_unmixed(
         self, plan: _Plan, params: Row, rows: Sequence[dict[str, Any]], charge_rows: list[dict[str, Any]]
@@ -290,8 +333,3 @@ def _both(plan: _Plan) -> bool:
     """Whether one cutoff in a row is that of the charges as well."""
     known = find_style("pair", plan.style.name)
     return known is not None and known.coefficients.slot("cutoff_coul") is not None
-
-
-def _is_charges(plan: _Plan) -> bool:
-    """Whether the style is of all charges alone, without rows."""
-    return plan.parts is not None and not plan.parts.table

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from molrec_convert.forcefield.angles import to_degrees, to_radians
 from molrec_convert.forcefield.registry import STANDARD
 from molrec_convert.forcefield.styles import StyleDefinition
-from molrec_lammps.style_patterns import Value
+from molrec_lammps.style_patterns import Slot, Value
 from molrec_lammps.style_table import bare_style, find_style
 
 __all__ = ["PAIR_PARTS", "RETURNED", "PairParts", "StyleMap", "charge_expression", "own_map", "pair_map", "style_map"]
@@ -166,6 +166,13 @@ class StyleMap:
             return other.formula(2, columns, "degree")
         row = find_style(self.category, self.style, self.part)
         return None if row is None else row.expression
+
+    @property
+    def required(self) -> tuple[Slot, ...]:
+        """The slots every row fills."""
+        row = find_style(self.category, self.style, self.part)
+        items = () if row is None else row.coefficients.alternatives[0]
+        return tuple(item for item in items if isinstance(item, Slot))
 
     def _numbered(self, slot: str) -> bool:
         row = find_style(self.category, self.style, self.part)
