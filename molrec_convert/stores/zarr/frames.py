@@ -84,10 +84,14 @@ def _write_block(
             attributes={**column.attributes, **declared},
         )
     masks = {key: column.validity for key, column in block.columns.items() if column.validity is not None}
+    for key in block.columns:
+        if key not in masks and f"{name}/{_MASKS}/{key}" in frame.attributes:
+            # what is said of a mask needs one
+            masks[key] = np.ones(block.count, np.bool_)
     for key, mask in masks.items():
         _write_array(root, section, f"{name}/{_MASKS}/{key}", mask, frame, "bool")
-    if masks:
-        others = frame.attributes.get(f"{name}/{_MASKS}", {})
+    others = frame.attributes.get(f"{name}/{_MASKS}", {})
+    if masks or others:
         write_document(Path(root, node, _MASKS), group_document(others))
     attributes: dict[str, Any] = {"count": block.count}
     if block.structural_shape is not None:
@@ -109,9 +113,9 @@ def _values_to_store(column: Column) -> NDArray[Any]:
 
 def _write_box(root: str | os.PathLike[str], section: str, box: Box, frame: Frame) -> None:
     _write_array(root, section, "box/vectors", box.vectors, frame, "f64")
-    if not same_bits(box.origin, np.zeros(3)):
+    if not same_bits(box.origin, np.zeros(3)) or "box/origin" in frame.attributes:
         _write_array(root, section, "box/origin", box.origin, frame, "f64")
-    if not box.boundary.all():
+    if not box.boundary.all() or "box/boundary" in frame.attributes:
         _write_array(root, section, "box/boundary", box.boundary, frame, "bool")
     attributes = dict(frame.attributes.get("box", {}))
     if not box.defined:
@@ -274,6 +278,7 @@ def _read_cell(storage: Storage, section: str, document: dict[str, Any] | None, 
         if part["node_type"] != "array":
             raise ContractError(here, f"{name} is not an array")
         if name == "vectors" and not defined:
+            _keep_attributes(frame, f"box/{name}", part["attributes"])
             continue
         metadata = parse_array(part, here)
         if metadata.shape != shape or metadata.dtype != dtype:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -20,10 +21,13 @@ __all__ = [
     "NumberedDocument",
     "array_document",
     "chunk_key",
+    "document_path",
     "dump_document",
     "group_document",
+    "other_keys",
     "parse_array",
     "parse_document",
+    "stated_group",
 ]
 
 _BY_ZARR = {dtype.zarr: dtype.name for dtype in DTYPES.values()}
@@ -169,6 +173,30 @@ def array_document(
         "codecs": codecs,
         "attributes": attributes or {},
     }
+
+
+#: Keys of a `zarr.json` that a writer sets itself. Consolidated metadata, which tells what others say, is not kept.
+_OWN_KEYS = frozenset(
+    {
+        *("zarr_format", "node_type", "attributes", "consolidated_metadata"),
+        *("shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value", "codecs", "storage_transformers"),
+    }
+)
+
+
+def other_keys(document: dict[str, Any]) -> dict[str, Any]:
+    """What a `zarr.json` says beside its attributes and what a writer sets: names of dimensions, later keys."""
+    return {key: value for key, value in document.items() if key not in _OWN_KEYS}
+
+
+def document_path(path: str) -> str:
+    """The path of a node's `zarr.json`: under it stand its other keys, where attributes stand under the node's own."""
+    return f"{path}/zarr.json" if path else "zarr.json"
+
+
+def stated_group(attributes: dict[str, Any], path: str, unknown: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The `zarr.json` of the group at `path`, with the attributes and other keys of it that are `unknown`."""
+    return {**group_document({**attributes, **unknown.get(path, {})}), **unknown.get(document_path(path), {})}
 
 
 def parse_document(raw: bytes, node: str) -> dict[str, Any]:

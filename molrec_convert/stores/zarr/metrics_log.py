@@ -21,7 +21,8 @@ from molrec_convert.model.metrics import Curves, Metrics, Series, log_events, wa
 from molrec_convert.model.metrics_events import Event, event_line, log_lines
 from molrec_convert.model.names import escape_name
 from molrec_convert.model.timestamps import timestamp
-from molrec_convert.stores.zarr.metadata import group_document
+from molrec_convert.report import Report
+from molrec_convert.stores.zarr.metadata import group_document, other_keys
 from molrec_convert.stores.zarr.metrics import FIELDS, LOG, DenseSeries, read_metrics, write_series
 from molrec_convert.stores.zarr.storage import (
     DirectoryStorage,
@@ -32,6 +33,7 @@ from molrec_convert.stores.zarr.storage import (
     write_document,
 )
 from molrec_convert.stores.zarr.trajectory_commit import RecordLock, clean_record
+from molrec_convert.stores.zarr.unknown import StoredUnknown, write_said
 from molrec_convert.stores.zarr.unsynced import Unsynced
 
 __all__ = ["MetricsLog"]
@@ -137,7 +139,9 @@ class MetricsLog:
 
     def _densify(self) -> None:
         """Make the dense series those of the whole log."""
-        metrics = read_metrics(DirectoryStorage(self._root))[0]
+        storage = DirectoryStorage(self._root)
+        metrics, nodes = read_metrics(storage)
+        said = list(StoredUnknown(storage, lambda: nodes).said())
         assert metrics.log is not None
         curves = Curves().extend(log_events(metrics.log))
         dense = curves.dense()
@@ -150,6 +154,7 @@ class MetricsLog:
             folder = self._root / "metrics" / field
             if folder.is_dir() and not (folder / "zarr.json").is_file():
                 write_document(folder, group_document(metrics.attributes.get(field, {})))
+        write_said(said, self._root, Report())
         sync_tree(self._root / "metrics")
         lines = sum(1 for _ in log_lines(metrics.log))
         _commit(self._root, metrics, lines, metrics.log.size, curves.catalog())
@@ -193,7 +198,9 @@ def _commit(
     entries = known if series is None else {key: {**_entry(known.get(key)), **entry} for key, entry in series.items()}
     wal = {**earlier.get("wal", {}), "lines": lines, "bytes": size}
     others = {key: value for key, value in earlier.items() if key not in ("wal", "series")}
-    write_document(root / "metrics", group_document({"wal": wal, "series": entries, **others}), durable=True)
+    stated = read_document(DirectoryStorage(root), "metrics") or {}
+    document = {**group_document({"wal": wal, "series": entries, **others}), **other_keys(stated)}
+    write_document(root / "metrics", document, durable=True)
 
 
 def _entry(known: Any) -> dict[str, Any]:

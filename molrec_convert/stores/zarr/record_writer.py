@@ -93,7 +93,7 @@ def write_record(record: Record, path: Path, context: WriteContext) -> None:
     if record.system is not None and not system_written:
         _write_frame(path, "system", record.system, compression)
     if record.unknown is not None:
-        write_unknown(record.unknown, path, replace=context.resume)
+        write_unknown(record.unknown, path, context.report, replace=context.resume)
 
 
 def write_packed(record: Record, path: Path, context: WriteContext) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from molrec_convert.model.batch import BoxUpdates
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.stores.zarr.codecs import Stage
-from molrec_convert.stores.zarr.metadata import NumberedDocument, group_document
+from molrec_convert.stores.zarr.metadata import NumberedDocument, stated_group
 from molrec_convert.stores.zarr.shard_appender import ShardAppender
 from molrec_convert.stores.zarr.storage import replace_file, write_document
 from molrec_convert.stores.zarr.trajectory_batch import Presented
@@ -182,7 +182,7 @@ class TrajectoryArrays:
         self.box.flush()
         if self.meta and not (self._root / TRAJECTORY / "meta" / "zarr.json").exists():
             folder = self._root / TRAJECTORY / "meta"
-            write_document(folder, group_document(self._attributes.get("meta", {})))
+            write_document(folder, stated_group({}, "meta", self._attributes))
             self._unsynced.file(os.fspath(folder / "zarr.json"))
         if durable:
             self._unsynced.sync()
@@ -195,7 +195,7 @@ class TrajectoryArrays:
             if series.progression is not None:
                 attributes[series.attribute] = series.progression
         attributes["nstep"] = self.n_frames
-        document = group_document({**attributes, **self._attributes.get("", {})})
+        document = stated_group(attributes, "", self._attributes)
         if document == self._committed:
             return
         path = os.path.join(self._root, TRAJECTORY, "zarr.json")

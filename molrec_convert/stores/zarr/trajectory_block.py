@@ -18,7 +18,7 @@ from molrec_convert.model.declaration import BlockDeclaration
 from molrec_convert.model.precision import stored
 from molrec_convert.stores.zarr.codecs import Pipeline, Stage, column_pipeline, dense_pipeline
 from molrec_convert.stores.zarr.extents import block_rows_per_chunk, column_extents, row_bytes
-from molrec_convert.stores.zarr.metadata import group_document
+from molrec_convert.stores.zarr.metadata import stated_group
 from molrec_convert.stores.zarr.shard_appender import ShardAppender
 from molrec_convert.stores.zarr.storage import write_document
 from molrec_convert.stores.zarr.trajectory_batch import MASKS, Presented, mask_key
@@ -247,7 +247,7 @@ class BlockWriter:
     def _state(self, child: str, attributes: dict[str, Any]) -> None:
         """Write a group's `zarr.json` where it says something new."""
         path = f"{self.name}/{child}" if child else self.name
-        document = group_document({**attributes, **self._attributes.get(path, {})})
+        document = stated_group(attributes, path, self._attributes)
         if self._written.get(child) != document:
             folder = os.path.join(self._root, "trajectory", path)
             make_folder(folder, self._unsynced)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from molrec_convert.errors import ContractError
 from molrec_convert.model.batch import BoxUpdates
 from molrec_convert.model.frame import Box
-from molrec_convert.stores.zarr.metadata import group_document
+from molrec_convert.stores.zarr.metadata import stated_group
 from molrec_convert.stores.zarr.shard_appender import ShardAppender
 from molrec_convert.stores.zarr.storage import write_document
 from molrec_convert.stores.zarr.trajectory_commit import remove_group
@@ -113,7 +113,7 @@ class BoxSeries:
         for name in ("step_index", "origin", "boundary", "vectors"):
             if name in self.arrays:
                 self.arrays[name].flush()
-        document = group_document(self._group_attributes())
+        document = stated_group(self._group_attributes(), "box", self._attributes)
         if document != self._written:
             folder = self._root / self.node
             make_folder(str(folder), self._unsynced)
@@ -131,7 +131,7 @@ class BoxSeries:
                 attributes["boundary"] = self.last.boundary.tolist()
         if not self.cell_defined:
             attributes["cell_defined"] = False
-        return {**attributes, **self._attributes.get("box", {})}
+        return attributes
 
     def _make_arrays(self) -> None:
         """Go over from attributes to arrays, with the cell so far as their first row."""

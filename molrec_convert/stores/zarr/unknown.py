@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from molrec_convert.errors import ContractError
 from molrec_convert.model.record import UnknownContent
-from molrec_convert.stores.zarr.storage import Storage
+from molrec_convert.report import Report
+from molrec_convert.stores.zarr.metadata import other_keys
+from molrec_convert.stores.zarr.storage import DirectoryStorage, Storage, read_document, write_document
 
-__all__ = ["KnownNodes", "StoredUnknown", "write_unknown"]
+__all__ = ["KnownNodes", "StoredUnknown", "write_said", "write_unknown"]
 
 #: Files of an array: its metadata, and chunks under either key encoding.
 _ARRAY_FILE = re.compile(r"zarr\.json|c(?:[./]\d+)*|\d+(?:[./]\d+)*")
@@ -64,6 +67,15 @@ class StoredUnknown:
             self._keys = [key for key in self._storage.keys() if key not in known]  # noqa: SIM118
         return iter(self._keys)
 
+    def said(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Known nodes whose `zarr.json` says more than attributes and what a writer sets, and what that is."""
+        known = self._known()
+        for node in sorted(known.groups | known.arrays):
+            document = read_document(self._storage, node)
+            others = {} if document is None else other_keys(document)
+            if others:
+                yield node, others
+
     def read(self, key: str) -> bytes:
         """See `UnknownContent.read`."""
         data = self._storage.read(key)
@@ -72,11 +84,12 @@ class StoredUnknown:
         return data
 
 
-def write_unknown(content: UnknownContent, root: Path, *, replace: bool = False) -> None:
-    """Write the files of `content` below `root`, as they are.
+def write_unknown(content: UnknownContent, root: Path, report: Report, *, replace: bool = False) -> None:
+    """Write the files of `content` below `root`, as they are, and what known nodes say in keys of later versions.
 
     A file that is there already belongs to the record's sections: `ContractError`. With `replace` it is taken for what
-    an earlier, interrupted attempt left.
+    an earlier, interrupted attempt left. Reported as dropped: what is said of nodes that are not there any more, and
+    names of dimensions of an array that has others now.
     """
     for key in content.keys():  # noqa: SIM118
         parts = key.split("/")
@@ -87,3 +100,21 @@ def write_unknown(content: UnknownContent, root: Path, *, replace: bool = False)
         if os.path.lexists(path) and not replace:
             raise ContractError(key, "the record has something of its own where unknown content lies")
         path.write_bytes(content.read(key))
+    if isinstance(content, StoredUnknown):
+        write_said(content.said(), root, report)
+
+
+def write_said(said: Iterable[tuple[str, dict[str, Any]]], root: Path, report: Report) -> None:
+    """Let nodes below `root` say what `StoredUnknown.said` found; reported as `write_unknown` has it."""
+    storage = DirectoryStorage(root)
+    for node, others in said:
+        document = read_document(storage, node)
+        if document is None:
+            report.dropped(f"zarr.json of {node}", "the node is not in the target")
+            continue
+        names = others.get("dimension_names")
+        if isinstance(names, list) and len(names) != len(document.get("shape", ())):
+            report.dropped(f"dimension_names of {node}", "the array has other dimensions")
+            others = {key: value for key, value in others.items() if key != "dimension_names"}
+        if others:
+            write_document(root / node, {**document, **others})

@@ -1,0 +1,156 @@
+"""What nodes say that this version has never heard of: attributes, and keys of `zarr.json`, at every node there is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import frame_stores as stores
+import numpy as np
+import pytest
+from layout_examples import records as examples
+
+import molrec_convert
+from molrec_convert.formats import WriteContext
+from molrec_convert.model import Block, Column, Frame, Record
+from molrec_convert.report import Fate, Report
+from molrec_convert.stores.zarr.packing import pack, unpack
+from molrec_convert.stores.zarr.record import append_record, open_record, write_packed, write_record
+
+CONTEXT = WriteContext(creator=False)
+LATER = {"later": {"a": [1, None, "é"]}, "null": None}
+EXAMPLES = ("water", "slab", "vacuum", "vibration", "reaction", "peroxide", "results", "fit", "tour")
+#: Sections whose attributes are a document of the section itself, typed or not.
+_TYPED = ("system", "frame")
+
+
+def speak(root: Path) -> list[str]:
+    """Let every node of a store say something unknown; returns the nodes."""
+    nodes = []
+    for path in sorted(root.rglob("zarr.json")):
+        node = path.parent.relative_to(root).as_posix()
+        document = json.loads(path.read_text())
+        if node not in _TYPED:
+            document["attributes"].update(LATER)
+        document["later"] = {"must_understand": False, "name": node}
+        if document["node_type"] == "array":
+            document["dimension_names"] = [None if n % 2 else f"axis {n}" for n in range(len(document["shape"]))]
+        path.write_text(json.dumps(document))
+        nodes.append(node)
+    return nodes
+
+
+def said(root: Path) -> dict[str, Any]:
+    """What nodes say beside what has to be there: attributes, names of dimensions, keys of later versions."""
+    found = {}
+    for path in sorted(root.rglob("zarr.json")):
+        document = json.loads(path.read_text())
+        attributes = {key: value for key, value in document["attributes"].items() if key != "nstep"}
+        found[path.parent.relative_to(root).as_posix()] = (
+            attributes,
+            document.get("dimension_names"),
+            document.get("later"),
+        )
+    return found
+
+
+def example(name: str, path: Path) -> Path:
+    write_record(getattr(examples, f"build_{name}")(), path, CONTEXT)
+    assert speak(path)
+    return path
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_node_keeps_what_it_says(name: str, tmp_path: Path) -> None:
+    root = example(name, tmp_path / "a.mrec")
+    with open_record(root) as record:
+        write_record(record, tmp_path / "copy.mrec", CONTEXT)
+        write_packed(record, tmp_path / "copy.mrec.zip", CONTEXT)
+    assert said(tmp_path / "copy.mrec") == said(root)
+    unpack(tmp_path / "copy.mrec.zip", tmp_path / "unpacked.mrec")
+    assert said(tmp_path / "unpacked.mrec") == said(root)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_conversions_between_directory_and_zip_keep_it(name: str, tmp_path: Path) -> None:
+    root = example(name, tmp_path / "a.mrec")
+    molrec_convert.convert(root, tmp_path / "b.mrec.zip")
+    molrec_convert.convert(tmp_path / "b.mrec.zip", tmp_path / "c.mrec")
+    before, after = said(root), said(tmp_path / "c.mrec")
+    for attributes, _, _ in (before["meta"], after["meta"]):
+        attributes.pop("creator", None)
+        attributes.pop("molrec_version", None)
+    assert after == before
+    pack(root, tmp_path / "d.mrec.zip")
+    unpack(tmp_path / "d.mrec.zip", tmp_path / "e.mrec")
+    assert dict(stores.every_file(tmp_path / "e.mrec")) == dict(stores.every_file(root))
+
+
+@pytest.mark.parametrize("name", ["vibration", "reaction"])
+def test_appending_keeps_it(name: str, tmp_path: Path) -> None:
+    root = example(name, tmp_path / "a.mrec")
+    before = said(root)
+    with open_record(root) as record:
+        assert record.trajectory is not None
+        last = record.trajectory[-1]
+        blocks = {key: Block(dict(block.columns), count=block.count) for key, block in last.blocks.items()}
+    step, time = last.step or 0, last.time
+    for more in (1, 2):
+        with append_record(root) as writer:
+            for block in blocks.values():
+                for column in block.columns.values():
+                    if column.dtype == "f64":
+                        column.values = column.values + 1.0
+            writer.append_frame(
+                Frame(blocks, last.meta, last.box, step + 1000 * more, None if time is None else time + 10 * more)
+            )
+    after = said(root)
+    for node, (attributes, dimensions, later) in before.items():
+        assert after[node][1:] == (dimensions, later), node
+        assert {key: after[node][0].get(key, "") for key in LATER} == {k: attributes.get(k, "") for k in LATER}, node
+
+
+def test_masks_without_nulls_and_default_parts_of_cells_stay_where_they_say_something(tmp_path: Path) -> None:
+    """An all-true mask is no mask, and an origin of zeros the default: only what is said there keeps them."""
+    sites = Block({"c": Column(np.array([1.0, 2.0]), np.array([True, False])), "d": [1, 2]})
+    record = Record(frame=Frame({"sites": sites}, box=examples.build_water().frame.box))  # type: ignore[union-attr]
+    root = tmp_path / "a.mrec"
+    write_record(record, root, CONTEXT)
+    stores.zarr_create(root / "frame/sites/_validity/d", np.ones(2, np.bool_))
+    stores.zarr_create(root / "frame/box/origin", np.zeros(3))
+    stores.zarr_create(root / "frame/box/boundary", np.ones(3, np.bool_))
+    speak(root)
+    with open_record(root) as read:
+        write_record(read, tmp_path / "b.mrec", CONTEXT)
+    assert said(tmp_path / "b.mrec") == said(root)
+    with open_record(tmp_path / "b.mrec") as read:
+        assert read.frame == record.frame
+    # said nothing, they go
+    for path in root.rglob("zarr.json"):
+        document = json.loads(path.read_text())
+        for key in ("later", "dimension_names"):
+            document.pop(key, None)
+        for key in LATER:
+            document["attributes"].pop(key, None)
+        path.write_text(json.dumps(document))
+    with open_record(root) as read:
+        write_record(read, tmp_path / "c.mrec", CONTEXT)
+    nodes = set(said(tmp_path / "c.mrec"))
+    assert "frame/sites/_validity/c" in nodes
+    assert nodes.isdisjoint({"frame/sites/_validity/d", "frame/box/origin", "frame/box/boundary"})
+
+
+def test_what_is_said_of_a_node_that_changed_is_reported(tmp_path: Path) -> None:
+    root = example("water", tmp_path / "a.mrec")
+    with open_record(root) as record:
+        assert record.frame is not None
+        record.frame.blocks["atoms"].columns["x"] = Column(np.zeros((len(record.frame.blocks["atoms"]["y"]), 2)))
+        del record.frame.blocks["atoms"].columns["y"]
+        report = Report()
+        with pytest.raises(molrec_convert.ContractError):
+            write_record(record, tmp_path / "b.mrec", CONTEXT)
+        record.frame.blocks["atoms"].columns["w"] = record.frame.blocks["atoms"].columns.pop("x")
+        write_record(record, tmp_path / "c.mrec", WriteContext(creator=False, report=report))
+    dropped = {item.name for item in report.of(Fate.DROPPED)}
+    assert {"zarr.json of frame/atoms/x", "zarr.json of frame/atoms/y"} <= dropped
