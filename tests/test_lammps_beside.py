@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lammps_runs import lammps, needs_lammps
 
 import molrec_convert
-from molrec_convert.errors import FormatError, UnsupportedError
+from molrec_convert.errors import FormatError, UnsupportedError, UsageError
 from molrec_convert.formats import ReadContext
 from molrec_convert.model import Frame, Record
 from molrec_convert.report import Fate, Report
@@ -351,6 +351,25 @@ class TestTexts:
         assert record.trajectory is not None
         assert record.trajectory.steps.tolist() == [0, 20, 100]
         assert [state["local"]["batom1"].tolist() for state in record.trajectory] == [[0], [20], [100]]
+
+    def test_pieces_of_processors(self, tmp_path: Path) -> None:
+        atoms = write(tmp_path / "a", *(frame(step, ATOMS) for step in (0, 10)))
+        one = write(tmp_path / "l.0", local(0, ["1 1 2"]), local(10, []))
+        two = write(tmp_path / "l.1", local(0, ["1 4 7"]), local(10, ["1 2 7", "2 1 7"]))
+        with pytest.raises(UsageError, match="have the same steps"):
+            read_files(atoms, one, two)
+        script = tmp_path / "in"
+        text = "units lj\ndump A all custom 10 a id type x y z\ndump L all local 10 l.% index batom1 batom2\nrun 10\n"
+        script.write_text(text)
+        record, _ = run_record(script)
+        assert record.trajectory is not None
+        blocks = [state["bonds"] for state in record.trajectory]
+        pairs = [list(zip(block["atomi"].tolist(), block["atomj"].tolist(), strict=True)) for block in blocks]
+        assert pairs == [[(0, 1), (2, 3)], [(1, 3), (0, 3)]]
+        write(two, local(0, ["1 4 7"]), local(10, ["1 2 7", "2 1 7.5"]))
+        record, _ = run_record(script)
+        with pytest.raises(FormatError, match=r"l.1, line 21: found '7.5'"):
+            list(record.trajectory or ())
 
     def test_cut_files(self, tmp_path: Path) -> None:
         text = local(0, ["1 1 2"]) + local(10, ["1 1 2", "2 3 4"])

@@ -146,9 +146,10 @@ class LocalBlock:
         for number in batch:
             frame = self.dump.frames[number]
             if row < frame.count:
+                path, line = self.dump.sources[number].place(frame.line + row)
                 raise FormatError(
-                    self.dump.sources[number].path,
-                    f"line {frame.line + row}",
+                    path,
+                    f"line {line}",
                     found=f"{found!r} ({name})",
                     expected="a whole number with all its digits",
                     hint="dump_modify … format float %.15g writes them all",

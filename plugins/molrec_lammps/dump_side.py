@@ -6,15 +6,16 @@ A frame that comes again (a restart) replaces the earlier one, within a file and
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.errors import FormatError
+from molrec_convert.errors import FormatError, UnsupportedError, UsageError
 from molrec_convert.report import Report
 from molrec_lammps.dump_items import ItemFrame, index_items
+from molrec_lammps.dump_pieces import JoinedSource
 from molrec_lammps.dump_rows import RowFault, kind_of, parse_rows
 from molrec_lammps.dump_source import Source, open_source
 from molrec_lammps.dump_steps import numeric_order
@@ -100,39 +101,84 @@ class SideDump:
         for number in batch:
             frame = self.frames[number]
             if row < frame.count:
-                return FormatError(
-                    self.sources[number].path, f"line {frame.line + row}", found=fault.found, expected=fault.expected
-                )
+                path, line = self.sources[number].place(frame.line + row)
+                return FormatError(path, f"line {line}", found=fault.found, expected=fault.expected)
             row -= frame.count
         return FormatError(self.sources[batch[0]].path, None, found=fault.found, expected=fault.expected)
 
 
-def open_side(paths: Sequence[Path], report: Report) -> SideDump:
-    """Index the files of one dump. FormatError: frames with other columns, or another grid, than the first."""
+def open_side(paths: Sequence[Path], report: Report, *, pieces: bool = False) -> SideDump:
+    """Index the files of one dump. `pieces`: each file has a part of every frame (a dump name with `%`).
+
+    FormatError: frames with other columns, or another grid, than the first. UsageError: all files have the same steps,
+    and nothing says whether they are pieces.
+    """
     files = numeric_order([Path(path) for path in paths])
-    latest: dict[int, tuple[ItemFrame, Source]] = {}
-    gone = 0
     opened = [open_source(path, hold=len(files) <= _HELD_OPEN) for path in files]
     indexes = sorted(map(index_items, opened), key=lambda index: index.frames[0].step)
     for index in indexes:
         if index.truncated is not None:
             report.truncated(index.truncated)
-        for frame in index.frames:
-            gone += frame.step in latest
-            latest[frame.step] = (frame, index.source)
-    ordered = [latest[step] for step in sorted(latest)]
-    dump = SideDump(files, [frame for frame, _ in ordered], [source for _, source in ordered])
+    latest = [{frame.step: frame for frame in index.frames} for index in indexes]
+    gone = sum(len(index.frames) - len(own) for index, own in zip(indexes, latest, strict=True))
+    by_step: dict[int, list[tuple[ItemFrame, Source]]] = {}
+    for index, own in zip(indexes, latest, strict=True):
+        for step, frame in own.items():
+            by_step.setdefault(step, []).append((frame, index.source))
+    if not pieces:
+        if len(files) > 1 and all(set(own) == set(latest[0]) for own in latest):
+            raise UsageError(
+                f"{files[0]} and {files[1]} have the same steps: they are files of single processors (a dump name with "
+                "%), which the input script tells, or dumps of two runs, to be converted one by one"
+            )
+        gone += sum(len(places) - 1 for places in by_step.values())
+        by_step = {step: places[-1:] for step, places in by_step.items()}
+    dump = SideDump(files, [], [])
     if gone:
         report.dropped(f"{gone} frames of {dump.name}", "the same steps come again later")
-    for frame, source in ordered:
-        if (frame.columns, frame.label, frame.shape) != (dump.first.columns, dump.first.label, dump.first.shape):
-            raise FormatError(
-                source.path,
-                f"line {frame.line - 1}",
-                found=f"{_what(frame)} in the frame of step {frame.step}",
-                expected=f"{_what(dump.first)}, as in the frame of step {dump.first.step}",
-            )
+    for step in sorted(by_step):
+        for frame, source in by_step[step]:
+            first = dump.frames[0] if dump.frames else by_step[step][0][0]
+            _check_alike(frame, first, source)
+        frame, source = by_step[step][0] if len(by_step[step]) == 1 else _joined(by_step[step])
+        dump.frames.append(frame)
+        dump.sources.append(source)
     return dump
+
+
+def _check_alike(frame: ItemFrame, first: ItemFrame, source: Source) -> None:
+    """Refuse a frame with other columns, or another grid, than the first."""
+    if (frame.columns, frame.label, frame.shape) != (first.columns, first.label, first.shape):
+        raise FormatError(
+            source.path,
+            f"line {frame.line - 1}",
+            found=f"{_what(frame)} in the frame of step {frame.step}",
+            expected=f"{_what(first)}, as in the frame of step {first.step}",
+        )
+
+
+def _joined(places: Sequence[tuple[ItemFrame, Source]]) -> tuple[ItemFrame, Source]:
+    """The pieces of a frame as one frame, its rows those of all."""
+    first = places[0][0]
+    if first.shape is not None:
+        raise UnsupportedError(
+            f"{places[0][1].path}: a grid dump in files of single processors does not say which cells each has"
+        )
+    bounds, lines = [0], [1]
+    for frame, source in places:
+        length = frame.stop - frame.rows
+        unended = bool(length) and source.read(frame.stop - 1, frame.stop) != b"\n"
+        bounds.append(bounds[-1] + length + unended)
+        lines.append(lines[-1] + frame.count)
+    joined = JoinedSource(
+        [source for _, source in places],
+        range(len(places)),
+        [frame.rows for frame, _ in places],
+        bounds,
+        lines,
+        [frame.line for frame, _ in places],
+    )
+    return replace(first, count=lines[-1] - 1, rows=0, stop=bounds[-1], line=1), joined
 
 
 def _what(frame: ItemFrame) -> str:

@@ -25,11 +25,15 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SideSource:
-    """The files of one local or grid dump, its ID where a script tells, and what its columns `c_ID[n]` are."""
+    """The files of one local or grid dump, its ID where a script tells, and what its columns `c_ID[n]` are.
+
+    `pieces`: the files are of single processors, each with a part of every frame.
+    """
 
     files: tuple[Path, ...]
     id: str | None = None
     attributes: Mapping[str, str] = field(default_factory=dict)
+    pieces: bool = False
 
 
 @dataclass
@@ -54,7 +58,7 @@ class OpenSide:
 
 def open_sides(sources: Sequence[SideSource], report: Report) -> list[OpenSide]:
     """Index local and grid dumps."""
-    return [OpenSide(source, open_side(source.files, report)) for source in sources]
+    return [OpenSide(source, open_side(source.files, report, pieces=source.pieces)) for source in sources]
 
 
 def without_restated(facts: RunFacts, sides: Sequence[OpenSide], report: Report) -> RunFacts:
@@ -134,6 +138,11 @@ def add_sides(record: Record, sides: Sequence[OpenSide], report: Report) -> Reco
         blocks.append(block)
     if not blocks:
         return record
+    stated = _stated_units(sides)
+    if stated is not None and record.units is None:
+        record.system = record.system if record.system is not None else Frame()
+        record.system.meta.put("units", check_units(stated).record, "json")
+        report.carried("UNITS", stated)
     trajectory = SidedTrajectory(main, blocks, fixed, report)
     close = record._close
     return replace(record, trajectory=trajectory, _close=lambda: _close_all(close, sides))
@@ -141,8 +150,14 @@ def add_sides(record: Record, sides: Sequence[OpenSide], report: Report) -> Reco
 
 def bare_record(sides: Sequence[OpenSide], units: str | None, report: Report) -> Record:
     """The record of local and grid dumps alone."""
-    stated = next((frame.units for side in sides for frame in side.dump.frames if frame.units in UNITS), None)
-    word = units or stated
+    word = units or _stated_units(sides)
+    times = [frame.time is not None for side in sides for frame in side.dump.frames]
+    if all(times):
+        report.carried("TIME")
+    elif any(times):
+        report.dropped(
+            "TIME", f"{sum(times)} of {len(times)} frames state a time; a run has one in every frame or in none"
+        )
     system = Frame()
     if word is None:
         report.warn(
@@ -151,6 +166,11 @@ def bare_record(sides: Sequence[OpenSide], units: str | None, report: Report) ->
     else:
         system.meta.put("units", check_units(word).record, "json")
     return add_sides(Record(system=system if len(system.meta) else None), sides, report)
+
+
+def _stated_units(sides: Sequence[OpenSide]) -> str | None:
+    """The units style dumps state, None where none does."""
+    return next((frame.units for side in sides for frame in side.dump.frames if frame.units in UNITS), None)
 
 
 def _several(side: OpenSide, sides: Sequence[OpenSide]) -> bool:

@@ -40,7 +40,7 @@ def refuse_rotated(reader: RowReader, rows: Rows) -> None:
     out = np.maximum(-fractions, fractions - 1.0).max(axis=1, initial=0.0)
     if (out > _FAR).any() or (len(out) >= _SOME and (out > _LITTLE).mean() > _PART):
         raise UnsupportedError(
-            f"{source.path} contradicts itself: at step {table.step[0]} {int((out > _LITTLE).sum())} of {len(out)} atoms "
-            "lie out of the periodic cell, as in a YAML dump with dump_modify triclinic/general, whose coordinates are "
-            "rotated and whose box is not; dump custom writes both"
+            f"{source.path} contradicts itself: at step {table.step[0]} {int((out > _LITTLE).sum())} of {len(out)} "
+            "atoms lie out of the periodic cell, as in a YAML dump with dump_modify triclinic/general, whose "
+            "coordinates are rotated and whose box is not; dump custom writes both"
         )

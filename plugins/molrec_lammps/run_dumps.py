@@ -38,13 +38,16 @@ class DumpFiles:
         return files if self.command is None else f"dump {self.command.id} ({files})"
 
 
-def choose_dumps(sources: Sources, settings: Settings | None, report: Report) -> list[DumpFiles]:
+def choose_dumps(
+    sources: Sources, settings: Settings | None, report: Report, besides: Sequence[DumpFiles] | None = None
+) -> list[DumpFiles]:
     """The dumps of the run, the trajectory first: in the order of the script, or those that content shows.
 
-    Files that are named by the user are one dump unless the script tells them apart. UnsupportedError: one of these is
-    of a kind that is not read.
+    `besides` are the local and grid dumps. Files that are named by the user are one dump unless the script tells them
+    apart. UnsupportedError: one of these is of a kind that is not read.
     """
-    beside = {path for dump in choose_beside(sources, settings, Report()) for path in dump.files}
+    besides = choose_beside(sources, settings, Report()) if besides is None else besides
+    beside = {path for dump in besides for path in dump.files}
     named = [path for path in sources.named["dump"] if path not in beside]
     for path in named:
         dump_kind(path)

@@ -27,7 +27,12 @@ def commands_of(script: Script | None, logs: Sequence[Log]) -> list[Command]:
 def side_sources(dumps: Sequence[DumpFiles], commands: Sequence[Command]) -> list[SideSource]:
     """The local and grid dumps of a run, with what their columns mean."""
     attributes = local_attributes(commands)
-    return [SideSource(dump.files, None if dump.command is None else dump.command.id, attributes) for dump in dumps]
+    return [
+        SideSource(dump.files)
+        if dump.command is None
+        else SideSource(dump.files, dump.command.id, attributes, "%" in dump.command.file)
+        for dump in dumps
+    ]
 
 
 def averages_of_run(sources: Sources, commands: Sequence[Command], report: Report) -> Averages:
