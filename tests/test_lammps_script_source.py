@@ -119,6 +119,19 @@ class TestAlone:
         assert set(record.forcefield.tables) == {"atom.full", "bond.harmonic", "angle.harmonic", "pair.lj%2Fcut"}
         assert set(record.forcefield.table("pair", "lj/cut")["epsilon"].tolist()) == {0.1}
 
+    def test_coefficients_of_a_file_beside_the_script_wait_for_their_style(self, folder) -> None:  # type: ignore[no-untyped-def]
+        text = HEAD + "read_data first.data\nreplicate 2 1 1\npair_style lj/cut 6\npair_coeff 2 2 0.9 1\n"
+        here = folder(text + "bond_style harmonic\nangle_style cosine\nangle_coeff * 4\n", COEFFICIENTS)
+        record, _ = read(here / "in.lmp", here / "system.data")
+        assert record.forcefield is not None
+        table = record.forcefield.table("pair", "lj/cut")
+        assert dict(zip(table["itom"].tolist(), table["epsilon"].tolist(), strict=True)) == {
+            "1": 0.1,
+            "2": 0.9,
+            "3": 0.3,
+        }
+        assert set(record.forcefield.tables) == {"atom.full", "bond.harmonic", "angle.cosine", "pair.lj%2Fcut"}
+
     def test_nothing_that_says_what_the_atoms_are(self, folder) -> None:  # type: ignore[no-untyped-def]
         here = folder(HEAD + "pair_style zero 5\n", data="")
         with pytest.raises(FormatError, match=rf"in\.lmp, line 1: found no read_data command .*{WAY_OUT}"):

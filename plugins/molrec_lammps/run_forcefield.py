@@ -50,12 +50,8 @@ def read_potential(
     `beside` is the data file that counts although no command reads it. `executed`: these are the commands that ran.
     With `refuse` what LAMMPS refuses is a FormatError, else a doubt.
     """
-    taken: list[Path] = []
 
     def data(command: Command, words: ReadData) -> Potential | None:
-        if beside is not None:
-            taken.append(Path(beside.path))
-            return potential_of_data(beside) if len(taken) == 1 else Potential()
         found = files.read(words)
         return None if found is None else potential_of_data(found)
 

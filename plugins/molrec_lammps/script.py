@@ -175,7 +175,6 @@ class _Reader:
         self.read(text, target)
         self.stopped = self.stopped or command.name == "jump"
 
-
     def substituted(self, command: Command, name: str) -> str:
         """The file an `include` names: it alone takes variables between quotes too."""
         try:
