@@ -570,6 +570,16 @@ def test_room_for_more_per_atom_is_kept(read_text):
     assert document(record)["extra_per_atom"] == {"bond": 3, "special": 1}
 
 
+def test_tilts_of_zero_are_said_and_written_again(read_text, tmp_path):
+    header = "0 9 xlo xhi\n0 9 ylo yhi\n0 9 zlo zhi\n"
+    record, _ = read_text(small(header=header + "0 0.0 -0 xy xz yz"))
+    assert document(record)["tilted"] is True
+    molrec_convert.write(record, tmp_path / "back.data", format="lammps-data")
+    assert "\n0 0 -0 xy xz yz\n" in (tmp_path / "back.data").read_text()
+    assert "tilted" not in document(read_text(small(header=header))[0])
+    assert "tilted" not in document(read_text(small(header=header + "1 0 0 xy xz yz"))[0])
+
+
 def test_comments_that_belong_to_no_row_are_kept(read_text):
     text = small(header="0 9 xlo xhi # wide", body="# masses?\nAtom Type Labels # two\n\n2 B\n1 A # first\n# end")
     record, report = read_text(text.replace("Atoms # atomic\n\n", "Atoms # atomic\n# id type x y z\n") + "\n # bye\n")

@@ -33,6 +33,7 @@ it:
 | `label_comments` | the comment of each label by kind, `""` for none, for kinds that have some |
 | `masses` | mass of each atom type, `null` where the file has none |
 | `mass_comments` | the comment of each row of Masses, by type, `""` for none |
+| `tilted` | `true` for a box whose tilts are stated and zero |
 | `extra_per_atom` | room for later `extra bond per atom` and the like, by kind (`bond … special`) |
 | `header` | further counts of the header, of fixes the caller named, by keyword |
 | `comments` | comments of the header, between sections, and in Bodies |
@@ -279,6 +280,9 @@ def _document(data: DataFile) -> dict[str, Any]:
         if data.masses.comments is not None:
             comments = dict(zip(numbers, data.masses.comments.tolist(), strict=True))
             document["mass_comments"] = [comments.get(number, "") for number in range(1, count + 1)]
+    tilt = header.tilt()
+    if tilt is not None and not tilt.any():
+        document["tilted"] = True
     extra = {keyword.split()[1]: count for keyword, count in header.counts.items() if keyword.startswith("extra ")}
     if extra:
         document["extra_per_atom"] = extra

@@ -106,7 +106,7 @@ def data_plan(record: Record, options: Any, report: Report, conversion: Conversi
         comments=[str(text) for text in document.get("comments", ())],
         style=style,
         cell=cell,
-        tilted=False,
+        tilted=document.get("tilted") is True,
         atoms=atoms,
         velocities=velocity_rows(state, style, atoms, cell, report),
         counts=counts,
