@@ -112,8 +112,8 @@ def _gather(sources: Sources, report: Report) -> _Run:
     run.logs = find_logs(sources, report, names)
     run.settings = merged_settings(run.script, run.logs, report)
     aside = Report() if sources.only_logs else report
-    run.dumps = choose_dumps(sources, run.settings, aside)
     run.beside = choose_beside(sources, run.settings, aside)
+    run.dumps = choose_dumps(sources, run.settings, aside, run.beside)
     if aside is not report and (run.dumps or run.beside):
         report.extend(aside)
     return run
