@@ -21,7 +21,7 @@ from molrec_lammps.write_dump_frames import AtomFrames
 from molrec_lammps.write_text import number_text
 from molrec_lammps.write_units import Conversion
 
-__all__ = ["Boxes", "DumpBoxes"]
+__all__ = ["Boxes", "DumpBoxes", "bounds_around"]
 
 Floats = NDArray[np.float64]
 
@@ -100,7 +100,7 @@ class DumpBoxes:
 
 def _lines(vectors: Floats, origin: Floats, boundary: NDArray[np.bool_], plain: NDArray[np.bool_]) -> list[str]:
     tilts = np.stack([vectors[:, 0, 1], vectors[:, 0, 2], vectors[:, 1, 2]], axis=-1)
-    low, high = _bounds(vectors, origin, tilts)
+    low, high = bounds_around(vectors, origin)
     letters = [" ".join("pp" if flag else "ff" for flag in row) for row in boundary.tolist()]
     found = []
     for frame, flags in enumerate(letters):
@@ -117,8 +117,9 @@ def _lines(vectors: Floats, origin: Floats, boundary: NDArray[np.bool_], plain: 
     return found
 
 
-def _bounds(vectors: Floats, origin: Floats, tilts: Floats) -> tuple[Floats, Floats]:
+def bounds_around(vectors: Floats, origin: Floats) -> tuple[Floats, Floats]:
     """Bounds of the boxes around cells, [n, 3], such that undoing them gives origin and lengths bit for bit."""
+    tilts = np.stack([vectors[:, 0, 1], vectors[:, 0, 2], vectors[:, 1, 2]], axis=-1)
     lengths = np.diagonal(vectors, axis1=1, axis2=2)
     below, above = np.zeros_like(origin), np.zeros_like(origin)
     below[:, :2], above[:, :2] = overhang(tilts)

@@ -71,7 +71,7 @@ def choose_columns(
     if "id" not in there and "type_id" not in there:
         report.derived("id", "the record has no ids: atoms are numbered by row, from 1 on")
         columns.append(DumpColumn("id", "", "number"))
-    if "type_id" not in there and ("type" in there or "element" in there):
+    if "type_id" not in there and ("type" in there or ("element" in there and "id" not in there)):
         columns.append(DumpColumn("type", "type" if "type" in there else "element", "types"))
     own = [name for name in _FIRST if name in there] + [name for name in _PLACES if name in there]
     own += [name for name in there if name not in own]
@@ -132,7 +132,7 @@ def _asked(name: str, there: Mapping[str, SourceColumn], unwrapped: bool) -> Dum
             continue
         axis = names.index(name)
         own = "xu" if unwrapped else "x"
-        if flavour != own and name in there:
+        if flavour not in (own, "x") and name in there:
             break
         if not all(axis_name in there for axis_name in "xyz"):
             break
