@@ -132,6 +132,19 @@ class TestAlone:
         }
         assert set(record.forcefield.tables) == {"atom.full", "bond.harmonic", "angle.cosine", "pair.lj%2Fcut"}
 
+    def test_the_named_one_of_two_files_of_a_name(self, folder) -> None:  # type: ignore[no-untyped-def]
+        here = folder(READ, COEFFICIENTS)
+        (here / "other").mkdir()
+        other = here / "other" / "system.data"
+        other.write_text(
+            DATA.format(coefficients=COEFFICIENTS.replace("0.1 1.5", "0.9 1.1")).replace(" 1.1\n", " 3.5\n")
+        )
+        record, _ = read(here / "in.lmp", other)
+        assert record.forcefield is not None
+        assert record.frame is not None
+        assert record.forcefield.table("pair", "lj/cut")["epsilon"].tolist()[0] == 0.9
+        assert record.frame["atoms"]["z"].tolist()[1] == 3.5
+
     def test_nothing_that_says_what_the_atoms_are(self, folder) -> None:  # type: ignore[no-untyped-def]
         here = folder(HEAD + "pair_style zero 5\n", data="")
         with pytest.raises(FormatError, match=rf"in\.lmp, line 1: found no read_data command .*{WAY_OUT}"):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from molrec_convert.errors import UnsupportedError
+from molrec_convert.errors import FormatError, UnsupportedError
 from molrec_convert.model import ForceField, Frame
 from molrec_convert.report import Report
 from molrec_lammps.atom_styles import ATOM_STYLES
@@ -20,7 +20,7 @@ from molrec_lammps.data_record import data_system
 from molrec_lammps.log import Log
 from molrec_lammps.options import RunOptions
 from molrec_lammps.run_discovery import Sources, choose_data, left_out
-from molrec_lammps.run_files import DataFiles
+from molrec_lammps.run_files import DataFiles, plain_name
 from molrec_lammps.run_forcefield import (
     RunPotential,
     counting_part,
@@ -30,8 +30,8 @@ from molrec_lammps.run_forcefield import (
 )
 from molrec_lammps.run_join import joined
 from molrec_lammps.run_settings import Settings
-from molrec_lammps.script import COMPRESSED, Command, Script, find_file
-from molrec_lammps.script_read_data import parse_read_data
+from molrec_lammps.script import Command, Script, find_file
+from molrec_lammps.script_read_data import ReadData, parse_read_data
 from molrec_lammps.script_source import check_source
 
 __all__ = ["RunSystem"]
@@ -67,7 +67,7 @@ class RunSystem:
         stated_by = "--atom-style"
         if atom_style is None and self.settings is not None:
             atom_style, stated_by = self.settings.atom_style, "the atom_style command"
-        files = DataFiles(self.sources.folders, atom_style, stated_by)
+        files = DataFiles(self.sources.folders, atom_style, stated_by, self.sources.named["data"])
         if paths:
             self._read_data(paths, files, report)
         self._read_commands(files, beside=self._beside(paths))
@@ -125,7 +125,7 @@ class RunSystem:
         """Whether the data file counts although the commands do not read it."""
         if not paths or self.settings is None or not self.settings.data:
             return bool(paths)
-        return _plain(paths[0].name) != _plain(Path(self.settings.data[0][0]).name)
+        return plain_name(paths[0]) != plain_name(self.settings.data[0][0])
 
     def _read_data(self, paths: Sequence[Path], files: DataFiles, report: Report) -> None:
         """The data file; none, reported, where there are dumps and the file is of a kind this version does not read."""
@@ -133,7 +133,7 @@ class RunSystem:
         try:
             if stated_by != "--atom-style" and style is not None and style.split()[0] not in ATOM_STYLES:
                 raise UnsupportedError(f"{stated_by}: atom style {style} is not known")
-            reading = [parse_read_data(command) for command in self._commands() if command.name == "read_data"]
+            reading = self._reading()
             if len(paths) > 1:
                 parts = [(data, words) for words in reading if (data := files.read(words)) is not None]
                 self.data = joined(parts)
@@ -144,6 +144,18 @@ class RunSystem:
             if not self.made:
                 raise
             report.dropped(paths[0].name, str(error))
+
+    def _reading(self) -> list[ReadData]:
+        """The words of the `read_data` commands; of a run that was made, as far as they are understood."""
+        found = []
+        for command in self._commands():
+            if command.name == "read_data":
+                try:
+                    found.append(parse_read_data(command))
+                except FormatError:
+                    if self.by_script:
+                        raise
+        return found
 
     def _read_commands(self, files: DataFiles, *, beside: bool) -> None:
         """What the commands state of the force field; without commands, what the data file does."""
@@ -173,8 +185,3 @@ class RunSystem:
         if ran or self.script is None:
             return counting_part(ran or [command for log in self.logs for command in log.commands])
         return counting_part(self.script.commands)
-
-
-def _plain(name: str) -> str:
-    """A file's name without the suffix of a compression."""
-    return next((name.removesuffix(suffix) for suffix in COMPRESSED if name.endswith(suffix)), name)
