@@ -137,6 +137,10 @@ class ShapedCollection(Collection):
         if frames is not None:
             if frames.step is not None and frames.step < 1:
                 raise UsageError(f"frames are taken forward only, not with a step of {frames.step}")
+            if source.path is not None and len(source):
+                most = int(source.index["n_frames"].max())
+                if most and not len(range(*frames.indices(most))):
+                    raise UsageError(f"the records have {most} frames at most, none has those asked for")
             report.converted("trajectory", "of each record the frames asked for")
         self._index: Block | None = None
 

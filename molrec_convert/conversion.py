@@ -283,7 +283,8 @@ def _check_input(path: Path) -> None:
 
 def _read(chosen: Format, paths: list[Path], context: ReadContext) -> Record | Collection:
     if len(paths) > 1 and not (chosen.many_inputs or chosen.combines):
-        raise UsageError(f"the format {chosen.name} reads one input at a time, {len(paths)} are named")
+        together = f"the format {chosen.name} reads one input at a time, {len(paths)} are named"
+        raise UsageError(f"{together}; several records become a collection, a target whose name ends in .mrec.lmdb")
     if context.arrangement is not None and context.arrangement not in chosen.arrangements:
         known = ARRANGEMENTS if context.arrangement not in ARRANGEMENTS else chosen.arrangements
         raise UsageError(

@@ -128,8 +128,14 @@ def test_frames_columns_and_precision_of_every_record(many, tmp_path):
         assert some.declaration.blocks["atoms"].columns["x"].precision == 1e-2
     with pytest.raises(UsageError, match="the frames have no column 'w'; they have x"):
         molrec_convert.convert(many, tmp_path / "w.mrec.lmdb", columns=["w"])
-    report = molrec_convert.convert(many, tmp_path / "no.mrec.lmdb", frames=slice(7, 8))
-    assert report.warnings == ["none of the frames asked for is in 3 of 3 records"]
+    with pytest.raises(UsageError, match="the records have 5 frames at most, none has those asked for"):
+        molrec_convert.convert(many, tmp_path / "no.mrec.lmdb", frames=slice(7, 8))
+    with molrec_convert.CollectionWriter.open(many) as writer:
+        writer.append(Record(system=record().system, trajectory=record().trajectory[:2]), {"shift": 1.0})
+    report = molrec_convert.convert(many, tmp_path / "some2.mrec.lmdb", frames=slice(3, 5))
+    assert report.warnings == ["none of the frames asked for is in 1 of 4 records"]
+    with molrec_convert.open(tmp_path / "some2.mrec.lmdb") as some:
+        assert some.index["n_frames"].tolist() == [2, 2, 2, 0]
 
 
 def test_several_records_become_one_collection(tmp_path):

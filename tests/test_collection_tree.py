@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from collection_stores import POINTS, UNITS, cubic, edit_json, key, molecule, point, points, put, write
 from layout_examples.collection import write_conformers
-from layout_examples.collection_text import byte_map, listing
 
 from molrec_convert.cli import run
 from molrec_convert.model import MemoryTrajectory, Record
@@ -24,16 +23,18 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0)
     return (out if code == 0 else err).splitlines()
 
 
-def test_the_page(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Line by line what the layout page shows."""
-    assert shown(capsys, write_conformers(path)) == list(listing(path))
-
-
 def test_the_seed(path: Path, shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = (shared / "seeds" / "layout-by-example.txt").read_text().splitlines()
     start = page.index("conformers.mrec.lmdb    (one file; keys in LMDB's byte order)")
     stop = next(i for i in range(start, len(page)) if page[i].startswith("Keys are bytes"))
     assert shown(capsys, write_conformers(path)) == page[start : stop - 1]
+
+
+def test_a_value_of_the_seed(path: Path, shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (shared / "seeds" / "layout-by-example.txt").read_text().splitlines()
+    start = next(i for i, line in enumerate(page) if line.startswith("key f ‖ u64be(1) ="))
+    stop = next(i for i in range(start, len(page)) if page[i].startswith("[304, 336)"))
+    assert shown(capsys, write_conformers(path), "f1") == page[start : stop + 1]
 
 
 def test_the_first_six_of_each_letter(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,8 +81,23 @@ def test_sections_and_records(path: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_a_value_byte_by_byte(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As the layout page shows one; with masks and many rows."""
     write_conformers(path)
-    for name, number in (("f1", key("f", 1)), ("s0", key("s", 0)), ("ff", b"ff"), ("f2", key("f", 2))):
-        assert shown(capsys, path, name) == list(byte_map(path, number))
+    lines = shown(capsys, path, "f1")
+    assert lines[:5] == [
+        "key f ‖ u64be(1) = 66 00 00 00 00 00 00 00 01; value 336 B",
+        "",
+        "[0, 4)      magic           'MRF1'",
+        "[4, 8)      header_length   228 (u32, little-endian)",
+        "[8, 236)    header          UTF-8 JSON:",
+    ]
+    assert lines[-4:] == [
+        "[236, 240)  padding         4 zero bytes",
+        "[240, 272)  atoms/x         f64 = [0.8212890625, -0.0517578125, -0.0078125, -0.8369140625]",
+        "[272, 304)  atoms/y         f64 = [0.900390625, 0.751953125, -0.751953125, -0.876953125]",
+        "[304, 336)  atoms/z         f64 = [0.4345703125, -0.017578125, -0.0126953125, 0.375]",
+    ]
+    masks = [line for line in shown(capsys, path, "ff") if " mask " in line]
+    assert len(masks) == 3
+    assert masks[0] == "[2648, 2650) dihedral.periodic/k2 mask            bool = [true, false]"
     assert shown(capsys, path, "r1")[2:] == ['{"record_id": "h2o2-1"}']
     write(path.with_name("many.mrec.lmdb"), [points(0, atoms=99)])
     lines = shown(capsys, path.with_name("many.mrec.lmdb"), "f0", "index")

@@ -14,6 +14,7 @@ from collection_stores import (
     POINTS,
     UNITS,
     contents,
+    edit_header,
     edit_json,
     equal_trajectories,
     key,
@@ -217,6 +218,68 @@ def test_unknown_keys_go_with_the_whole(tmp_path: Path) -> None:
     some = saved(collection[1:], tmp_path / "e.mrec.lmdb").report
     assert [item.name for item in some.items] == ["key g" + "\\x00" * 8, "key later", "key r", "key zz\\xff"]
     assert all(item.fate is Fate.DROPPED for item in some.items)
+
+
+def test_what_headers_say_beside_goes_with_the_records(tmp_path: Path) -> None:
+    """Keys of headers, blocks and columns that nobody knows: a copy has the values as they are stored."""
+    records = [
+        Record(meta={"n": n}, system=molecule("OH", smiles="O" * n), trajectory=points(n, 2).trajectory)
+        for n in range(3)
+    ]
+    path = write(tmp_path / "c.mrec.lmdb", records, index_columns=["smiles"])
+
+    def more(header: Any) -> None:
+        header["later"] = [1]
+        header["blocks"]["atoms"]["note"] = {"a": None}
+        next(iter(header["blocks"]["atoms"]["columns"].values()))["unit"] = "bohr"
+
+    for name in (key("f", 2), key("s", 1)):
+        edit_header(path, name, more)
+    original = contents(path)
+    saved(read_collection([path], ReadContext()), tmp_path / "d.mrec.lmdb")
+    assert contents(tmp_path / "d.mrec.lmdb") == original
+    saved(read_collection([path], ReadContext()).select("smiles != ''").select([1, 0]), tmp_path / "e.mrec.lmdb")
+    some = contents(tmp_path / "e.mrec.lmdb")
+    assert some[key("s", 1)] == original[key("s", 1)]
+    assert some[key("f", 2)] == original[key("f", 2)]
+    assert some[key("f", 0)] == original[key("f", 4)]
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        (key("f", 3), lambda h: h.pop("step"), "states no step"),
+        (key("f", 3), lambda h: h.update(step=0), "steps ascend"),
+        (key("f", 3), lambda h: h.update(time=1.0), "time is stated for all frames or for none"),
+        (key("f", 3), lambda h: h["meta"].update(x=1), "the per-step key is not declared"),
+        (key("f", 3), lambda h: h["blocks"].update(x={"count": 0, "columns": {}}), "the block is not declared"),
+        (key("f", 3), lambda h: h.update(box={"vectors": 1}), "three rows"),
+        (key("s", 1), lambda h: h["meta_types"].update(smiles="i32"), "smiles"),
+        (key("s", 1), lambda h: h["blocks"]["atoms"].update(count=3), "one row per row of its block"),
+        (
+            key("s", 1),
+            lambda h: (
+                h["blocks"]["atoms"].update(count=1),
+                h["blocks"]["atoms"]["columns"]["element"].update(shape=[1], values=["O"]),
+            ),
+            "another row count than in system",
+        ),
+        (
+            key("s", 1),
+            lambda h: h["blocks"].update(
+                bonds={"count": 1, "columns": {"atomi": {"dtype": "u64", "shape": [1], "offset": 0}}}
+            ),
+            "a buffer reaches past the value",
+        ),
+    ],
+)
+def test_a_copy_refuses_what_breaks_a_rule(tmp_path: Path, name: bytes, change: Any, said: str) -> None:
+    records = [Record(system=molecule("OH", smiles="O"), trajectory=points(n, 2).trajectory) for n in range(2)]
+    path = write(tmp_path / "c.mrec.lmdb", records)
+    edit_header(path, name, change)
+    with pytest.raises(ContractError, match=said):
+        saved(read_collection([path], ReadContext()), tmp_path / "d.mrec.lmdb")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["c.mrec.lmdb"]
 
 
 def test_what_is_beyond_the_counts_is_left(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from molrec_convert.cli.app import show_problems
 from molrec_convert.cli.common import PATH, examples, record_options
 from molrec_convert.cli.outcome import DONE, FAULT
 from molrec_convert.cli.showing import show_breaks
+from molrec_convert.errors import UsageError
 
 __all__ = ["diff_command"]
 
@@ -63,7 +64,7 @@ def _differences(a: Any, b: Any, record: int | slice | None, select: str | None)
 
     if record is not None or select is not None:
         if isinstance(a, Record) and isinstance(b, Record):
-            raise click.UsageError("both are one record: --record and --select choose records of a collection")
+            raise UsageError("both are one record: --record and --select choose records of a collection")
         a, b = (c if isinstance(c, Record) else chosen(c, record, select, Report()) for c in (a, b))
     if not isinstance(a, Record) and not isinstance(b, Record):
         return collection_differences(a, b)
@@ -71,7 +72,7 @@ def _differences(a: Any, b: Any, record: int | slice | None, select: str | None)
     for source in (a, b):
         if not isinstance(source, Record):
             if len(source) != 1:
-                raise click.UsageError(
+                raise UsageError(
                     f"{source.path} is a collection of {len(source):,} records: choose one to compare with --record N"
                 )
             source = standing_alone(source, 0, Report())

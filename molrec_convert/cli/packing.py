@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from molrec_convert.cli.common import PATH, directory_size, examples, existing, human_size
+from molrec_convert.errors import UsageError
 
 __all__ = ["pack_command", "unpack_command"]
 
@@ -50,7 +51,7 @@ def _refuse_collection(path: Path, what: str) -> None:
     from molrec_convert.tree import is_collection
 
     if is_collection(path):
-        raise click.UsageError(
+        raise UsageError(
             f"{path} is a collection, which cannot be {what}; a record is taken out of it with "
             f"'mrec convert {path} TARGET.mrec --record N'"
         )

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from molrec_convert.cli.common import PATH, examples, existing, print_lines, record_options
+from molrec_convert.errors import UsageError
 
 __all__ = ["tree_command"]
 
@@ -55,7 +56,7 @@ def tree_command(
         _show_collection(where, section, overview, files, record, select)
         return
     if record is not None or select is not None:
-        raise click.UsageError(f"{path} is one record: --record and --select choose records of a collection")
+        raise UsageError(f"{path} is one record: --record and --select choose records of a collection")
     if overview:
         print_lines(overview_lines(where))
         return

@@ -8,7 +8,6 @@ Source: Collection and its LMDB file; Record, "What a conversion stamps".
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 
 from molrec_convert.comparison.frames import column_differences
 from molrec_convert.comparison.records import differences
@@ -36,9 +35,9 @@ def collection_differences(a: Collection, b: Collection) -> Iterator[str]:
     if len(a) != len(b):
         yield f"collection: {len(a)} records against {len(b)}"
     yield from _index_differences(a, b)
-    for number, (first, second) in enumerate(islice(zip(a, b, strict=False), min(len(a), len(b)))):
-        for line in differences(first, second):
-            yield f"record {number}: {line}"
+    for number in range(min(len(a), len(b))):
+        if not a.same_values(number, b, number):
+            yield from (f"record {number}: {line}" for line in differences(a[number], b[number], declared=False))
 
 
 def _index_differences(a: Collection, b: Collection) -> Iterator[str]:

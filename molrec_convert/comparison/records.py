@@ -23,8 +23,11 @@ __all__ = ["differences"]
 _PROVENANCE = ("creator", "created_at")
 
 
-def differences(a: Record, b: Record) -> Iterator[str]:
-    """What differs, line by line, found as it is asked for; nothing when the records are equal."""
+def differences(a: Record, b: Record, *, declared: bool = True) -> Iterator[str]:
+    """What differs, line by line, found as it is asked for; nothing when the records are equal.
+
+    Not `declared`: what their trajectories declare is compared elsewhere.
+    """
     yield from json_differences("the root group", a.attributes, b.attributes)
     yield from json_differences("meta", _meta(a), _meta(b))
     yield from frame_differences("system", a.system, b.system)
@@ -32,7 +35,7 @@ def differences(a: Record, b: Record) -> Iterator[str]:
     if a.trajectory is None or b.trajectory is None:
         yield from presence("trajectory", a.trajectory, b.trajectory)
     else:
-        yield from trajectory_differences(a.trajectory, b.trajectory)
+        yield from trajectory_differences(a.trajectory, b.trajectory, declared=declared)
     yield from forcefield_differences(a.forcefield, b.forcefield)
     yield from observable_differences(a.observables, b.observables)
     for name in ("method", "status"):

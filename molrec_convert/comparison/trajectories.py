@@ -25,9 +25,10 @@ __all__ = ["declaration_differences", "trajectory_differences"]
 _BOX = "box"
 
 
-def trajectory_differences(a: Trajectory, b: Trajectory) -> Iterator[str]:
-    """What differs between two trajectories, line by line."""
-    yield from declaration_differences(a.declaration, b.declaration)
+def trajectory_differences(a: Trajectory, b: Trajectory, *, declared: bool = True) -> Iterator[str]:
+    """What differs between two trajectories, line by line; not `declared`: but for what they declare."""
+    if declared:
+        yield from declaration_differences(a.declaration, b.declaration)
     if a.cell_defined != b.cell_defined:
         yield f"trajectory/box: cell_defined is {against(a.cell_defined, b.cell_defined)}"
     for path in sorted({*a.attributes, *b.attributes}):

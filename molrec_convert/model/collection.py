@@ -96,6 +96,10 @@ class Collection(ABC):
         """Every record with its values of `index_columns`, None for a null."""
         yield from zip(self, index_rows(self.index), strict=True)
 
+    def same_values(self, index: int, other: Collection, position: int) -> bool:
+        """Whether a record is known to be stored as the one of another collection is, to the byte."""
+        return False
+
     def unknown_values(self) -> Iterator[tuple[bytes, bytes]]:
         """Keys of the file this version has no meaning for, and their values."""
         return iter(())
@@ -280,6 +284,12 @@ class CollectionView(Collection):
     def record(self, index: int) -> Record:
         """See `Collection.record`."""
         return self.source.record(int(self.positions[index]))
+
+    def same_values(self, index: int, other: Collection, position: int) -> bool:
+        """See `Collection.same_values`."""
+        if isinstance(other, CollectionView):
+            position, other = int(other.positions[position]), other.source
+        return self.source.same_values(int(self.positions[index]), other, position)
 
     def sample(self, frame: int) -> dict[str, Any]:
         """See `Collection.sample`."""

@@ -136,9 +136,8 @@ def _records(summary: Mapping[str, Any]) -> str:
     atoms = summary["atoms"]
     if atoms is not None:
         low, high = atoms["least"], atoms["most"]
-        text += (
-            f", {low:,} atom{'' if low == high == 1 else 's'} each" if low == high else f", {low:,} to {high:,} atoms"
-        )
+        each = " each" if count > 1 else ""
+        text += f", {high:,} atom{'' if high == 1 else 's'}{each}" if low == high else f", {low:,} to {high:,} atoms"
     return text
 
 

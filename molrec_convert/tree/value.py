@@ -80,4 +80,4 @@ def _shown(values: list[object], total: int) -> str:
 
 
 def _line(first: int, last: int, name: str, what: str, width: int = 16) -> str:
-    return f"{f'[{first}, {last})':<12}{name:<{width}}{what}"
+    return f"{f'[{first}, {last})':<11} {name:<{width}}{what}"

@@ -10,9 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from molrec_convert.formats import ReadContext, WriteContext
 from molrec_convert.model.collection import Collection, CollectionView
 from molrec_convert.model.collection_declaration import derive_declaration
+from molrec_convert.model.collection_index import index_rows
 from molrec_convert.model.collection_member import as_member
 from molrec_convert.model.collection_record import collection_units, record_of
 from molrec_convert.model.record import Record
@@ -58,25 +61,40 @@ def write_collection(source: Record | Collection, path: Path, context: WriteCont
         in_place=True,
         report=context.report,
     ) as writer:
-        for record, row in source.members():
+        stored, numbers = _stored(source)
+        for position, row in enumerate(index_rows(source.index)) if stored is not None else ():
+            values = {name: value for name, value in row.items() if name in columns}
+            assert stored is not None
+            writer.copy(stored, numbers[position], values)
+            context.progress.advance(1)
+        for record, row in source.members() if stored is None else ():
             writer.append(record, {name: value for name, value in row.items() if name in columns})
             context.progress.advance(1)
         _carry_unknown(source, writer, context.report)
 
 
+def _stored(source: Collection) -> tuple[StoredCollection | None, Sequence[int]]:
+    """The stored collection whose records these are as they stand in its file, and their numbers there."""
+    numbers: Sequence[int] = range(len(source))
+    while isinstance(source, CollectionView):
+        numbers = source.positions[np.asarray(numbers, np.int64)].tolist()
+        source = source.source
+    return (source, numbers) if isinstance(source, StoredCollection) else (None, ())
+
+
 def _carry_unknown(source: Collection, writer: CollectionWriter, report: Report) -> None:
     """What this version has no meaning for goes with the whole of a collection; of some records nobody knows."""
     writer.extra = dict(source.extra)
-    whole = source.source if isinstance(source, CollectionView) else source
+    whole = source
+    while isinstance(whole, CollectionView):
+        whole = whole.source
     for key, value in whole.unknown_values():
         if is_known(key):
             report.dropped(f"key {key_text(key)}", "the collection does not count it")
         elif whole is source:
             writer.carry(key, value)
         else:
-            report.dropped(
-                f"key {key_text(key)}", "this version has no meaning for it; only some records are taken"
-            )
+            report.dropped(f"key {key_text(key)}", "this version has no meaning for it; only some records are taken")
 
 
 def _write_record(record: Record, path: Path, context: WriteContext, options: CollectionOptions) -> None:

@@ -232,6 +232,24 @@ class StoredCollection(Collection):
         value = self._find(FORCEFIELD)
         return None if value is None else bytes(value)
 
+    def same_values(self, index: int, other: Collection, position: int) -> bool:
+        """See `Collection.same_values`."""
+        if not isinstance(other, StoredCollection):
+            return False
+        mine, theirs = self.stored_record(index), other.stored_record(position)
+        return mine == theirs
+
+    def stored_record(self, index: int) -> tuple[bytes, bytes | None, list[bytes]]:
+        """The values of a record as they are stored: its meta, its system (None without), its frames."""
+        _ = self.index
+        environment = self._file.open()
+        meta, system = environment.get(numbered(RECORD, index)), environment.get(numbered(SYSTEM, index))
+        if meta is None:
+            raise ContractError(f"r[{index}]", "the record has no meta document")
+        first, count = int(self._first[index]), int(self._frames[index])
+        frames = [bytes(self._frame_value(ordinal, peek=True)) for ordinal in range(first, first + count)]
+        return bytes(meta), None if system is None else bytes(system), frames
+
     def unknown_values(self) -> Iterator[tuple[bytes, bytes]]:
         """See `Collection.unknown_values`."""
         environment = self._file.open()

@@ -50,6 +50,7 @@ from molrec_convert.stores.lmdb.reader import StoredCollection, open_collection
 from molrec_convert.stores.lmdb.record_frames import FrameEncoder
 from molrec_convert.stores.lmdb.spool import Spool
 from molrec_convert.stores.lmdb.store import StoreFile
+from molrec_convert.stores.lmdb.value_checks import check_values
 
 __all__ = ["CollectionWriter"]
 
@@ -190,13 +191,32 @@ class CollectionWriter:
             self._systems.append(number, system)
         self._index.add(row, frames, member_rows(record, atoms), record.trajectory is not None)
         self._n_frames += frames
-        if (
-            len(self._pending) >= _BATCH_VALUES
-            or self._pending_bytes >= _BATCH_BYTES
-            or not (number + 1) % _BATCH_VALUES
-        ):
-            self._flush()
+        self._flush_when_due()
         return number
+
+    def copy(self, source: StoredCollection, number: int, row: Mapping[str, Any]) -> int:
+        """Append a record of another collection with its values as they are stored, and return its ordinal.
+
+        `row` has the values of the index columns. What headers say in keys this version has no meaning for stays.
+        Raises `ContractError` for a value that breaks a rule, `UsageError` where the declarations differ.
+        """
+        if source.declaration != self.declaration:
+            raise UsageError("values are copied between collections of one declaration only")
+        ordinal = len(self._index)
+        meta, system, frames = source.stored_record(number)
+        record = source.record(number)
+        check_member(record, f"record {number}")
+        check_document(record.meta, "meta")
+        values = self._index.row(record, row)
+        atoms = check_values(record, frames, source.shared, int(source.index["first_frame"][number]))
+        self._add_values(frames)
+        self._metas.append(ordinal, meta)
+        if system is not None:
+            self._systems.append(ordinal, system)
+        self._index.add(values, len(frames), member_rows(record, atoms), record.trajectory is not None)
+        self._n_frames += len(frames)
+        self._flush_when_due()
+        return ordinal
 
     def extend(self, records: Iterable[Record]) -> None:
         """Append records."""
@@ -308,6 +328,11 @@ class CollectionWriter:
             self._flushed, kept = self._n_frames, 0
         del self._pending[kept:]
         self._pending_bytes = sum(map(len, self._pending))
+
+    def _flush_when_due(self) -> None:
+        due = len(self._pending) >= _BATCH_VALUES or self._pending_bytes >= _BATCH_BYTES
+        if due or not len(self._index) % _BATCH_VALUES:
+            self._flush()
 
     def _flush(self) -> None:
         """Put the frames that wait, in one transaction."""
