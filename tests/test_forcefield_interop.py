@@ -19,6 +19,7 @@ from molrec_convert.formats import WriteContext
 from molrec_convert.model import Block, Column, Record
 from molrec_convert.model.forcefield import ForceField, table_from_rows
 from molrec_convert.model.names import escape_name
+from molrec_convert.stores.zarr.record import open_record
 from molrec_convert.stores.zarr.record_writer import write_record
 
 pytestmark = pytest.mark.interop
@@ -254,3 +255,32 @@ def test_every_registered_style_is_read_from_our_stores(tmp_path: Path) -> None:
             numbers = {key: table[key].tolist()[0] for key in table if table.columns[key].dtype == "f64"}
             assert types == {"x": numbers}, name
     assert len(found) > 50
+
+
+BACK = """
+for path in sorted(Path(sys.argv[1]).iterdir()):
+    compiled = mrec.MrecFile(path).forcefield().to_forcefield()
+    molrs.io.write_mrec(Path(sys.argv[2]) / path.name, meta={}, forcefield=compiled)
+"""
+
+
+def test_every_registered_style_it_writes_is_read_by_definitions_2(tmp_path: Path) -> None:
+    """It compiles what we wrote and writes it in words of its own: a preset, every unit, degrees."""
+    made: dict[str, ForceField] = {}
+    for seed, style in enumerate(registered(2)):
+        name = escape_name(f"{style.category}.{style.style}")
+        made[name] = forcefield_of_style(style, 2, seed)
+        write_record(Record(forcefield=made[name]), tmp_path / "ours" / name, CONTEXT)
+    (tmp_path / "theirs").mkdir()
+    run_independent(BACK, tmp_path / "ours", tmp_path / "theirs")
+    for name, ours in made.items():
+        with open_record(tmp_path / "theirs" / name) as record:
+            theirs = record.forcefield
+            assert theirs is not None
+            assert theirs.definitions == 2
+            assert theirs.units["preset"] == "real"
+            assert theirs.units["angle"] == "degree"
+            block = ours.styles[0].block
+            assert {key: c for key, c in theirs.tables[block].columns.items() if c.dtype == "f64"} == {
+                key: c for key, c in ours.tables[block].columns.items() if c.dtype == "f64"
+            }
