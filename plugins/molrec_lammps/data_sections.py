@@ -205,7 +205,9 @@ def _check_order(path: str, header: Header, name: str, line: int, before: Mappin
                 expected="labels before every section that has types",
             )
     if "Atoms" not in before and (name == "Velocities" or name in RELATIONS or name in SHAPES):
-        raise FormatError(path, f"line {line}", found=f"{name} before Atoms", expected=f"Atoms before {name}")
+        raise FormatError(
+            path, f"line {line}", found=f"{name} before Atoms", expected=f"the section Atoms before {name}"
+        )
     if name in RELATIONS and header.counts.get(RELATIONS[name].count) == 0:
         raise FormatError(
             path,
