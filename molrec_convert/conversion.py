@@ -46,6 +46,7 @@ def read(
     record: int | slice | None = None,
     select: Selection | None = None,
     as_: Arrangement | None = None,
+    verify: bool = False,
     report: Report | None = None,
     progress: Progress | None = None,
     **options: Any,
@@ -55,6 +56,7 @@ def read(
     A source of many records gives a `Collection`, also when it holds one: of it `record` takes one out, by its number,
     as a `Record` (a slice: a smaller collection), `select` those that fit, as `Collection.select` takes them.
     `as_` says whether the configurations in a file are a "trajectory", or a "collection" of one record each.
+    `verify` walks every page of an LMDB file before it is mapped: for one of unknown origin.
 
     `format` names the format (else content and name tell); `options` are those of the format's reader. A trajectory
     stays lazy. Raises `UsageError`, `FormatError`, `ContractError`, `UnsupportedError`.
@@ -68,6 +70,7 @@ def read(
         Report() if report is None else report,
         NoProgress() if progress is None else progress,
         arrangement=as_,
+        verify=verify,
     )
     return _chosen(_read(chosen, where, context), record, select, context)
 

@@ -132,7 +132,8 @@ class ReadContext:
     `options` is an instance of the format's options dataclass. The reader records the fate of what it meets in
     `report`. `hints` are those of the `LayoutChanged` an earlier attempt ended with. `arrangement` is what `--as` asks
     for, one of the format's `arrangements` (None: the reader's own choice), `target` what the conversion writes: one
-    record, or a collection (None: nothing is written, or nobody knows).
+    record, or a collection (None: nothing is written, or nobody knows). With `verify` a reader that maps a file looks
+    at all of it first, as damage could end the process otherwise.
     """
 
     options: Any = field(default_factory=NoOptions)
@@ -141,6 +142,7 @@ class ReadContext:
     hints: frozenset[str] = frozenset()
     arrangement: Arrangement | None = None
     target: Literal["record", "collection"] | None = None
+    verify: bool = True
 
 
 @dataclass

@@ -44,7 +44,7 @@ def diff_command(first: Path, second: Path, quiet: bool, record: int | slice | N
 
     found = False
     report = Report()
-    with read(first, report=report) as a, read(second, report=report) as b:
+    with read(first, verify=True, report=report) as a, read(second, verify=True, report=report) as b:
         show_problems()
         show_breaks(report)
         for line in _differences(a, b, record, select):

@@ -47,7 +47,7 @@ def info_command(
     from molrec_convert.report import Report
 
     report = Report()
-    with read(*path, format=from_format, record=record, select=select, report=report) as source:
+    with read(*path, format=from_format, record=record, select=select, verify=True, report=report) as source:
         show_problems()
         show_breaks(report)
         if isinstance(source, Record):

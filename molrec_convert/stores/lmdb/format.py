@@ -29,8 +29,8 @@ __all__ = ["CollectionOptions", "collection_units", "read_collection", "record_o
 
 
 def read_collection(paths: Sequence[Path], context: ReadContext) -> StoredCollection:
-    """The collection in one file, every page of which has been looked at."""
-    return open_collection(paths[0], verify=True)
+    """The collection in one file, every page of which has been looked at where the context asks for it."""
+    return open_collection(paths[0], verify=context.verify)
 
 
 def write_collection(source: Record | Collection, path: Path, context: WriteContext) -> None:
