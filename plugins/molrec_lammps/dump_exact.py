@@ -55,7 +55,7 @@ def exact_index(source: Source) -> FileIndex:
                 f"line {reader.line}: the file ends inside the header of frame {len(headers)}, which is left out"
             )
             break
-        end = rows_end(source, header.rows)
+        end = rows_end(source, header.rows, 256 + 32 * header.count)
         fault = check_rows(reader, header, end, notes)
         if fault is not None:
             breaks.append(fault)
@@ -66,11 +66,13 @@ def exact_index(source: Source) -> FileIndex:
     return finish(source, headers, stops, breaks, notes)
 
 
-def rows_end(source: Source, start: int) -> RowsEnd:
-    """Where the rows that begin at `start` end; every line is counted."""
+def rows_end(source: Source, start: int, block: int = _BLOCK_BYTES) -> RowsEnd:
+    """Where the rows that begin at `start` end; every line is counted. `block` is the length that is read first."""
+    block = min(block, _BLOCK_BYTES)
     offset, lines, carry = start, 0, b"\n"
     content, content_lines, ending = start, 0, -1
-    while text := source.read(offset, offset + _BLOCK_BYTES):
+    while text := source.read(offset, offset + block):
+        block = min(_BLOCK_BYTES, 4 * block)
         found = (carry + text).find(b"\nITEM:")
         if found >= 0:
             item = offset - len(carry) + found + 1

@@ -13,11 +13,11 @@ Source: LAMMPS manual, "dump"; files of the 22 Jul 2025 release.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
-
-import numpy as np
 
 from molrec_convert.errors import FormatError
 from molrec_convert.model import Box
@@ -95,7 +95,7 @@ def index_items(source: Source) -> ItemIndex:
         except CutHeader:
             breaks.append(f"line {reader.line}: the file ends inside the header of frame {number}, which is left out")
             break
-        end = rows_end(source, frame.rows)
+        end = rows_end(source, frame.rows, 256 + 16 * frame.count)
         whole = end.lines if end.item or end.terminated else end.lines - 1
         if whole < frame.count:
             where, rows = f"line {frame.line + whole}", f"the {frame.count} rows of step {frame.step}"
@@ -172,11 +172,11 @@ def _finish(
             path, f"line {number}", found="the names of columns", expected=f"'ITEM: {missing[0]}' before them"
         )
     words, bounds = items["BOX BOUNDS"]
-    box = box_of(tuple(words.split()), tuple(float(word) for row in bounds for word in row.split()))
+    box = _box(words, tuple(bounds))
     shape: tuple[int, ...] | None = None
     if label is None:
         shape = tuple(int(word) for word in items["GRID SIZE"][1][0].split())
-        count = int(np.prod(shape))
+        count = math.prod(shape)
     else:
         count = int(items["NUMBER"][1][0])
     return ItemFrame(
@@ -192,6 +192,12 @@ def _finish(
         shape,
         items["UNITS"][1][0].decode("latin-1").strip() if "UNITS" in items else None,
     )
+
+
+@lru_cache(maxsize=64)
+def _box(words: str, bounds: tuple[bytes, ...]) -> Box:
+    """The cell; many frames have the same."""
+    return box_of(tuple(words.split()), tuple(float(word) for row in bounds for word in row.split()))
 
 
 def _check_counts(name: str, line: bytes, path: Path, number: int) -> None:

@@ -84,7 +84,7 @@ class BareTrajectory(Trajectory):
             boxes = []
             for position, ordinal in enumerate(own.tolist()):
                 box = self._frames[ordinal].box
-                if before is None or box != before:
+                if before is None or (box is not before and box != before):
                     boxes.append((position, box))
                 before = box
             updates = None

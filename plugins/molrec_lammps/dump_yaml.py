@@ -276,7 +276,9 @@ def _rows_end(source: Source, header: Header) -> tuple[int, int, bool]:
     """Where the rows end, how many whole lines they are, and whether the end of the document follows."""
     offset, lines, carry = header.rows, 0, b"\n"
     stop = offset
-    while text := source.read(offset, offset + _BLOCK_BYTES):
+    block = min(_BLOCK_BYTES, 256 + 24 * header.count)
+    while text := source.read(offset, offset + block):
+        block = min(_BLOCK_BYTES, 4 * block)
         found = (carry + text).find(_END)
         if found >= 0:
             stop = offset - len(carry) + found + 1
