@@ -570,6 +570,16 @@ def test_room_for_more_per_atom_is_kept(read_text):
     assert document(record)["extra_per_atom"] == {"bond": 3, "special": 1}
 
 
+def test_words_behind_a_keyword_are_left_out_and_counts_of_fixes_are_named(tmp_path):
+    path = tmp_path / "widgets.data"
+    path.write_text(small(header="3 widgets\n0 9 xlo xhi lo hi").replace("2 atoms", "2 atoms and more"))
+    with pytest.raises(FormatError, match="line 5: found '3 widgets', expected a header line"):
+        parse_data(path)
+    data = parse_data(path, counts=["widgets"])
+    assert data.counts == {"atoms": 2, "atom types": 2, "widgets": 3}
+    assert data_system(data, DataOptions(), Report()).meta["lammps"]["header"] == {"widgets": 3}
+
+
 def test_tilts_of_zero_are_said_and_written_again(read_text, tmp_path):
     header = "0 9 xlo xhi\n0 9 ylo yhi\n0 9 zlo zhi\n"
     record, _ = read_text(small(header=header + "0 0.0 -0 xy xz yz"))
