@@ -388,6 +388,10 @@ class TestFiles:
             assert found.table("cmap", "charmm")["grid"].tobytes() == grids.tobytes()
             assert potential_of(found).cmap == ["charmm.cmap"]
 
+    def test_several_files_of_maps_have_no_place(self, tmp_path: Path):
+        with pytest.raises(UnsupportedError, match=r"a\.cmap, b\.cmap"):
+            force_field(replace(pairs("lj/cut"), cmap=["a.cmap", "b.cmap"]), Report())
+
     @pytest.mark.parametrize("text", ["", "1 2 3", "1.0 " * 575 + "x"])
     def test_maps_that_are_none(self, tmp_path: Path, text: str):
         (tmp_path / "bad.cmap").write_text(text)
@@ -478,6 +482,21 @@ class TestOtherOrigins:
             **dict.fromkeys([(1, 1), (1, 2), (2, 2)], ("0.1", "3")),
             **dict.fromkeys([(1, 3), (2, 3), (3, 3)], ("0.2", "2")),
         }
+
+    @pytest.mark.parametrize(("version", "unit", "value"), [(1, "degree", 109.5), (2, "radian", np.radians(109.5))])
+    def test_angles_in_another_unit_than_usual(self, version, unit, value):
+        units = {"angle": unit, "length": "angstrom", "energy": "kcal/mol"}
+        found = ForceField.new("ff", units)
+        found.molrec_version = version
+        row = {"name": "a", "itom": "", "jtom": "", "ktom": "", "k": 100.0, "theta0": value}
+        found.add("angle", "harmonic", table_from_rows("angle", [row]))
+        if version == 1:
+            with pytest.raises(UnsupportedError, match="per degree"):
+                potential_of(found)
+            return
+        back = potential_of(found)
+        assert back.units == "real"
+        assert [float(word) for word in back.coefficients[0].words] == [100.0, pytest.approx(109.5, rel=1e-15)]
 
     def test_mie_exponents(self):
         ends = {"name": "a", "itom": "a", "jtom": "a"}

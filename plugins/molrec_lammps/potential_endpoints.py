@@ -80,7 +80,8 @@ def _fill(reading: Reading, table: str, rows: dict[tuple[int, int], Row]) -> Non
         if is_mixed(row, own_a, own_b, params):
             del rows[(a, b)]
         elif isinstance(rule, str):
-            filled = mixed_values([name for name in columns if name not in row], own_a, own_b, rule, params)
+            missing = [name for name in columns if name not in row]
+            filled = mixed_values(missing, own_a, own_b, rule, params) if missing else {}
             for name in filled:
                 reading.report.derived(f"pair.{table} {row['name']} {name}", f"mixed by the {rule} rule")
             rows[(a, b)] = {**row, **filled}

@@ -34,7 +34,8 @@ class Reading:
     """One force field on its way to LAMMPS."""
 
     def __init__(self, force_field: ForceField, types: Mapping[str, Sequence[str]], report: Report) -> None:
-        self.force_field, self.report = force_field, report
+        self.force_field, self.report = _in_usual_angles(force_field), report
+        force_field = self.force_field
         self.definitions = force_field.definitions
         stated = force_field.document.get("lammps")
         self.stated: dict[str, Any] = stated if isinstance(stated, dict) else {}
@@ -42,7 +43,6 @@ class Reading:
         self.params = {(style.category, style.style): dict(style.params) for style in force_field.styles}
         self.numbers = {kind: self._numbers(kind, types.get(kind)) for kind in ("atom", *CATEGORIES[1:])}
         self.done: set[tuple[str, str]] = set()
-        self._check_angles()
 
     def potential(self) -> Potential:
         """The potential."""
@@ -85,11 +85,6 @@ class Reading:
         raise UnsupportedError(
             f"{category}_style {style} of LAMMPS needs {row.arguments.text!r} and the force field does not state it"
         )
-
-    def _check_angles(self) -> None:
-        wanted = {1: "radian", 2: "degree"}[self.definitions]
-        if angle_unit(self.force_field.units, self.definitions) not in (wanted, None):
-            self.force_field = to_definitions(self.force_field, 2)
 
     def _numbers(self, kind: str, given: Sequence[str] | None) -> dict[str, int]:
         """Name → number of the types of a kind."""
@@ -230,6 +225,14 @@ class Reading:
         for category, style in self.tables:
             if (category, style) not in self.done:
                 raise UnsupportedError(f"LAMMPS has nothing that is {category}.{style} of the force field")
+
+
+def _in_usual_angles(force_field: ForceField) -> ForceField:
+    """The force field with its angles in what its definitions have them in, where a style has any."""
+    stated = angle_unit(force_field.units, force_field.definitions)
+    if stated is None or stated == {1: "radian", 2: "degree"}[force_field.definitions]:
+        return force_field
+    return to_definitions(force_field, 2 if force_field.definitions == 1 else 1)
 
 
 def table_rows(table: Block) -> list[dict[str, Any]]:

@@ -42,7 +42,7 @@ class RowReading:
     def _files(self, values: dict[str, Value]) -> dict[str, float | str]:
         """The sums of the files a row names."""
         found: dict[str, float | str] = {}
-        for name, value in values.items():
+        for name, value in values.items() if self.known is not None and "file" in self.known.flags else ():
             slot = None if self.known is None else self.known.coefficients.slot(name)
             if slot is not None and slot.kind == "file" and isinstance(value, str):
                 found.update(self.files.sums(name, value))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from molrec_convert.errors import FormatError
+from molrec_convert.errors import FormatError, UnsupportedError
 from molrec_convert.model import ForceField
 from molrec_convert.model.forcefield import table_from_rows
 from molrec_convert.report import Report
@@ -190,14 +190,16 @@ class Writing:
 
     def _add_maps(self, found: ForceField) -> None:
         """The grids of `fix cmap`."""
-        for file in self.potential.cmap:
+        files = list(dict.fromkeys(self.potential.cmap))
+        if len(files) > 1:
+            raise UnsupportedError(f"several files of fix cmap ({', '.join(files)}) have no place in one record")
+        for file in files:
             grids = self.files.cmap(file)
-            if grids is None:
-                continue
-            names = [str(n + 1) for n in range(len(grids))]
-            found.add("cmap", "charmm", self.files.cmap_table(names, grids), params=self.files.params("file", file))
-            self.report.converted(f"fix cmap {file}", "cmap.charmm")
-            break
+            if grids is not None:
+                names = [str(n + 1) for n in range(len(grids))]
+                table, params = self.files.cmap_table(names, grids), self.files.params("file", file)
+                found.add("cmap", "charmm", table, params=params)
+                self.report.converted(f"fix cmap {file}", "cmap.charmm")
 
     def _stated(self, used: Mapping[str, Any]) -> dict[str, Any]:
         """What the document keeps of LAMMPS' own words: what no other key says, and how it was said."""

@@ -105,6 +105,7 @@ class StyleMap:
     names: Mapping[str, str] = field(repr=False)
     registered: StyleDefinition | None = field(repr=False)
     definitions: int
+    _known: dict[tuple[str, str], str | None] = field(default_factory=dict, repr=False, compare=False)
 
     def row(self, values: Mapping[str, Value]) -> dict[str, float | str]:
         """Column → value of a row for the values of its words."""
@@ -129,6 +130,19 @@ class StyleMap:
 
     def column(self, slot: str) -> str:
         """The column of a slot, its number kept; "" for one that is not stored."""
+        key = ("column", slot)
+        if key not in self._known:
+            self._known[key] = self._column(slot)
+        return self._known[key] or ""
+
+    def slot(self, column: str) -> str | None:
+        """The slot a column holds, None for a column of another meaning."""
+        key = ("slot", column)
+        if key not in self._known:
+            self._known[key] = self._slot(column)
+        return self._known[key]
+
+    def _column(self, slot: str) -> str:
         if slot in self.names:
             column = self.names[slot]
         else:
@@ -140,8 +154,7 @@ class StyleMap:
             return column.replace(parameter.name, parameter.later, 1)
         return column
 
-    def slot(self, column: str) -> str | None:
-        """The slot a column holds, None for a column of another meaning."""
+    def _slot(self, column: str) -> str | None:
         row = find_style(self.category, self.style, self.part)
         if row is None:
             return column
@@ -185,14 +198,21 @@ class StyleMap:
 
     def _changed(self, column: str, value: float, *, back: bool) -> float:
         """A number in the definitions of the record, or `back` in LAMMPS'."""
-        parameter = None if self.registered is None else self.registered.parameter(column, self.definitions)
-        if parameter is None or self.definitions == 2:
-            return value
-        if parameter.halved:
+        key = ("change", column)
+        if key not in self._known:
+            self._known[key] = self._change(column)
+        change = self._known[key]
+        if change == "half":
             return value * (0.5 if back else 2.0)
-        if parameter.is_angle:
+        if change == "angle":
             return to_degrees(value) if back else to_radians(value)
         return value
+
+    def _change(self, column: str) -> str:
+        parameter = None if self.registered is None else self.registered.parameter(column, self.definitions)
+        if parameter is None or self.definitions == 2:
+            return ""
+        return "half" if parameter.halved else "angle" if parameter.is_angle else ""
 
 
 def style_map(category: str, style: str, part: str, definitions: int) -> StyleMap:
