@@ -545,7 +545,7 @@ def test_columns_beyond_the_plain_styles_keep_their_names(read_text):
     assert "mass" not in record.system["atoms"]
 
 
-def test_a_hybrid_is_read_when_its_styles_are_named(read_text):
+def test_a_hybrid_is_read_when_its_styles_are_named(read_text, tmp_path):
     text = small(style="hybrid", rows="1 1 0 0 0 9 -0.5\n2 2 1 1 1 9 0.5")
     with pytest.raises(UsageError, match="hybrid"):
         read_text(text)
@@ -553,6 +553,10 @@ def test_a_hybrid_is_read_when_its_styles_are_named(read_text):
     assert record.system["atoms"]["mol_id"].tolist() == [9, 9]
     assert record.system["atoms"]["charge"].tolist() == [-0.5, 0.5]
     assert document(record)["atom_style"] == "hybrid bond charge"
+    molrec_convert.write(record, tmp_path / "back.data", format="lammps-data")
+    back, _ = read(tmp_path / "back.data")  # what is written names the styles
+    assert back.system == record.system
+    assert back.frame == record.frame
 
 
 def test_a_file_without_atoms_is_a_record_without_rows(read_text):

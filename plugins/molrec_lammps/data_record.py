@@ -305,5 +305,5 @@ def _document(data: DataFile) -> dict[str, Any]:
 def _is_told(data: DataFile, name: str, comment: str) -> bool:
     """Whether a comment behind the name of a section says nothing but the style, which is kept elsewhere."""
     if name == "Atoms":
-        return data.style is not None and comment == data.style.name
+        return data.style is not None and f"{data.style.name} ".startswith(f"{comment} ")
     return len(comment.split()) == 1 and names_style(name, comment)
