@@ -455,3 +455,28 @@ class TestCorpus:
         assert box is not None
         assert np.allclose(np.diag(box.vectors), 27.3714, rtol=1e-5)
         assert np.allclose(box.origin, [36.8402, 41.0137, 29.7681], rtol=1e-5)
+
+    def test_bonds_of_a_peptide(self, shared: Path) -> None:
+        """Both dumps are of one run; the types and atoms of its bonds are those of every frame."""
+        files = shared / "corpus/files/lammps-dump"
+        told = ("c_b[1]=btype", "c_b[2]=batom1", "c_b[3]=batom2")
+        paths = (files / "gen_peptide_full.dump", files / "gen_peptide_bonds.local.dump")
+        record, _ = read_files(*paths, local_columns=told)
+        assert record.trajectory is not None
+        assert record.system is not None
+        ids = record.system["atoms"]["id"]
+        state = record.trajectory[0]
+        block = state["bonds"]
+        assert [int(block["type_id"][0]), *(int(ids[int(block[end][0])]) for end in ("atomi", "atomj"))] == [
+            18,
+            187,
+            188,
+        ]
+        x = np.stack([state["atoms"][axis] for axis in "xyz"], axis=1)
+        assert state.box is not None
+        lengths = np.diag(state.box.vectors)
+        apart = x[block["atomj"].astype(int)] - x[block["atomi"].astype(int)]
+        apart -= lengths * np.rint(apart / lengths)
+        assert np.allclose(np.linalg.norm(apart, axis=1), block["c_d"], rtol=0, atol=5e-4)
+        with pytest.raises(UsageError, match="--local-columns: found 'c_b'"):
+            read_files(*paths, local_columns=("c_b",))

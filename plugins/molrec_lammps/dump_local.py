@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.errors import FormatError
+from molrec_convert.errors import FormatError, UsageError
 from molrec_convert.model import BlockDeclaration, ColumnDeclaration
 from molrec_convert.report import Report
 from molrec_lammps.dump_names import own_names
@@ -23,7 +23,7 @@ from molrec_lammps.dump_system import places_of
 from molrec_lammps.script import Command
 from molrec_lammps.type_names import names_column
 
-__all__ = ["LocalBlock", "local_attributes", "local_block"]
+__all__ = ["LocalBlock", "local_attributes", "local_block", "told_columns"]
 
 #: Letter of an attribute of property/local → block of the record, its endpoints.
 _KINDS = {
@@ -36,6 +36,7 @@ _KINDS = {
 }
 _ENDPOINTS = ("atomi", "atomj", "atomk", "atoml")
 _ATOM = re.compile(r"([badipn])atom([1-4])$")
+_ATTRIBUTE = re.compile(r"[badipn](atom[1-4]|type[1-4]?)$")
 _TYPE = re.compile(r"([badi])type$")
 #: From here on six digits do not tell numbers apart.
 _SIX_DIGITS = 10**6
@@ -187,7 +188,7 @@ def local_block(
     if kind is not None:
         why += "; without atoms that have ids its rows cannot refer to them"
     elif unknown:
-        why += "; named with the input script and a dump of atoms, columns of property/local become references"
+        why += "; columns of property/local, told by the input script or --local-columns, refer to a dump of atoms"
     report.converted(dump.name, f"{len(dump.frames)} frames of entries as they are, in trajectory/{name}{why}")
     return LocalBlock(dump, name, (), None, others, ids)
 
@@ -204,6 +205,20 @@ def local_attributes(commands: Iterable[Command]) -> dict[str, str]:
         id = command.args[0]
         names = [f"c_{id}"] if len(words) == 1 else [f"c_{id}[{number}]" for number in range(1, len(words) + 1)]
         found.update(zip(names, words, strict=True))
+    return found
+
+
+def told_columns(words: Sequence[str]) -> dict[str, str]:
+    """What a user says columns are: `c_b[2]=batom1`. UsageError: a word is none of that, or no attribute is known."""
+    found = {}
+    for word in words:
+        name, equals, attribute = word.partition("=")
+        if not equals or not name or not _ATTRIBUTE.match(attribute):
+            raise UsageError(
+                f"--local-columns: found {word!r}, expected COLUMN=ATTRIBUTE with an attribute of compute "
+                "property/local, like c_b[1]=batom1"
+            )
+        found[name] = attribute
     return found
 
 

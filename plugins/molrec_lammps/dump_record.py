@@ -26,6 +26,7 @@ from molrec_lammps.dump_batch import APART, LARGE_FRAME, RAGGED, RowReader
 from molrec_lammps.dump_facts import RunFacts
 from molrec_lammps.dump_kinds import dump_kind
 from molrec_lammps.dump_layout import Placement, place_aligned, place_ragged, place_single
+from molrec_lammps.dump_local import told_columns
 from molrec_lammps.dump_names import COORDINATES
 from molrec_lammps.dump_order import IdSet
 from molrec_lammps.dump_parts import Dump, by_itself, check_ids_named, join_dumps, open_dump
@@ -53,7 +54,8 @@ def read_dump(paths: Sequence[Path], context: ReadContext) -> Record:
     kinds: dict[str, list[Path]] = {"atoms": [], "local": [], "grid": []}
     for path in map(Path, paths):
         kinds[dump_kind(path)].append(path)
-    sides = [SideSource(files) for kind in ("local", "grid") for files in series_of(kinds[kind])]
+    told = told_columns(context.options.local_columns)
+    sides = [SideSource(files, attributes=told) for kind in ("local", "grid") for files in series_of(kinds[kind])]
     if kinds["atoms"]:
         return dump_record(kinds["atoms"], context, sides=sides)
     if context.options.steps == "index":

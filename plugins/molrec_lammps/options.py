@@ -57,6 +57,11 @@ class DumpOptions(CommonOptions):
         choices=("step", "index"),
     )
     allow_truncated: bool = option(False, "exit with 0 although the last frame is cut off")
+    local_columns: tuple[str, ...] = option(
+        (),
+        "what columns of a local dump are, as in compute property/local: c_b[1]=batom1,c_b[2]=batom2,c_b[3]=btype",
+        metavar="NAMES",
+    )
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,8 @@ def read_run(paths: Sequence[Path], context: ReadContext) -> Record:
             report.warn(f"no time is worked out from the steps: {no_time}")
     else:
         record = _still(data, system, settings, report)
-        sides = open_sides(side_sources(run.beside, commands_of(run.script, run.logs)), report)
+        told = side_sources(run.beside, commands_of(run.script, run.logs), options.local_columns)
+        sides = open_sides(told, report)
         if sides:
             record = add_sides(record, sides, report)
         if record.units is None and units is not None:
@@ -179,7 +180,7 @@ def _dumped(
         context.report.converted(
             f"state in {Path(data.path).name}", "the trajectory states it; the data file's own positions are left out"
         )
-    sides = side_sources(run.beside, commands_of(run.script, run.logs))
+    sides = side_sources(run.beside, commands_of(run.script, run.logs), context.options.local_columns)
     record = dump_record(list(first.files), context, facts, joined=[list(dump.files) for dump in joined], sides=sides)
     if system is not None and record.system is not None:
         for key, value in system.meta.items():

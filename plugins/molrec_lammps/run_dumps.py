@@ -92,10 +92,11 @@ def choose_beside(sources: Sources, settings: Settings | None, report: Report) -
     for command in [] if settings is None else settings.dumps:
         if not command.beside:
             continue
-        files = tuple(path for path in _files_of(command, sources, named) if path not in taken)
+        there = _files_of(command, sources, named)
+        files = tuple(path for path in there if path not in taken)
         if files:
             dumps.append(DumpFiles(files, command))
-        elif not named:
+        elif not there and not named:
             report.warn(f"{command.text!r} names a dump that is not there")
         taken |= set(files)
     commanded = settings is not None and bool(settings.dumps)

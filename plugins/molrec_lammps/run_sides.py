@@ -8,10 +8,10 @@ from pathlib import Path
 from molrec_convert.report import Report
 from molrec_lammps.ave_commands import AveCommand, ave_commands
 from molrec_lammps.ave_record import Averages, averages_of
-from molrec_lammps.dump_local import local_attributes
+from molrec_lammps.dump_local import local_attributes, told_columns
 from molrec_lammps.dump_sides_join import SideSource
 from molrec_lammps.log import Log
-from molrec_lammps.run_discovery import Sources
+from molrec_lammps.run_discovery import Sources, left_out
 from molrec_lammps.run_dumps import DumpFiles
 from molrec_lammps.script import Command, Script, find_file
 
@@ -24,11 +24,12 @@ def commands_of(script: Script | None, logs: Sequence[Log]) -> list[Command]:
     return [*typed, *(command for log in logs for command in log.commands)]
 
 
-def side_sources(dumps: Sequence[DumpFiles], commands: Sequence[Command]) -> list[SideSource]:
-    """The local and grid dumps of a run, with what their columns mean."""
-    attributes = local_attributes(commands)
+def side_sources(dumps: Sequence[DumpFiles], commands: Sequence[Command], words: Sequence[str]) -> list[SideSource]:
+    """The local and grid dumps of a run, with what their columns mean; what the user says of them in `words` counts."""
+    told = told_columns(words)
+    attributes = {**local_attributes(commands), **told}
     return [
-        SideSource(dump.files)
+        SideSource(dump.files, attributes=told)
         if dump.command is None
         else SideSource(dump.files, dump.command.id, attributes, "%" in dump.command.file)
         for dump in dumps
@@ -36,7 +37,7 @@ def side_sources(dumps: Sequence[DumpFiles], commands: Sequence[Command]) -> lis
 
 
 def averages_of_run(sources: Sources, commands: Sequence[Command], report: Report) -> Averages:
-    """The averages of a run: the files its commands write, those the user names, those of its directories."""
+    """The averages of a run: the files the user names and its commands write, without commands those that are there."""
     written: dict[Path, AveCommand] = {}
     files = list(sources.named["ave"])
     for command in ave_commands(commands):
@@ -46,6 +47,10 @@ def averages_of_run(sources: Sources, commands: Sequence[Command], report: Repor
             report.warn(f"{command.text!r} names a file that is not there")
             continue
         written[path] = command
-    files += [*written, *sources.found["ave"]]
+    if written or files:
+        left_out(report, [path for path in sources.found["ave"] if path not in written], "the run does not write it")
+    else:
+        files = list(sources.found["ave"])
+    files += written
     unique = {path.resolve(): path for path in reversed(files)}
     return averages_of(list(unique.values())[::-1], written, report)
