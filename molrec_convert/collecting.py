@@ -76,6 +76,8 @@ def standing_alone(collection: Collection, index: int, report: Report) -> Record
 
 def _report_left(collection: Collection, record: Record, index: int, report: Report) -> None:
     """What a collection says and no record has a place for."""
+    for part in collection.unknown_parts(index):
+        report.dropped(part, "this version has no meaning for it")
     for unknown, _ in collection.unknown_values():
         report.dropped(f"key {unknown.decode('utf-8', 'backslashreplace')}", "a record has no place for it")
     for key in [*collection.extra, *(f"collection.{key}" for key in collection.document if key not in _STATED)]:
@@ -183,8 +185,10 @@ class ShapedCollection(Collection):
     def members(self) -> Iterator[tuple[Record, dict[str, Any]]]:
         """See `Collection.members`."""
         emptied = 0
-        for record, row in self.source.members():
+        for position, (record, row) in enumerate(self.source.members()):
             shaped = self._shaped(record)
+            for part in self.source.unknown_parts(position):
+                self._report.dropped(part, "this version has no meaning for it")
             if record.trajectory is not None and record.trajectory.n_frames:
                 emptied += shaped.trajectory is not None and shaped.trajectory.n_frames == 0
             yield shaped, row

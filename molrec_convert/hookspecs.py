@@ -29,12 +29,15 @@ def molrec_formats() -> Iterable[Format]:  # type: ignore[empty-body]
 
 @hookspec
 def molrec_record_read(record: Record, context: ReadContext) -> None:
-    """Amend a record a reader has returned: guess elements, attach units, select atoms."""
+    """Amend a record a reader has returned, or one taken out of a collection: guess elements, attach units, …
+
+    Collections as a whole pass by.
+    """
 
 
 @hookspec
 def molrec_record_written(record: Record, target: Path, report: Report) -> None:
-    """A record has been written under its final name."""
+    """A record, but no collection, has been written under its final name."""
 
 
 @hookspec

@@ -98,7 +98,9 @@ class JoinedCollection(Collection):
             if isinstance(source, Record):
                 yield self._member(source), {}
                 continue
-            for record, row in source.members():
+            for position, (record, row) in enumerate(source.members()):
+                for part in source.unknown_parts(position):
+                    self._report.dropped(part, "this version has no meaning for it")
                 yield self._member(record), row
 
     def _opened(self) -> Iterator[tuple[str, Record | Collection]]:

@@ -25,6 +25,7 @@ from collection_stores import (
     write,
 )
 
+import molrec_convert
 from molrec_convert.errors import ContractError, UsageError
 from molrec_convert.formats import ReadContext, WriteContext, make_options
 from molrec_convert.model import Block, Frame, MemoryTrajectory, Meta, Record
@@ -238,6 +239,18 @@ def test_what_headers_say_beside_goes_with_the_records(tmp_path: Path) -> None:
     original = contents(path)
     saved(read_collection([path], ReadContext()), tmp_path / "d.mrec.lmdb")
     assert contents(tmp_path / "d.mrec.lmdb") == original
+    # where they cannot go they are told by name
+    said = ["trajectory.later", "trajectory/atoms.note", "trajectory/atoms/x.unit", "system.later", "system/atoms.note"]
+    for target, options in (
+        ("one.mrec", {"record": 1}),
+        ("sliced.mrec.lmdb", {"frames": slice(0, 1)}),
+    ):
+        report = molrec_convert.convert(path, tmp_path / target, **options)
+        assert [item.name for item in report.of(Fate.DROPPED) if item.name[:6] in ("trajec", "system")] == said
+    report = molrec_convert.convert([path, tmp_path / "one.mrec"], tmp_path / "joined.mrec.lmdb")
+    assert {*said} <= {item.name for item in report.of(Fate.DROPPED)}
+    with molrec_convert.open(tmp_path / "one.mrec") as one:
+        assert one.system["atoms"].columns["element"].attributes == {"unit": "bohr"}
     saved(read_collection([path], ReadContext()).select("smiles != ''").select([1, 0]), tmp_path / "e.mrec.lmdb")
     some = contents(tmp_path / "e.mrec.lmdb")
     assert some[key("s", 1)] == original[key("s", 1)]

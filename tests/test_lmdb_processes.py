@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 from collection_stores import equal_trajectories, molecule, points, write
 
-from molrec_convert.errors import UsageError
+import molrec_convert
+from molrec_convert.errors import FormatError, UsageError
 from molrec_convert.model import Record
 from molrec_convert.stores.lmdb import environment
 from molrec_convert.stores.lmdb.reader import StoredCollection, open_collection
@@ -273,6 +274,19 @@ def test_opening_reads_the_meta_alone(path: Path) -> None:
     assert (smiles.dtype, len(smiles)) == ("string", 20)
     assert "smiles" not in collection.index._arrays
     assert smiles.values[7] == "7"
+
+
+def test_open_does_not_walk_the_pages(path: Path) -> None:
+    """Neither `open` nor detection: damage elsewhere shows when it is reached, or where `verify` asks for it."""
+    data = bytearray(path.read_bytes())
+    pages = {n: data[n : n + 4096] for n in range(8192, len(data), 4096)}
+    place = next(n for n, page in pages.items() if b"MRF1" in page and b"mrec-lmdb" not in page)
+    data[place + 10 : place + 16] = b"\xff" * 6
+    path.write_bytes(data)
+    with molrec_convert.open(path) as collection:
+        assert (len(collection), collection.n_frames) == (20, 60)
+    with pytest.raises(FormatError, match="the file is damaged"):
+        molrec_convert.open(path, verify=True)
 
 
 def test_nothing_is_left_open(path: Path) -> None:

@@ -100,6 +100,10 @@ class Collection(ABC):
         """Whether a record is known to be stored as the one of another collection is, to the byte."""
         return False
 
+    def unknown_parts(self, index: int) -> list[str]:
+        """What is stored of a record that it does not say, as this version has no meaning for it; by name."""
+        return []
+
     def unknown_values(self) -> Iterator[tuple[bytes, bytes]]:
         """Keys of the file this version has no meaning for, and their values."""
         return iter(())
@@ -284,6 +288,10 @@ class CollectionView(Collection):
     def record(self, index: int) -> Record:
         """See `Collection.record`."""
         return self.source.record(int(self.positions[index]))
+
+    def unknown_parts(self, index: int) -> list[str]:
+        """See `Collection.unknown_parts`."""
+        return self.source.unknown_parts(int(self.positions[index]))
 
     def same_values(self, index: int, other: Collection, position: int) -> bool:
         """See `Collection.same_values`."""

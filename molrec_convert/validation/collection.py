@@ -14,7 +14,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 
@@ -47,6 +46,7 @@ from molrec_convert.stores.lmdb.keys import (
 from molrec_convert.stores.lmdb.pages import PageFile
 from molrec_convert.stores.lmdb.reader import StoredCollection, open_collection
 from molrec_convert.stores.lmdb.stored_frame import stored_block
+from molrec_convert.stores.lmdb.value_checks import unknown_header_keys
 from molrec_convert.validation.documents import check_meta
 from molrec_convert.validation.findings import Findings, Severity
 
@@ -56,10 +56,6 @@ __all__ = ["check_collection"]
 _ALIKE, _MOST = 5, 1000
 #: A block may have so many rows that no byte of the file backs.
 _FEW = 2**24
-_HEADER = frozenset({"blocks", "meta", "meta_types", "step", "time", "box"})
-_BLOCK = frozenset({"count", "structural_shape", "columns", "targets", "attributes"})
-_COLUMN = frozenset({"dtype", "shape", "offset", "values", "validity", "precision"})
-_BOX = frozenset({"vectors", "origin", "boundary", "cell_defined"})
 
 
 def check_collection(path: str | os.PathLike[str], findings: Findings) -> None:
@@ -275,20 +271,18 @@ def _check_layout(value: memoryview, node: str, found: Findings, *, tables: bool
         found.warning(node, f"the payload of {len(value) - base} bytes is no multiple of 8")
     elif len(value) - base > frame.layout.extent + padding(frame.layout.extent):
         found.warning(node, f"{len(value) - base - frame.layout.extent} bytes of the payload belong to no column")
-    _note_keys(header, _HEADER if not tables else frozenset({"blocks", "meta"}), node, found)
+    for place, key in unknown_header_keys(header, tables=tables):
+        here = f"{node}/{place}".rstrip("/")
+        found.warning(here, f"this version does not know the key {key!r:.60} of the header")
     if "meta_types" in header and not node.startswith("s["):
         found.warning(node, "only a system types its meta: meta_types does not count")
-    if isinstance(header.get("box"), dict):
-        _note_keys(header["box"], _BOX, f"{node}/box", found)
     ends: list[tuple[int, int, str]] = []
     for name, block in header["blocks"].items():
         here = f"{node}/{name}"
-        _note_keys(block, _BLOCK, here, found)
         if not tables and not precision and block.get("structural_shape") is not None:
             found.warning(here, "the declaration states the structural shape, a value has null")
         layout = frame.blocks[name]
         for key, column in block["columns"].items():
-            _note_keys(column, _COLUMN, f"{here}/{key}", found)
             if "precision" in column and not precision:
                 found.warning(f"{here}/{key}", "the declaration states the precision, that of a value does not count")
             entry = layout.columns[key]
@@ -301,12 +295,6 @@ def _check_layout(value: memoryview, node: str, found: Findings, *, tables: bool
         if start < end:
             found.error(other, f"its buffer overlaps that of {one.removeprefix(f'{node}/')}")
     return True
-
-
-def _note_keys(document: Any, known: frozenset[str], node: str, found: Findings) -> None:
-    for key in document:
-        if key not in known:
-            found.warning(node, f"this version does not know the key {key!r:.60} of the header")
 
 
 def _check_grid(column: Column, precision: float, node: str, found: Findings) -> None:

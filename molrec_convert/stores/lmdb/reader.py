@@ -49,6 +49,7 @@ from molrec_convert.stores.lmdb.stored_index import read_index
 from molrec_convert.stores.lmdb.stored_record import Once, StoredRecord
 from molrec_convert.stores.lmdb.stored_sample import Sampler
 from molrec_convert.stores.lmdb.stored_trajectory import StoredTrajectory
+from molrec_convert.stores.lmdb.value_checks import unknown_header_keys
 
 __all__ = ["StoredCollection", "open_collection"]
 
@@ -249,6 +250,18 @@ class StoredCollection(Collection):
         first, count = int(self._first[index]), int(self._frames[index])
         frames = [bytes(self._frame_value(ordinal, peek=True)) for ordinal in range(first, first + count)]
         return bytes(meta), None if system is None else bytes(system), frames
+
+    def unknown_parts(self, index: int) -> list[str]:
+        """See `Collection.unknown_parts`: keys of headers; those of a system's columns are attributes of these."""
+        _, system, frames = self.stored_record(index)
+        values = [("trajectory", value) for value in frames] + ([] if system is None else [("system", system)])
+        found: dict[str, None] = {}
+        for section, value in values:
+            size = int.from_bytes(value[4:8], "little")
+            for place, key in unknown_header_keys(from_utf8(value[8 : 8 + size], section)):
+                if section != "system" or "/" not in place:
+                    found[f"{section}/{place}.{key}" if place else f"{section}.{key}"] = None
+        return list(found)
 
     def unknown_values(self) -> Iterator[tuple[bytes, bytes]]:
         """See `Collection.unknown_values`."""

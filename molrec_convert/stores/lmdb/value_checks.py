@@ -1,4 +1,4 @@
-"""What is looked at of a record's values before they are copied as they are stored.
+"""What is looked at of a record's values before they are copied as they are stored, and what nobody can look at.
 
 Each by itself is held against the declaration; of what holds between values, steps, times and rows are, and references
 where there are any. Source: Collection and its LMDB file.
@@ -6,7 +6,8 @@ where there are any. Source: Collection and its LMDB file.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from molrec_convert.errors import ContractError
 from molrec_convert.model.alignment import Alignment
@@ -14,7 +15,13 @@ from molrec_convert.model.record import Record, absolute_rows
 from molrec_convert.stores.lmdb.frame_bytes import decode
 from molrec_convert.stores.lmdb.shared_declaration import SharedDeclaration
 
-__all__ = ["check_values"]
+__all__ = ["check_values", "unknown_header_keys"]
+
+_TABLES = frozenset({"blocks", "meta"})
+_HEADER = frozenset({*_TABLES, "meta_types", "step", "time", "box"})
+_BLOCK = frozenset({"count", "structural_shape", "columns", "targets", "attributes"})
+_COLUMN = frozenset({"dtype", "shape", "offset", "values", "validity", "precision"})
+_BOX = frozenset({"vectors", "origin", "boundary", "cell_defined"})
 
 
 def check_values(record: Record, values: Sequence[bytes], shared: SharedDeclaration, first: int) -> int | None:
@@ -50,3 +57,14 @@ def check_values(record: Record, values: Sequence[bytes], shared: SharedDeclarat
         for _batch in record.trajectory.batches():
             pass
     return atoms
+
+
+def unknown_header_keys(header: Mapping[str, Any], *, tables: bool = False) -> Iterator[tuple[str, str]]:
+    """Keys of a header that have no meaning here: where below the value ("", "atoms", "atoms/x"), and the key."""
+    yield from (("", key) for key in header if key not in (_TABLES if tables else _HEADER))
+    if isinstance(header.get("box"), dict):
+        yield from (("box", key) for key in header["box"] if key not in _BOX)
+    for name, block in header["blocks"].items():
+        yield from ((name, key) for key in block if key not in _BLOCK)
+        for column, entry in block["columns"].items():
+            yield from ((f"{name}/{column}", key) for key in entry if key not in _COLUMN)
