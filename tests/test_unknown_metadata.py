@@ -141,6 +141,87 @@ def test_masks_without_nulls_and_default_parts_of_cells_stay_where_they_say_some
     assert nodes.isdisjoint({"frame/sites/_validity/d", "frame/box/origin", "frame/box/boundary"})
 
 
+#: Arrays of a run that its writer leaves out while they say nothing of their own.
+ELIDED = (
+    "step",
+    "time",
+    "atoms/step_index",
+    "atoms/offset",
+    "box/vectors",
+    "box/step_index",
+    "box/origin",
+    "box/boundary",
+)
+
+
+def spelled_out(root: Path) -> Path:
+    """The page's vibration with everything as arrays that could be attributes."""
+    record = examples.build_vibration()
+    write_record(record, root, CONTEXT)
+    run, count = root / "trajectory", len(record.trajectory or ())
+    frames = list(record.trajectory or ())
+    for key in ("step_progression", "time_progression"):
+        stores.drop_attribute(run, key)
+    for key in ("uniform_rows", "dense_updates"):
+        stores.drop_attribute(run / "atoms", key)
+    stores.drop_attribute(run / "box", "vectors")
+    cell = frames[0].box
+    assert cell is not None
+    values: dict[str, Any] = {
+        "step": np.array([frame.step for frame in frames]),
+        "time": np.array([frame.time for frame in frames]),
+        "atoms/step_index": np.arange(count, dtype=np.uint64),
+        "atoms/offset": np.arange(count + 1, dtype=np.uint64) * np.uint64(frames[0]["atoms"].count),
+        "box/vectors": cell.vectors[None],
+        "box/step_index": np.zeros(1, np.uint64),
+        "box/origin": np.zeros((1, 3)),
+        "box/boundary": np.ones((1, 3), np.bool_),
+    }
+    assert tuple(values) == ELIDED
+    for path, array in values.items():
+        stores.zarr_create(run / path, array)
+    return root
+
+
+def test_arrays_that_could_be_left_out_stay_where_they_say_something(tmp_path: Path) -> None:
+    root = spelled_out(tmp_path / "a.mrec")
+    with open_record(root) as read:
+        write_record(read, tmp_path / "short.mrec", CONTEXT)
+    assert not any((tmp_path / "short.mrec/trajectory" / path).exists() for path in ELIDED)
+    speak(root)
+    report = Report()
+    with open_record(root) as read:
+        write_record(read, tmp_path / "b.mrec", WriteContext(creator=False, report=report))
+    assert said(tmp_path / "b.mrec") == said(root)
+    assert not report.lossy
+    with open_record(tmp_path / "b.mrec") as read:
+        assert read.trajectory is not None
+        assert list(read.trajectory) == list(examples.build_vibration().trajectory or ())
+
+
+@pytest.mark.parametrize("path", ELIDED)
+@pytest.mark.parametrize("how", ["attribute", "dimension"])
+def test_one_such_array_stays_alone(path: str, how: str, tmp_path: Path) -> None:
+    root = spelled_out(tmp_path / "a.mrec")
+    document = json.loads((root / "trajectory" / path / "zarr.json").read_text())
+    if how == "attribute":
+        document["attributes"].update(LATER)
+    else:
+        document["dimension_names"] = ["n"] * len(document["shape"])
+    (root / "trajectory" / path / "zarr.json").write_text(json.dumps(document))
+    with open_record(root) as read:
+        write_record(read, tmp_path / "b.mrec", CONTEXT)
+    after = said(tmp_path / "b.mrec")
+    assert after[f"trajectory/{path}"][0] == (LATER if how == "attribute" else {})
+    assert after[f"trajectory/{path}"][1] == document.get("dimension_names")
+    there = {other for other in ELIDED if f"trajectory/{other}" in after}
+    # a block's index and the arrays of a cell come together
+    together = {"step": {"step"}, "time": {"time"}, "atoms": {"atoms/step_index", "atoms/offset"}}
+    assert there == together.get(path.split("/")[0], {"box/vectors", "box/step_index", path})
+    with open_record(tmp_path / "b.mrec") as read:
+        assert list(read.trajectory or ()) == list(examples.build_vibration().trajectory or ())
+
+
 def test_what_is_said_of_a_node_that_changed_is_reported(tmp_path: Path) -> None:
     root = example("water", tmp_path / "a.mrec")
     with open_record(root) as record:

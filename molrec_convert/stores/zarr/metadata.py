@@ -27,6 +27,7 @@ __all__ = [
     "other_keys",
     "parse_array",
     "parse_document",
+    "says",
     "stated_group",
 ]
 
@@ -192,6 +193,11 @@ def other_keys(document: dict[str, Any]) -> dict[str, Any]:
 def document_path(path: str) -> str:
     """The path of a node's `zarr.json`: under it stand its other keys, where attributes stand under the node's own."""
     return f"{path}/zarr.json" if path else "zarr.json"
+
+
+def says(unknown: Mapping[str, Any], *paths: str) -> bool:
+    """Whether anything unknown is said at one of these nodes, which a writer then makes where it could leave it out."""
+    return any(path in unknown or document_path(path) in unknown for path in paths)
 
 
 def stated_group(attributes: dict[str, Any], path: str, unknown: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

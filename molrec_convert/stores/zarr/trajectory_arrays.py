@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from molrec_convert.model.batch import BoxUpdates
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.stores.zarr.codecs import Stage
-from molrec_convert.stores.zarr.metadata import NumberedDocument, stated_group
+from molrec_convert.stores.zarr.metadata import NumberedDocument, says, stated_group
 from molrec_convert.stores.zarr.shard_appender import ShardAppender
 from molrec_convert.stores.zarr.storage import replace_file, write_document
 from molrec_convert.stores.zarr.trajectory_batch import Presented
@@ -83,8 +83,8 @@ class TrajectoryArrays:
     ) -> None:
         self.declaration = declaration
         self.n_frames = 0
-        self.steps = StepSeries(root, unsynced, attributes.get("step"))
-        self.times = TimeSeries(root, unsynced, attributes.get("time"))
+        self.steps = StepSeries(root, unsynced, attributes.get("step"), elided=not says(attributes, "step"))
+        self.times = TimeSeries(root, unsynced, attributes.get("time"), elided=not says(attributes, "time"))
         self.box = BoxSeries(root, unsynced, cell_defined=cell_defined, attributes=attributes)
         self.meta: dict[str, ShardAppender] = {}
         self.blocks = {

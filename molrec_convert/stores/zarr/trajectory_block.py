@@ -18,7 +18,7 @@ from molrec_convert.model.declaration import BlockDeclaration
 from molrec_convert.model.precision import stored
 from molrec_convert.stores.zarr.codecs import Pipeline, Stage, column_pipeline, dense_pipeline
 from molrec_convert.stores.zarr.extents import block_rows_per_chunk, column_extents, row_bytes
-from molrec_convert.stores.zarr.metadata import stated_group
+from molrec_convert.stores.zarr.metadata import says, stated_group
 from molrec_convert.stores.zarr.shard_appender import ShardAppender
 from molrec_convert.stores.zarr.storage import write_document
 from molrec_convert.stores.zarr.trajectory_batch import MASKS, Presented, mask_key
@@ -77,6 +77,10 @@ class BlockWriter:
         return f"trajectory/{self.name}"
 
     @property
+    def _index_paths(self) -> tuple[str, str]:
+        return f"{self.name}/step_index", f"{self.name}/offset"
+
+    @property
     def frame_bytes(self) -> int:
         """Bytes of the columns in a representative frame."""
         return (self.frame_rows or 0) * sum(row_bytes(column) for column in self.declared.columns.values())
@@ -132,8 +136,10 @@ class BlockWriter:
         self._make_arrays(int(counts.max()))
         for key, array in self.arrays.items():
             array.append(updates.arrays[key])
-        if self.index is None and not self._stays_regular(frames, counts):
-            self._make_index()
+        if self.index is None:
+            regular = self._stays_regular(frames, counts)
+            if not regular or says(self._attributes, *self._index_paths):
+                self._make_index()
         if self.index is not None:
             self.index[0].append(frames.astype(np.uint64))
             self.index[1].append((self.rows + updates.offset[1:]).astype(np.uint64))
@@ -154,7 +160,8 @@ class BlockWriter:
             return
         for array in self._all():
             array.flush()
-        if any(column.nullable for column in self.declared.columns.values()):
+        nullable = any(column.nullable for column in self.declared.columns.values())
+        if nullable or says(self._attributes, f"{self.name}/{MASKS}"):
             self._state(MASKS, {})
         self._state("", self._group_attributes())
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from molrec_convert.errors import ContractError
 from molrec_convert.model.batch import BoxUpdates
 from molrec_convert.model.frame import Box
-from molrec_convert.stores.zarr.metadata import stated_group
+from molrec_convert.stores.zarr.metadata import says, stated_group
 from molrec_convert.stores.zarr.shard_appender import ShardAppender
 from molrec_convert.stores.zarr.storage import write_document
 from molrec_convert.stores.zarr.trajectory_commit import remove_group
@@ -96,7 +96,9 @@ class BoxSeries:
             return
         ordinals = updates.frames + first
         end = updates.box(len(ordinals) - 1, defined=self.cell_defined)
-        if not self.count and ordinals[0] == 0 and len(ordinals) == 1 and _finite(end):
+        parts = ("box/vectors", "box/step_index", "box/origin", "box/boundary")
+        elided = not says(self._attributes, *parts)
+        if elided and not self.count and ordinals[0] == 0 and len(ordinals) == 1 and _finite(end):
             self.fixed = True
         else:
             if not self.arrays:
@@ -147,12 +149,14 @@ class BoxSeries:
     def _append_arrays(self, ordinals: NDArray[np.int64], updates: BoxUpdates) -> None:
         self.arrays["step_index"].append(ordinals.astype(np.uint64))
         self.arrays["vectors"].append(updates.vectors)
-        if "origin" not in self.arrays and not _default_origin(updates.origin):
+        if "origin" not in self.arrays and (
+            not _default_origin(updates.origin) or says(self._attributes, "box/origin")
+        ):
             self.arrays["origin"] = self._array("origin", "f64", (3,))
             self.arrays["origin"].append(np.zeros((self.count, 3)))
         if "origin" in self.arrays:
             self.arrays["origin"].append(updates.origin)
-        if "boundary" not in self.arrays and not updates.boundary.all():
+        if "boundary" not in self.arrays and (not updates.boundary.all() or says(self._attributes, "box/boundary")):
             self.arrays["boundary"] = self._array("boundary", "bool", (3,))
             self.arrays["boundary"].append(np.ones((self.count, 3), dtype=np.bool_))
         if "boundary" in self.arrays:

@@ -100,7 +100,7 @@ def read_layout(storage: Storage, warnings: list[str] | None = None) -> Layout:
     else:
         declaration = derived_declaration(storage)
     layout = Layout(storage, document, declaration, 0, warnings=[] if warnings is None else warnings)
-    _keep_group(layout, "", document, _KNOWN)
+    _keep_node(layout, "", document, _KNOWN)
     layout.n_frames = _n_frames(layout, attributes)
     layout.step = _step(layout, attributes)
     layout.time = _time(layout, attributes)
@@ -108,7 +108,7 @@ def read_layout(storage: Storage, warnings: list[str] | None = None) -> Layout:
         _read_meta(layout, key, declared_meta)
     meta = read_document(storage, f"{TRAJECTORY}/meta")
     if meta is not None and meta["node_type"] == "group":
-        _keep_group(layout, "meta", meta)
+        _keep_node(layout, "meta", meta)
     blocks = dict(declaration.blocks)
     for name, declared in declaration.blocks.items():
         layout.blocks[name], blocks[name] = _read_block(layout, name, declared)
@@ -201,7 +201,7 @@ def _read_block(layout: Layout, name: str, declared: BlockDeclaration) -> tuple[
     if document["node_type"] != "group":
         raise ContractError(node, "a declared block is not a Zarr group")
     attributes = document["attributes"]
-    _keep_group(layout, name, document, _KNOWN_OF_BLOCK)
+    _keep_node(layout, name, document, _KNOWN_OF_BLOCK)
     declared = block.declared = _with_shape(declared, attributes.get("structural_shape"), node)
     for key, column in declared.columns.items():
         reader = _array(layout, f"{name}/{key}", column.dtype, column.trailing, _KNOWN_OF_COLUMN)
@@ -260,7 +260,7 @@ def _masks(layout: Layout, name: str, declared: BlockDeclaration) -> Iterator[tu
     document = read_document(layout.storage, f"{TRAJECTORY}/{node}")
     if document is None:
         return
-    _keep_group(layout, node, document)
+    _keep_node(layout, node, document)
     for key in layout.storage.children(f"{TRAJECTORY}/{node}")[0]:
         if read_document(layout.storage, f"{TRAJECTORY}/{node}/{key}") is None:
             continue
@@ -283,7 +283,7 @@ def _read_box(layout: Layout) -> StoredBox:
     if document["node_type"] != "group":
         raise ContractError(node, "the cell is not a Zarr group")
     attributes = document["attributes"]
-    _keep_group(layout, "box", document, _KNOWN_OF_BOX)
+    _keep_node(layout, "box", document, _KNOWN_OF_BOX)
     defined = attributes.get("cell_defined", True)
     if not isinstance(defined, bool):
         raise ContractError(node, "cell_defined is true or false", found=repr(defined)[:60])
@@ -350,12 +350,12 @@ def _array(
             found=f"{metadata.dtype}{list(metadata.shape)}",
             expected=f"{dtype}{['n', *trailing]}",
         )
-    _keep(layout, path, metadata.attributes, known)
+    _keep_node(layout, path, document, known)
     return ArrayReader(layout.storage, node, metadata, layout.warnings)
 
 
-def _keep_group(layout: Layout, path: str, document: dict[str, Any], known: tuple[str, ...] = ()) -> None:
-    """Keep what a group says; keys beside its attributes under the path of its `zarr.json`, which is no node's."""
+def _keep_node(layout: Layout, path: str, document: dict[str, Any], known: tuple[str, ...] = ()) -> None:
+    """Keep what a node says; keys beside its attributes under the path of its `zarr.json`, which is no node's."""
     _keep(layout, path, document["attributes"], known)
     others = other_keys(document)
     if others:

@@ -64,17 +64,19 @@ def meta_series(
 
 
 class StepSeries:
-    """The step numbers: strictly increasing i64."""
+    """The step numbers: strictly increasing i64. Without `elided` they are an array from the beginning."""
 
     attribute = "step_progression"
 
-    def __init__(self, root: Path, unsynced: Unsynced, attributes: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, root: Path, unsynced: Unsynced, attributes: dict[str, Any] | None = None, *, elided: bool = True
+    ) -> None:
         self.count = 0
         self.last: int | None = None
         self.start: int | None = None
         self.stride: int | None = None
         self.array: ShardAppender | None = None
-        self._root, self._unsynced, self._attributes = root, unsynced, attributes
+        self._root, self._unsynced, self._attributes, self._elided = root, unsynced, attributes, elided
 
     def resume(self, start: int | None, stride: int | None, array: ArrayReader | None, count: int) -> None:
         """Take over `count` committed frames."""
@@ -108,7 +110,7 @@ class StepSeries:
         """Add step numbers that passed `check`."""
         if not len(steps):
             return
-        if self.array is None and not self._continues(steps):
+        if self.array is None and not (self._continues(steps) and self._elided):
             self.array = dense_array(self._root, "trajectory/step", "i64", self._unsynced, attributes=self._attributes)
             for first in range(0, self.count, _PIECE):
                 last = min(first + _PIECE, self.count)
@@ -142,17 +144,19 @@ class StepSeries:
 
 
 class TimeSeries:
-    """The times of all frames or of none: f64, in the producer's unit."""
+    """The times of all frames or of none: f64, in the producer's unit. Without `elided` they are an array at once."""
 
     attribute = "time_progression"
 
-    def __init__(self, root: Path, unsynced: Unsynced, attributes: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, root: Path, unsynced: Unsynced, attributes: dict[str, Any] | None = None, *, elided: bool = True
+    ) -> None:
         self.count = 0
         self.stated: bool | None = None
         self.start: float | None = None
         self.stride: float | None = None
         self.array: ShardAppender | None = None
-        self._root, self._unsynced, self._attributes = root, unsynced, attributes
+        self._root, self._unsynced, self._attributes, self._elided = root, unsynced, attributes, elided
 
     def resume(self, start: float | None, stride: float | None, array: ArrayReader | None, count: int) -> None:
         """Take over `count` committed frames, which have times when there is a start or an array."""
@@ -184,7 +188,7 @@ class TimeSeries:
             self.count += count
             return
         times = np.ascontiguousarray(times, dtype=np.float64)
-        if self.array is None and not self._continues(times):
+        if self.array is None and not (self._continues(times) and self._elided):
             self.array = dense_array(self._root, "trajectory/time", "f64", self._unsynced, attributes=self._attributes)
             for first in range(0, self.count, _PIECE):
                 self.array.append(self._expected(first, min(first + _PIECE, self.count)))
