@@ -112,12 +112,30 @@ def read_data(data, scratch, name):
     return seconds(molrec_convert.read, data / f"{name}.data")
 
 
+def write_data(data, scratch, name):
+    few = scratch / "few.data"
+    if not few.exists():
+        read_data(data, scratch, name)
+    with molrec_convert.read(few) as record:
+        molrec_convert.write(record, scratch / "few-back.data", overwrite=True)
+    with molrec_convert.read(data / f"{name}.data") as record:
+        return seconds(molrec_convert.write, record, scratch / "back.data", overwrite=True)
+
+
+def write_dump(data, scratch, name):
+    """Read and write; what a conversion from a dump to a dump takes."""
+    convert(beginning(scratch, data, name), scratch / "warm.dump", overwrite=True)
+    return seconds(convert, data / f"{name}.dump", scratch / "back.dump", overwrite=True)
+
+
 TASKS = {
     "convert-all": convert_all,
     "convert-1e-3": convert_rounded,
     "write-raw": store_write,
     "write-1e-3": lambda data, scratch, name: store_write(data, scratch, name, 1e-3),
     "read-data": read_data,
+    "write-data": write_data,
+    "write-dump": write_dump,
     "random": store_random,
     "scan": store_scan,
 }

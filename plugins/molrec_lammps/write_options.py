@@ -63,9 +63,6 @@ class DumpTarget(_Atoms):
 class SettingsTarget(_Target):
     """Options of an include with the force field."""
 
-    potential_files: str | None = option(
-        None, "folder where files of coefficients are looked for, beside those the record names", metavar="FOLDER"
-    )
     pair_style: str | None = option(
         None, "pair style with its arguments, where the record does not state them: 'lj/cut 10.0'", metavar="STYLE"
     )

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from molrec_convert import __version__
-from molrec_convert.errors import UnsupportedError
+from molrec_convert.errors import UnsupportedError, UsageError
 from molrec_convert.formats import WriteContext
 from molrec_convert.model import Record
 from molrec_convert.target_file import open_target
@@ -30,6 +30,8 @@ __all__ = ["DATA_FILE", "SCRIPT_FILE", "SETTINGS_FILE", "write_run"]
 DATA_FILE, SETTINGS_FILE, SCRIPT_FILE = "system.data", "settings.lmp", "in.lmp"
 _TERMS = "step atoms ebond eangle edihed eimp evdwl ecoul elong etail epair emol pe"
 _CMAP = "cmap"
+#: Names that the files of a run have.
+_FILES = (".in", ".log", ".lmp", ".data")
 #: How far the atoms of a record without a force field see, times the largest length of its cell.
 _BLIND = 0.01
 #: LAMMPS' default skin of neighbour lists by units style, and what takes its place in a small cell, times its height.
@@ -43,6 +45,9 @@ def write_run(record: Record, path: Path, context: WriteContext) -> None:
     UnsupportedError names what LAMMPS cannot hold or run; UsageError a file of coefficients that is not at hand.
     """
     options, report = context.options, context.report
+    target = path if context.target is None else context.target
+    if target.suffix in _FILES or target.name.startswith(("in.", "log.")):
+        raise UsageError(f"{target} is named like a file, and a run is a directory: name one")
     conversion = conversion_of(record, options.target_units)
     plan = data_plan(record, options, report, conversion, run=True)
     if plan.units not in UNITS:
@@ -56,7 +61,7 @@ def write_run(record: Record, path: Path, context: WriteContext) -> None:
         check_stated(potential)
     path.mkdir()
     files = PotentialFiles.of(record.forcefield, potential, conversion) if potential is not None else PotentialFiles()
-    beside = (path if context.target is None else context.target).absolute().parent
+    beside = target.absolute().parent
     names = files.copy(path, file_folders(record, options.potential_files, beside), report)
     if potential is not None:
         potential = renamed(potential, names)

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 __all__ = ["as_text", "number_text", "number_texts", "row_pieces", "tiled"]
 
 #: Rows of one piece: some megabytes of text.
-_PIECE = 2**16
-_OPTIONS = csv.WriteOptions(include_header=False, delimiter=" ", quoting_style="none")
+_PIECE = 2**15
+_OPTIONS = csv.WriteOptions(include_header=False, batch_size=2**13, delimiter=" ", quoting_style="none")
 
 
 def number_text(value: float, digits: int | None = None) -> str:
