@@ -168,6 +168,18 @@ def test_a_skipped_column_may_hold_anything():
     assert arrays["atomi"].tolist() == [5, 6]
 
 
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_blank_before_a_row_is_no_column(fast, monkeypatch):
+    if not fast:
+        monkeypatch.setattr(data_rows, "arrow_csv", lambda: None)
+    columns = (Column("index", "skip"), Column("type", "type"), Column("atomi", "int"))
+    for text in (b" 1 2\n1 1 2\n", b"1 1 2\n 1 2\n", b"1 1 2\n\t1 2\n"):
+        with pytest.raises(data_rows.RowFault, match="2 columns"):
+            data_rows.parse_rows(text, columns, 2)
+    arrays, _ = data_rows.parse_rows(b" 9 1 2\n  x 3 4\n", columns, 2)
+    assert arrays["atomi"].tolist() == [2, 4]
+
+
 def test_rows_that_fit_have_no_fault():
     assert find_fault(b"1 1 1 0\n2 1 -.5e-3 +4 # x\n", COLUMNS, 2) is None
 

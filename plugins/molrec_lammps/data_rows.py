@@ -131,6 +131,8 @@ def _arrow(csv: ModuleType, text: bytes, columns: Sequence[Column], rows: int, l
 
     if text.startswith(b"\xef\xbb\xbf") or b"\0" in text or b"x" in text or b"X" in text:
         return None  # it skips a byte order mark and takes 0x10 for 16
+    if columns[0].kind == "skip" and (text.startswith(b" ") or b"\n " in text):
+        return None  # it takes what stands before a leading blank for a column
     types = {"float": pa.float64(), "image": pa.int32(), "int": pa.int64(), "type": pa.int64()}
     wanted = [column for column in columns if column.kind != "skip"]
     table = None
