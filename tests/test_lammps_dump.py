@@ -128,7 +128,7 @@ class TestFilesOfOthers:
         "bad_box-not-item.lammpstrj": "line 5: found 'DUMMY'",
         "bad_box-wrong-size.lammpstrj": "line 6: .* expected 3 numbers",
         "bad_timestep-no-item.lammpstrj": "line 1: found 'DUMMY'",
-        "gen_peptide_bonds.local.dump": "only dumps of atoms",
+        "gen_peptide_bonds.local.dump": "a frame of dump local",
         "mda_spce_no_coords.lammpstrj.bz2": "line 42: found 3 in '88 1 1', expected 2 values",
     }
     #: Both frames have the same step; the later one counts unless frames are numbered by their order.

@@ -277,7 +277,7 @@ class TestFaults:
 
     def test_a_dump_of_something_else_is_unsupported(self) -> None:
         text = GOOD.replace("NUMBER OF ATOMS", "NUMBER OF ENTRIES").replace("ATOMS id", "ENTRIES id")
-        with pytest.raises(UnsupportedError, match=r"line 3.*only dumps of atoms"):
+        with pytest.raises(UnsupportedError, match=r"line 3.*a frame of dump local"):
             index_source(TextSource(Path("a.dump"), text.encode()))
 
     def test_bytes_that_are_no_text(self) -> None:

@@ -155,7 +155,7 @@ def _item(line: bytes, path: Path, number: int, items: dict[str, tuple[str, list
     if text.startswith(("NUMBER OF ", "ENTRIES", "GRID", "DIMENSION")):
         raise UnsupportedError(
             f"{path}, line {number}: found {shown(line)}, expected 'ITEM: NUMBER OF ATOMS': "
-            "only dumps of atoms (dump atom, dump custom) are read, not dump local or dump grid"
+            "a frame of dump local or dump grid in a dump of atoms; named as a file of its own it is read beside it"
         )
     raise FormatError(path, f"line {number}", found=shown(line), expected=_next(items))
 
