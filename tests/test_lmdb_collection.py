@@ -543,15 +543,26 @@ def test_w_reserved_index_name(path: Path, name: str) -> None:
 def test_w_index_columns_of_several_kinds(path: Path) -> None:
     for column, values in (
         ({"a": None}, ("x", 1)),
-        ({"a": "i32"}, (2**40,)),
-        ({"a": "bool"}, (1,)),
-        ({"a": "i64"}, (1.5,)),
+        ({"a": None}, (1, True)),
+        ({"a": None}, (True, 1.0)),
+        ({"a": "i32"}, (7, 2**40)),
+        ({"a": "bool"}, (False, 1)),
+        ({"a": "i64"}, (7, 1.5)),
+        ({"a": "f64"}, (7, 2**53 + 1)),
+        ({"a": "f64"}, (None, "x")),
+        ({"a": "string"}, ("", 3)),
     ):
-        writer = CollectionWriter.create(path, declaration=POINTS, units={}, index_columns=column)
-        for number, value in enumerate(values):
-            writer.append(points(number), {"a": value})
-        with pytest.raises(ContractError, match="index/a"):
-            writer.close()
+        # at once, and the collection goes on without the record
+        with CollectionWriter.create(path, declaration=POINTS, units={}, index_columns=column) as writer:
+            writer.append(points(0), {"a": values[0]})
+            with pytest.raises(ContractError, match="index/a"):
+                writer.append(points(1), {"a": values[1]})
+            writer.append(points(2), {"a": values[0]})
+        with open_collection(path) as collection:
+            assert len(collection) == 2
+            if values[0] is not None:
+                assert collection.index["a"].tolist() == [values[0]] * 2
+        path.unlink()
     with pytest.raises(ContractError, match="unknown dtype"):
         CollectionWriter.create(path, declaration=POINTS, units={}, index_columns={"a": "f32"})
     assert list(path.parent.iterdir()) == []

@@ -34,6 +34,8 @@ __all__ = [
 #: The columns the binding derives itself, and their dtypes.
 INDEX_COLUMNS = {"first_frame": "u64", "n_frames": "u64", "n_atoms": "u64", "has_trajectory": "bool"}
 
+#: What fits a column of the dtype whatever its value.
+_NATIVE = {"f64": float, "string": str, "bool": bool}
 #: What is said of a column: its dtype ("string"), its declaration, a function of the record, or nothing.
 IndexColumn = str | ColumnDeclaration | Callable[[Record], Any] | None
 #: Names of columns, or name → what is said of it.
@@ -56,6 +58,8 @@ class IndexBuilder:
         self._dtypes: dict[str, str | None] = {}
         self._precisions: dict[str, float | None] = {}
         self._values: dict[str, list[Any]] = {}
+        #: The type of a column's first value, which those of a column without a dtype have in common.
+        self._firsts: dict[str, type] = {}
         for name, entry in spec.items():
             check_index_name(name)
             if isinstance(entry, ColumnDeclaration):
@@ -89,13 +93,28 @@ class IndexBuilder:
         row = {}
         for name, source in self._sources.items():
             value = given[name] if given and name in given else source(record)
-            row[name] = _plain(value, f"index/{name}")
+            value = row[name] = _plain(value, f"index/{name}")
+            if value is not None:
+                self._check_kind(name, value)
         return row
+
+    def _check_kind(self, name: str, value: Any) -> None:
+        """Refuse a value the column cannot take now, and not when the collection is completed."""
+        dtype, first = self._dtypes[name], self._firsts.get(name)
+        if dtype is not None:
+            if _NATIVE.get(dtype) is not type(value):
+                _as_dtype([value], dtype, f"index/{name}")
+        elif first is not None and type(value) is not first and {type(value), first} != {int, float}:
+            names = f"{type(value).__name__} after {first.__name__}"
+            raise ContractError(f"index/{name}", "an index column holds values of one kind", found=names)
 
     def add(self, row: Mapping[str, Any], n_frames: int, n_atoms: int, has_trajectory: bool) -> None:
         """Add one record's row."""
         for name, values in self._values.items():
-            values.append(row[name])
+            value = row[name]
+            values.append(value)
+            if value is not None and name not in self._firsts:
+                self._firsts[name] = type(value)
         self._counts["n_frames"].append(n_frames)
         self._counts["n_atoms"].append(n_atoms)
         self._has.append(has_trajectory)
