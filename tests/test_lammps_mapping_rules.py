@@ -112,14 +112,19 @@ class TestTypes:
         potential = pairs("lj/cut", "10.0", "1 1 | 0.1 3.2", "2 1 | 0.3 3.1")
         potential.labels["atom"] = ["a-b", "c"]
         table = written(potential).table("pair", "lj/cut")
-        assert table["itom"].tolist() == ["a-b", "c"]
-        assert table["jtom"].tolist() == ["a-b", "a-b"]
+        assert table["itom"].tolist() == ["a-b", "a-b"]
+        assert table["jtom"].tolist() == ["a-b", "c"]
         assert len(set(table["name"].tolist())) == 2
 
     def test_a_later_row_replaces_an_earlier_one(self):
         potential = pairs("lj/cut", "10.0", "1 1 | 0.1 3.2", "1 2 | 0.3 3.1", "1 1 | 0.5 3.5")
         table = written(potential).table("pair", "lj/cut")
         assert sorted(table["epsilon"].tolist()) == [0.3, 0.5]
+
+    def test_a_pair_is_one_in_either_order(self):
+        potential = pairs("lj/cut", "10.0", "1 1 | 0.1 3.2", "1 2 | 0.3 3.1", "2 1 | 0.5 3.5", "2 2 | 0.1 3.0")
+        back = potential_of(written(potential))
+        assert {row.types: row.words for row in back.coefficients}[(1, 2)] == ("0.5", "3.5")
 
     def test_counts_beyond_what_is_used_come_back(self):
         potential = pairs("lj/cut", "10.0", "1 1 | 0.1 3.2")

@@ -8,7 +8,7 @@ again. Nothing is converted here: words stay the text a file has, so that every 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 __all__ = ["CATEGORIES", "Coefficient", "Potential", "PotentialStyle"]
 
@@ -84,10 +84,17 @@ class Potential:
         return bool(self.styles or self.coefficients or self.cmap)
 
     def final(self) -> Iterator[Coefficient]:
-        """The coefficients in force, in the order their last statement stands: a later row replaces an earlier one."""
-        last = {(c.category, c.types, c.style, c.index, c.part): n for n, c in enumerate(self.coefficients)}
+        """The coefficients in force, in the order their last statement stands: a later row replaces an earlier one.
+
+        The types of a pair come in ascending order, however they were stated.
+        """
+        rows = [
+            replace(c, types=c.types[::-1]) if c.category == "pair" and c.types[0] > c.types[-1] else c
+            for c in self.coefficients
+        ]
+        last = {(c.category, c.types, c.style, c.index, c.part): n for n, c in enumerate(rows)}
         for number in sorted(last.values()):
-            yield self.coefficients[number]
+            yield rows[number]
 
     def style_of(self, coefficient: Coefficient) -> PotentialStyle | None:
         """The style a row belongs to, None when no style of its category is known."""
