@@ -7,7 +7,7 @@ Source: Results, "status", "method". Beyond the keys named there `method` has
 | `settings` | what the commands say, by name: `units`, `atom_style`, `timestep`, `pair_style`, ... |
 | `commands` | the commands of the script as typed, continuations joined, without comment lines |
 | `skipped` | names of the commands whose effect is not read, only kept as text |
-| `runs` | one entry per thermo table of the log: `command`, `first_step`, `last_step`, its speed, what a minimiser said |
+| `runs` | one entry per thermo table of the log: `command`, `first_step`, `last_step`, speed, what a minimiser said |
 | `total_wall_time` | seconds of all launches of the logs, as they state them |
 | `log_warnings` | texts of the log's WARNING lines and how often each came |
 """
