@@ -446,7 +446,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.slow
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damage_anywhere_ends_in_findings(
     data: st.DataObject, whole: Path, child: Child, tmp_path_factory: pytest.TempPathFactory
@@ -481,7 +482,8 @@ def test_damage_anywhere_ends_in_findings(
     path.parent.rmdir()
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.slow
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_header_ends_in_findings(
     data: st.DataObject, child: Child, tmp_path_factory: pytest.TempPathFactory
