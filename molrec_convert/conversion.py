@@ -127,7 +127,7 @@ def write(
         creator=False,
     )
     record = _fitting(record, chosen, report)
-    _predict(record, chosen, report)
+    _predict(record, chosen, context)
     _write(record, chosen, staging, context, _fingerprint(record, chosen, context), resume=resume, strict=strict)
     return report
 
@@ -194,7 +194,7 @@ def convert(
                     raise UsageError("records written one by one cannot be resumed: run it again without --resume")
                 _write_apart(shaped, target_format, writing, overwrite=overwrite, strict=strict, dry_run=dry_run)
                 return report
-            _predict(shaped, target_format, report)
+            _predict(shaped, target_format, writing)
             if strict and report.lossy:
                 raise LossError(_loss_sentence(report))
             if not dry_run:
@@ -267,7 +267,7 @@ def _chosen(
 
 def _fitting(source: Record | Collection, target: Format, report: Report) -> Record | Collection:
     """The source as the target takes it: the record of a collection of one where a record is wanted."""
-    if isinstance(source, Record) or target.kind == "collection":
+    if isinstance(source, Record) or target.kind == "collection" or target.takes_collections:
         return source
     if len(source) != 1:
         where = "the source" if source.path is None else source.path
@@ -311,7 +311,7 @@ def _write_apart(
     context.progress.start("records", len(members))
     for (path, opened), staging in zip(members, stagings, strict=True):
         record = opened()
-        _predict(record, chosen, context.report)
+        _predict(record, chosen, context)
         if strict and context.report.lossy:
             raise LossError(_loss_sentence(context.report))
         if not dry_run:
@@ -390,8 +390,9 @@ def _divide(options: Mapping[str, Any], sources: Sequence[Format], target: Forma
     )
 
 
-def _predict(record: Record | Collection, chosen: Format, report: Report) -> None:
+def _predict(record: Record | Collection, chosen: Format, context: WriteContext) -> None:
     """Report what the target has no place for, before anything is written."""
+    report = context.report
     if not isinstance(record, Record):
         return
     for section in record.sections:
@@ -402,6 +403,9 @@ def _predict(record: Record | Collection, chosen: Format, report: Report) -> Non
             report.dropped(section, f"{chosen.title} has no place for it")
         elif capability.write != "exact":
             report.converted(section, capability.write)
+    predictor = chosen.predictor()
+    if predictor is not None:
+        predictor(record, context)
 
 
 def _fingerprint(

@@ -164,6 +164,7 @@ class WriteContext:
 
 Reader = Callable[[Sequence[Path], ReadContext], "Record | Collection"]
 Writer = Callable[[Any, Path, WriteContext], None]
+Predictor = Callable[[Any, WriteContext], None]
 
 
 @dataclass(frozen=True)
@@ -178,6 +179,8 @@ class Format:
     `Record`. `carries` says how each section of a record fares, `extra` which extra brings the libraries it needs.
     `many_inputs`: several files of this format form one source; `combines`: names of other formats whose files, given
     together (a data file and a dump), form one source of this format. `resumable`: an interrupted write can go on.
+    `takes_collections`: a writer of kind "record" that takes a `Collection` as well, all of it. `predicts`, called as
+    the writer is but with nothing written, reports what the target has no place for beyond what `carries` says.
     `arrangements`: what `--as` may ask this reader for; it returns a `Record` for "trajectory", else a `Collection`.
     """
 
@@ -197,6 +200,8 @@ class Format:
     many_inputs: bool = False
     combines: tuple[str, ...] = ()
     arrangements: tuple[Arrangement, ...] = ()
+    takes_collections: bool = False
+    predicts: str | Predictor | None = None
 
     def reader(self) -> Reader:
         """The reader, loaded now."""
@@ -209,6 +214,10 @@ class Format:
         if self.writes is None:
             raise UnsupportedError(f"{self.title} ({self.name}) can be read but not written")
         return cast(Writer, _load(self.writes, self))
+
+    def predictor(self) -> Predictor | None:
+        """What predicts losses, loaded now; None where there is nothing more to say than `carries`."""
+        return None if self.predicts is None else cast(Predictor, _load(self.predicts, self))
 
 
 def make_options(cls: type, values: Mapping[str, Any], owner: str) -> Any:

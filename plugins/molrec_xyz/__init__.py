@@ -1,0 +1,1 @@
+"""XYZ and extended XYZ files: read into records, written from them."""

@@ -1,0 +1,103 @@
+"""The columns of a file: what `Properties` says of them, and what the rows of a plain file show.
+
+Source: github.com/libAtoms/extxyz, README, "Properties".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from molrec_convert.errors import FormatError
+from molrec_convert.report import Report
+from molrec_xyz.names import POSITIONS
+
+__all__ = ["PLAIN", "FileColumn", "RowLayout", "is_number", "parse_properties", "plain_layout"]
+
+_LETTERS = "RISL"
+#: A number as rows of plain files have it.
+_NUMBER = re.compile(rb"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:(?:[eEdD]|\*\^)[-+]?[0-9]+)?")
+
+
+@dataclass(frozen=True)
+class FileColumn:
+    """A column of the file: its name, the letter of its type (R I S L), how many fields of a row it has."""
+
+    name: str
+    letter: str
+    width: int
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.letter}:{self.width}"
+
+
+@dataclass(frozen=True)
+class RowLayout:
+    """The columns of a row. `surplus` fields behind them, or with `open` any number, are not read."""
+
+    columns: tuple[FileColumn, ...]
+    surplus: int = 0
+    open: bool = False
+
+    @property
+    def letters(self) -> str:
+        """The type of every field that is read."""
+        return "".join(column.letter * column.width for column in self.columns)
+
+    def field_of(self, name: str) -> int:
+        """The first field of a column."""
+        at = 0
+        for column in self.columns:
+            if column.name == name:
+                return at
+            at += column.width
+        raise KeyError(name)
+
+
+PLAIN = (FileColumn("species", "S", 1), FileColumn("pos", "R", 3))
+
+
+def parse_properties(text: str, path: Path, line: int, report: Report) -> RowLayout:
+    """The columns a `Properties` value names.
+
+    Where it goes wrong behind the positions, the columns before are read and the rest is reported as dropped;
+    else it is a FormatError.
+    """
+    parts = text.split(":")
+    place, expected = f"line {line}", "Properties of name:type:number with the types R, I, S, L"
+    columns: list[FileColumn] = []
+    for first in range(0, len(parts), 3):
+        name, letter, width = [*parts[first : first + 3], "", ""][:3]
+        if letter not in tuple(_LETTERS) or not width.isdigit() or not int(width) or not name:
+            found = repr(":".join(parts[first : first + 3]))
+            if not any(column.name in POSITIONS for column in columns):
+                raise FormatError(path, place, found=found, expected=expected)
+            report.dropped(f"columns from {found} on", f"{path}, {place}: {expected} are expected")
+            return RowLayout(tuple(columns), open=True)
+        if any(column.name == name for column in columns):
+            raise FormatError(path, place, found=f"two columns {name!r}", expected="columns of different names")
+        columns.append(FileColumn(name, letter, int(width)))
+    return RowLayout(tuple(columns))
+
+
+def is_number(field: bytes) -> bool:
+    """Whether a field of a plain file reads as a number."""
+    return _NUMBER.fullmatch(field) is not None
+
+
+def plain_layout(row: bytes, names: Sequence[str], *, four: bool) -> RowLayout:
+    """The columns of a plain file, from one row: a label, three numbers, and further numbers unless `four`.
+
+    `names` are those of the further columns as far as they are known, `column5` and so on beyond.
+    """
+    fields = row.split()
+    numbers = 0
+    for field in fields[4:]:
+        if four or not _NUMBER.fullmatch(field):
+            break
+        numbers += 1
+    more = [FileColumn(names[n] if n < len(names) else f"column{n + 5}", "R", 1) for n in range(numbers)]
+    surplus = max(len(fields) - 4 - numbers, 0)
+    return RowLayout((*PLAIN, *more), surplus, open=four or surplus > 0)

@@ -1,0 +1,208 @@
+"""Keys of the second lines as values per step: one tag for each key, and what stands where a frame has none.
+
+Where a key is missing in some frames, floats and vectors of them are filled with NaN (unless a frame states NaN
+itself), everything else is kept as JSON, whose fill is null: nothing is invented.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from molrec_convert.model import NO_FILL, MetaDeclaration
+from molrec_convert.model.standard import PER_STEP_KEYS
+from molrec_xyz.headers import Part
+from molrec_xyz.keyvalues import FLOAT, INTEGER, Document, number, typed
+
+__all__ = ["PerStep", "per_step", "reads_as_real"]
+
+_NUMBERS = re.compile(rb"(?:(?:" + INTEGER.encode() + rb"|" + FLOAT.encode() + rb")\n)*", re.IGNORECASE)
+_INTEGERS = re.compile(rb"(?:" + INTEGER.encode() + rb"\n)*")
+#: Quantities that are real numbers also where a file writes one without a point.
+_REAL = re.compile(r"energ|stress|viri|dipole|forces?$|magmom|^e$|temperature|pressure|^time$", re.IGNORECASE)
+_INT64 = range(-(2**63), 2**63)
+_WIDTHS = {(int, 3): "i64x3", (bool, 3): "bool3", (float, 3): "f64x3", (float, 6): "f64x6", (float, 9): "f64x9"}
+
+
+@dataclass(frozen=True)
+class PerStep:
+    """The declaration of a key, its value in each frame (an array, or a list of documents), and what was changed."""
+
+    declared: MetaDeclaration
+    values: Any
+    note: str | None = None
+
+
+def per_step(key: str, parts: Sequence[Part], frames: int) -> PerStep:
+    """The values of one key, of whose frames `parts` has the texts."""
+    quick = _quick(key, parts, frames)
+    if quick is not None:
+        return quick
+    raws: list[tuple[str, bytes] | None] = [None] * frames
+    for part in parts:
+        for frame, raw in zip(part.frames.tolist(), part.raws, strict=True):
+            raws[frame] = (part.form, raw)
+    values = {entry: typed(entry[0], _text(entry[1])) for entry in set(raws) if entry is not None}
+    missing = None in raws
+    tag, note = _tag(key, list(values.values()))
+    if missing and (tag not in ("f64", "f64x3", "f64x6", "f64x9") or _has_nan(values.values())):
+        if tag not in ("json", "string"):
+            note = _missing(tag)
+        elif tag == "string":
+            note = _missing("a text")
+        tag = "json"
+    if tag == "json" and not all(_is_json(value) for value in values.values()):
+        # the text of each, as numbers that are not finite have no place in JSON
+        values, tag = {entry: _text(entry[1]) for entry in values}, "json" if missing else "string"
+        note = "kept as text"
+    return _filled(tag, raws, values, note)
+
+
+def _quick(key: str, parts: Sequence[Part], frames: int) -> PerStep | None:
+    """A key that is a number wherever it stands."""
+    if any(part.form != "bare" for part in parts):
+        return None
+    joined = [b"\n".join(part.raws) + b"\n" for part in parts]
+    if not all(_NUMBERS.fullmatch(text) for text in joined):
+        return None
+    whole = sum(len(part.frames) for part in parts) == frames
+    real = bool(_REAL.search(key)) or key in PER_STEP_KEYS
+    if not real and all(_INTEGERS.fullmatch(text) for text in joined):
+        numbers = [int(raw) for part in parts for raw in part.raws]
+        if not whole or not all(value in _INT64 for value in (min(numbers), max(numbers))):
+            return None
+        integers = np.zeros(frames, np.int64)
+        integers[np.concatenate([part.frames for part in parts])] = numbers
+        return PerStep(MetaDeclaration("i64"), integers)
+    values = np.full(frames, math.nan)
+    for part in parts:
+        values[part.frames] = _numbers(part.raws)
+        if not whole and np.isnan(values[part.frames]).any():
+            return None
+    return PerStep(MetaDeclaration("f64", NO_FILL if whole else math.nan), values)
+
+
+def _numbers(raws: list[bytes]) -> list[float]:
+    try:
+        return list(map(float, raws))
+    except ValueError:
+        return [number(raw.decode()) for raw in raws]
+
+
+def _tag(key: str, values: list[Any]) -> tuple[str, str | None]:
+    """The tag all values can have, and a note where they are not kept as they are written."""
+    shapes = {_shape(value) for value in values}
+    if any(shape is None for shape in shapes) or len({(s[1], s[2]) for s in shapes if s}) != 1:
+        return "json", None
+    kinds = {shape[0] for shape in shapes if shape}
+    _, width, nested = next(shape for shape in shapes if shape)
+    if kinds <= {int, float}:
+        real = float in kinds or bool(_REAL.search(key)) or key in PER_STEP_KEYS or width in (6, 9)
+        if any(not _exact(value) for value in values) and real:
+            return "json", None
+        if width == 0:
+            if real:
+                return "f64", None
+            fits = all(value in _INT64 for value in values)
+            return ("i64", None) if fits else ("json", None)
+        if not real and not all(item in _INT64 for value in values for item in value):
+            return "json", None
+        tag = _WIDTHS.get((float if real else int, width), "json")
+        note = "integers as real numbers" if real and float not in kinds and tag != "json" else None
+        return tag, "3×3 in rows" if nested and tag == "f64x9" else note
+    if len(kinds) == 1:
+        kind = kinds.pop()
+        if width == 0:
+            return ("bool" if kind is bool else "string"), None
+        return _WIDTHS.get((kind, width), "json"), None
+    return "json", None
+
+
+def _shape(value: Any) -> tuple[type, int, bool] | None:
+    """Type of the elements, width (0: one value), whether it is 3×3; None for what only JSON can hold."""
+    if isinstance(value, (bool, int, float, str)):
+        return type(value), 0, False
+    if not isinstance(value, list) or not value:
+        return None
+    if len(value) == 3 and all(isinstance(row, list) and len(row) == 3 for row in value):
+        kinds = {type(item) for row in value for item in row}
+        if kinds <= {int, float}:
+            return float, 9, True
+    kinds = {type(item) for item in value}
+    return (kinds.pop(), len(value), False) if len(kinds) == 1 and not isinstance(value[0], list) else None
+
+
+def _filled(tag: str, raws: list[tuple[str, bytes] | None], values: dict[Any, Any], note: str | None) -> PerStep:
+    missing = None in raws
+    if tag == "json":
+        documents = {entry: value.value if isinstance(value, Document) else value for entry, value in values.items()}
+        fill = None if missing else NO_FILL
+        return PerStep(MetaDeclaration("json", fill), [None if raw is None else documents[raw] for raw in raws], note)
+    if tag == "string":
+        return PerStep(MetaDeclaration("string"), _strings([values[raw] for raw in raws]), note)
+    if tag.startswith("f64"):
+        width = int(tag[4:] or 0)
+        nothing = [math.nan] * width if width else math.nan
+        made = {entry: _floats(value) for entry, value in values.items()}
+        array = np.array([nothing if raw is None else made[raw] for raw in raws], np.float64)
+        absent: Any = (np.full(width, math.nan) if width else math.nan) if missing else NO_FILL
+        return PerStep(MetaDeclaration(tag, absent), array, note)
+    kind = np.bool_ if tag.startswith("bool") else np.int64
+    return PerStep(MetaDeclaration(tag), np.array([values[raw] for raw in raws], kind), note)
+
+
+def _floats(value: Any) -> Any:
+    if isinstance(value, list):
+        flat = [item for row in value for item in row] if isinstance(value[0], list) else value
+        return [float(item) for item in flat]
+    return float(value)
+
+
+def _strings(values: list[Any]) -> Any:
+    return np.array(values, dtype=np.dtypes.StringDType())
+
+
+def _missing(tag: str) -> str:
+    return f"{tag} as JSON, null in the frames that have none"
+
+
+def _has_nan(values: Any) -> bool:
+    return any(isinstance(item, float) and math.isnan(item) for value in values for item in _leaves(value))
+
+
+def _leaves(value: Any) -> list[Any]:
+    return [leaf for item in value for leaf in _leaves(item)] if isinstance(value, list) else [value]
+
+
+def _exact(value: Any) -> bool:
+    return all(
+        not isinstance(item, int) or abs(item) <= 2**53 or (abs(item) < 2**1023 and int(float(item)) == item)
+        for item in _leaves(value)
+    )
+
+
+def _is_json(value: Any) -> bool:
+    if isinstance(value, Document):
+        return _is_json(value.value) if not isinstance(value.value, dict) else all(map(_is_json, value.value.values()))
+    if isinstance(value, dict):
+        return all(_is_json(item) for item in value.values())
+    if isinstance(value, list):
+        return all(_is_json(item) for item in value)
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
+
+
+def reads_as_real(key: str) -> bool:
+    """Whether the numbers of a key are real numbers also where a file writes them without a point."""
+    return _REAL.search(key) is not None or key in PER_STEP_KEYS

@@ -1,0 +1,270 @@
+"""Fields of the rows of some frames, read from the text in pieces by two threads.
+
+A piece is about a megabyte of rows of one layout. Rows of fixed width go to `fixed`, others to `rows`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_convert.errors import FormatError, LayoutChanged
+from molrec_xyz.columns import RowLayout
+from molrec_xyz.fixed import PAD, FixedLayout, find_layout, read_fixed
+from molrec_xyz.rows import RowFault, logicals, parse_rows
+from molrec_xyz.scan import FrameTable
+
+__all__ = ["FOUR_COLUMNS", "Batch", "Reader"]
+
+#: Hint: rows of plain frames have four columns, whatever stands behind them in the first.
+FOUR_COLUMNS = "xyz: four columns"
+_PIECE_BYTES = 2**20
+_PIECE_ROWS = 2**13
+_BATCH_BYTES = 2**24
+_PADDING = b" " * PAD
+_DTYPES = {"R": np.float64, "I": np.int64, "L": np.bool_, "S": np.int32}
+
+Key = tuple[str, int]
+
+
+@dataclass
+class Batch:
+    """Frames and their rows: `fields[name, n]` is field n of a column; of text columns codes into `Reader.words`.
+
+    `present[name]` says of each frame whether it has the column; a column that is not there is present in all.
+    """
+
+    frames: NDArray[np.int64]
+    offset: NDArray[np.int64]
+    fields: dict[Key, NDArray[Any]]
+    present: dict[str, NDArray[np.bool_]]
+
+
+@dataclass
+class _Piece:
+    """Rows of one layout: their text, as spans of the file, and where they go in the batch."""
+
+    spans: list[tuple[int, int]]
+    layout: int
+    at: int
+    rows: int
+    frame: int
+
+
+class Reader:
+    """The rows of a file. `layouts` are the different columns frames have, `layout_of` says which each has."""
+
+    def __init__(
+        self, path: Path, data: Any, table: FrameTable, layouts: list[RowLayout], layout_of: NDArray[np.int64]
+    ) -> None:
+        self.path, self.data, self.table = path, data, table
+        self.layouts, self.layout_of = layouts, layout_of
+        self.words: list[str] = []
+        self._codes: dict[bytes, int] = {}
+        self._lock = threading.Lock()
+        self._fixed: dict[int, FixedLayout] = {}
+        # what is joined is copied, so that no thread holds on to the file
+        self._view = memoryview(data)
+
+    def read(self, frames: NDArray[np.int64], columns: frozenset[str], batch_bytes: int) -> Iterator[Batch]:
+        """Batches of some frames, in order; a batch is being read while the one before it is in use."""
+        groups = self._groups(frames, min(batch_bytes, _BATCH_BYTES))
+        with ThreadPoolExecutor(2, thread_name_prefix="molrec-xyz") as pool:
+            waiting: list[tuple[Batch, list[tuple[_Piece, Future[None]]]]] = []
+            try:
+                for group in groups:
+                    batch = self._new_batch(group, columns)
+                    pieces = list(self._pieces(group, batch))
+                    waiting.append((batch, [(p, pool.submit(self._read, p, batch)) for p in pieces]))
+                    if len(waiting) == 2:
+                        yield self._ready(*waiting.pop(0))
+                while waiting:
+                    yield self._ready(*waiting.pop(0))
+            finally:
+                for _, futures in waiting:
+                    for _, future in futures:
+                        future.cancel()
+
+    def _ready(self, batch: Batch, pieces: list[tuple[_Piece, Future[None]]]) -> Batch:
+        for piece, future in pieces:
+            try:
+                future.result()
+            except RowFault as fault:
+                raise self._error(piece, fault) from None
+        return batch
+
+    def _groups(self, frames: NDArray[np.int64], batch_bytes: int) -> Iterator[NDArray[np.int64]]:
+        if not len(frames):
+            return
+        ends = np.cumsum(self.table.end[frames] - self.table.rows[frames] + 1)
+        start = 0
+        while start < len(frames):
+            done = int(ends[start - 1]) if start else 0
+            stop = max(int(np.searchsorted(ends, done + batch_bytes, side="right")), start + 1)
+            yield frames[start:stop]
+            start = stop
+
+    def _new_batch(self, frames: NDArray[np.int64], columns: frozenset[str]) -> Batch:
+        offset = np.concatenate([[0], np.cumsum(self.table.count[frames])]).astype(np.int64)
+        fields: dict[Key, NDArray[Any]] = {}
+        owners: dict[str, list[int]] = {}
+        used = np.unique(self.layout_of[frames]).tolist()
+        letters: dict[str, set[str]] = {}
+        for number, layout in enumerate(self.layouts):
+            for column in layout.columns:
+                if column.name in columns:
+                    letters.setdefault(column.name, set()).add(column.letter)
+                    if number in used:
+                        owners.setdefault(column.name, []).append(number)
+                    for part in range(column.width):
+                        fields.setdefault((column.name, part), np.empty(0))
+        for name, part in fields:
+            letter = "R" if "R" in letters[name] else next(iter(letters[name]))
+            whole = len(owners.get(name, ())) == len(used)
+            make = np.empty if whole else np.zeros
+            fields[name, part] = make(int(offset[-1]), _DTYPES[letter])
+        present = {
+            name: np.isin(self.layout_of[frames], owners.get(name, []))
+            for name, _ in fields
+            if len(owners.get(name, ())) != len(used)
+        }
+        return Batch(frames, offset, fields, present)
+
+    def _pieces(self, frames: NDArray[np.int64], batch: Batch) -> Iterator[_Piece]:
+        starts, ends = self.table.rows[frames].tolist(), self.table.end[frames].tolist()
+        counts, layouts = self.table.count[frames].tolist(), self.layout_of[frames].tolist()
+        piece: _Piece | None = None
+        size = 0
+        at = 0
+        for number, (start, end, count, layout) in enumerate(zip(starts, ends, counts, layouts, strict=True)):
+            if piece is not None and (piece.layout != layout or size + end - start > _PIECE_BYTES):
+                yield piece
+                piece = None
+            if end - start > 2 * _PIECE_BYTES:
+                yield from self._parts(start, end, count, layout, at, number)
+            elif count:
+                if piece is None:
+                    piece, size = _Piece([], layout, at, 0, number), 0
+                piece.spans.append((start, end))
+                piece.rows += count
+                size += end - start
+            at += count
+        if piece is not None:
+            yield piece
+
+    def _parts(self, start: int, end: int, count: int, layout: int, at: int, number: int) -> Iterator[_Piece]:
+        """The pieces of one large frame."""
+        stop_row = at + count
+        while start < end:
+            stop = self.data.find(b"\n", start + _PIECE_BYTES, end) + 1 or end
+            rows = stop_row - at if stop == end else bytes(self._view[start:stop]).count(b"\n")
+            yield _Piece([(start, stop)], layout, at, rows, number)
+            start, at = stop, at + rows
+
+    def _read(self, piece: _Piece, batch: Batch) -> None:
+        layout = self.layouts[piece.layout]
+        text = b"".join([_PADDING, *(self._view[start:stop] for start, stop in piece.spans)])
+        if not text.endswith(b"\n"):
+            text += b"\n"
+        rows = slice(piece.at, piece.at + piece.rows)
+        names: list[Key | None] = []
+        for column in layout.columns:
+            names += [(column.name, part) for part in range(column.width)]
+        names = [name if name in batch.fields else None for name in names]
+        if not layout.surplus and not layout.open and self._read_fixed(piece, layout, text, rows, names, batch):
+            return
+        fields = parse_rows(text[PAD:], piece.rows, layout, [name is not None for name in names])
+        for name, values in zip(names, fields, strict=True):
+            if name is not None:
+                batch.fields[name][rows] = self._interned(*values) if isinstance(values, tuple) else values
+
+    def _read_fixed(
+        self, piece: _Piece, layout: RowLayout, text: bytes, rows: slice, names: list[Key | None], batch: Batch
+    ) -> bool:
+        letters = layout.letters
+        known = self._fixed.get(piece.layout)
+        if known is None or len(text) - PAD != piece.rows * known.width:
+            found = find_layout(np.frombuffer(text, np.uint8)[PAD:], piece.rows, letters)
+            if found is None:
+                return False
+            self._fixed[piece.layout] = known = found
+        for start in range(0, piece.rows, _PIECE_ROWS):
+            stop = min(start + _PIECE_ROWS, piece.rows)
+            part = memoryview(text)[start * known.width : PAD + stop * known.width]
+            own = slice(rows.start + start, rows.start + stop)
+            targets: list[Any] = []
+            for letter, name in zip(letters, names, strict=True):
+                target = None if name is None else batch.fields[name][own]
+                whole = letter == "I" and target is not None and target.dtype != np.int64
+                targets.append(np.empty(stop - start, np.int64) if whole else target if letter in "RI" else None)
+            found_words = read_fixed(part, stop - start, known, targets)
+            if found_words is None:
+                self._fixed.pop(piece.layout, None)
+                return False
+            for letter, name, target, words in zip(letters, names, targets, found_words, strict=True):
+                if name is None:
+                    continue
+                if letter == "S":
+                    batch.fields[name][own] = self._interned(*words)
+                elif letter == "L":
+                    try:
+                        batch.fields[name][own] = logicals(words[0], words[1], name[0])
+                    except RowFault as fault:
+                        fault.row += start
+                        raise
+                elif letter == "I" and batch.fields[name].dtype != np.int64:
+                    batch.fields[name][own] = target
+        return True
+
+    def _interned(self, codes: NDArray[np.int32], words: list[bytes]) -> NDArray[np.int32]:
+        """Codes that mean the same in every batch."""
+        with self._lock:
+            for word in words:
+                if word not in self._codes:
+                    self._codes[word] = len(self.words)
+                    self.words.append(_decoded(word))
+            own = np.array([self._codes[word] for word in words] or [0], np.int32)
+        return own[codes]
+
+    def _error(self, piece: _Piece, fault: RowFault) -> Exception:
+        """Where in the file the row of a piece is that is wrong."""
+        frame = piece.frame
+        line = self.line_of(frame, fault.row, piece)
+        layout = self.layouts[piece.layout]
+        plain = [str(column) for column in layout.columns[:2]] == ["species:S:1", "pos:R:3"]
+        if fault.surplus and plain and len(layout.columns) > 2 and self._is_plain(piece):
+            return LayoutChanged(
+                FOUR_COLUMNS, f"{self.path}, line {line}: the row has not all the columns the first row has"
+            )
+        return FormatError(self.path, f"line {line}", found=fault.found, expected=fault.expected)
+
+    def _is_plain(self, piece: _Piece) -> bool:
+        return all(c.name.startswith("column") or c.name == "charge" for c in self.layouts[piece.layout].columns[2:])
+
+    def line_of(self, frame: int, row: int, piece: _Piece) -> int:
+        """The line of a row of a piece."""
+        position = piece.spans[0][0]
+        number = int(np.searchsorted(self.table.rows, position, side="right")) - 1
+        inside = bytes(self._view[int(self.table.rows[number]) : position]).count(b"\n")
+        row += inside
+        for start, _ in piece.spans:
+            number = int(np.searchsorted(self.table.rows, start, side="right")) - 1
+            count = int(self.table.count[number])
+            if row < count or len(piece.spans) == 1:
+                break
+            row -= count
+        return int(self.table.line[number]) + 2 + row
+
+
+def _decoded(word: bytes) -> str:
+    try:
+        return word.decode()
+    except UnicodeDecodeError:
+        return word.decode("latin-1")

@@ -1,0 +1,289 @@
+"""XYZ files as records: the reader of both formats.
+
+Plain and extended frames may stand in one file. All frames of the file share one declaration, the union of what they
+have; it comes from their second lines, before any row is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_convert.contents import Contents
+from molrec_convert.errors import FormatError
+from molrec_convert.formats import ReadContext
+from molrec_convert.model import Declaration, Frame, MetaDeclaration, Record
+from molrec_convert.model.collection import Collection
+from molrec_convert.model.standard import PER_STEP_KEYS
+from molrec_convert.report import Report
+from molrec_xyz.cells import Cells, read_cells
+from molrec_xyz.collection import XyzCollection, one_record
+from molrec_xyz.columns import PLAIN, RowLayout, is_number, parse_properties, plain_layout
+from molrec_xyz.dialects import comment_facts, extra_names, is_lammps
+from molrec_xyz.headers import COLUMNS, Headers, Part, read_headers
+from molrec_xyz.names import ALIASES, aliases_of, apart, record_name
+from molrec_xyz.options import XyzOptions
+from molrec_xyz.per_step import PerStep, per_step
+from molrec_xyz.places import LABELS, plan_places, species_kind
+from molrec_xyz.reader import FOUR_COLUMNS, Reader
+from molrec_xyz.scan import FrameTable, scan_frames, shown
+from molrec_xyz.trajectory import PerFrame, Source, XyzTrajectory, declare_blocks
+
+__all__ = ["read_xyz"]
+
+COMMENT = "comment"
+_STEPS = ("step", "Step", "Timestep", "timestep")
+_TIMES = ("time", "Time")
+#: Frames whose labels are looked at before the rest is read.
+_SAMPLED = 24
+
+
+def read_xyz(paths: Sequence[Path], context: ReadContext) -> Record | Collection:
+    """Read one file: a record with a trajectory, or a collection of one record for each frame.
+
+    FormatError names the line of what is wrong.
+    """
+    contents = Contents(paths[0])
+    try:
+        return _read(paths[0], contents, context)
+    except BaseException:
+        contents.close()
+        raise
+
+
+def _read(path: Path, contents: Contents, context: ReadContext) -> Record | Collection:
+    report, options = context.report, context.options
+    if not isinstance(options, XyzOptions):
+        options = XyzOptions()
+    data = contents.data
+    table = scan_frames(path, data)
+    if not len(table):
+        raise FormatError(path, found="no frame", expected="a number of atoms in the first line")
+    _report_scan(path, table, contents.cut, report)
+    table = _without_torn(path, data, table, report)
+    headers = read_headers(path, data, table, report)
+    layouts, layout_of = _layouts(path, data, table, headers, context.hints, report)
+    cells = read_cells(path, headers, table, report)
+    first = [int(table.line[np.argmax(layout_of == number)]) + 1 for number in range(len(layouts))]
+    reader = Reader(path, data, table, layouts, layout_of)
+    kind = species_kind(
+        _sampled_words(reader), LABELS in context.hints, options.species,
+        any(is_lammps(text) for text in list(headers.comments.values())[:1]), report,
+    )  # fmt: skip
+    places = plan_places(layouts, first, path, kind, options, context.hints, report)
+    per_frame = _per_frame(path, headers, cells, table, options, report)
+    meta = {key: declared for key, (declared, _) in per_frame.meta.items()}
+    source = Source(reader, places, per_frame, options.species)
+    arrangement = _arrangement(path, table, layouts, per_frame, context)
+    context.progress.start("frames", len(table))
+    system = Frame()
+    if options.units is not None:
+        system.meta.put("units", {"preset": options.units}, "json")
+        report.carried("units", f"{options.units}, as asked")
+    else:
+        report.warn(
+            "the file does not state the units of its numbers, and the record leaves them open; --units names them"
+        )
+    if arrangement != "trajectory":
+        return XyzCollection(source, Declaration({}, meta), system, contents)
+    if len(table) == 1:
+        record = one_record(source, Declaration({}, meta), system)
+        record._close = contents.close
+        return record
+    settling = bool((table.count == table.count[0]).all())
+    blocks = declare_blocks(places, int(table.count.max()), settling=settling)
+    declaration = Declaration({name: declared for name, (declared, _) in blocks.items()}, meta)
+    declaration.check()
+    trajectory = XyzTrajectory(
+        source, declaration, {name: own for name, (_, own) in blocks.items()}, np.arange(len(table), dtype=np.int64)
+    )
+    return Record(system=system if system.meta else None, trajectory=trajectory, _close=contents.close)
+
+
+def _report_scan(path: Path, table: FrameTable, cut: str | None, report: Report) -> None:
+    if table.blanks:
+        report.warn(f"{path}: {table.blanks} blank lines before or between frames are passed over")
+    if table.vectors:
+        report.dropped(f"{table.vectors} rows of translation vectors (VEC1 ...)", "they are no atoms")
+    if table.rest is not None:
+        line, text = table.rest
+        report.dropped(f"text after the last frame, from line {line}", f"{text}: it is no frame")
+    if cut is not None:
+        report.truncated(f"{path}: {cut}; frames that are whole are kept")
+    if table.short is not None:
+        report.truncated(table.short)
+
+
+def _without_torn(path: Path, data: Any, table: FrameTable, report: Report) -> FrameTable:
+    """The frames without a last one whose last row breaks off in the middle."""
+    last = len(table) - 1
+    start, end, count = int(table.rows[last]), int(table.end[last]), int(table.count[last])
+    if not count or data[end - 1 : end] == b"\n" or count + last == 1:
+        return table
+    first = data[start : data.find(b"\n", start, end)].split()
+    torn = data[data.rfind(b"\n", start, end) + 1 : end].split()
+    if len(torn) >= len(first):
+        return table
+    line = int(table.line[last]) + 1 + count
+    if last == 0:
+        raise FormatError(
+            path, f"line {line}", found=f"the end of the file after {len(torn)} fields", expected=f"{len(first)}"
+        )
+    report.truncated(f"{path}, line {line}: the last row breaks off; its frame is left out")
+    return FrameTable(table.header[:last], table.rows[:last], table.end[:last], table.count[:last], table.line[:last])
+
+
+def _layouts(
+    path: Path, data: Any, table: FrameTable, headers: Headers, hints: frozenset[str], report: Report
+) -> tuple[list[RowLayout], NDArray[np.int64]]:
+    """The different columns that frames have, and which each frame has."""
+    known: dict[RowLayout, int] = {}
+    layout_of = np.full(len(table), -1, np.int64)
+    for part in headers.keys.pop(COLUMNS, []):
+        numbers: dict[bytes, int] = {}
+        for frame, raw in zip(part.frames.tolist(), part.raws, strict=True):
+            if raw not in numbers:
+                layout = parse_properties(raw.decode("utf-8", "replace"), path, int(table.line[frame]) + 1, report)
+                numbers[raw] = known.setdefault(layout, len(known))
+        layout_of[part.frames] = [numbers[raw] for raw in part.raws]
+    rest = np.flatnonzero(layout_of < 0).tolist()
+    four = FOUR_COLUMNS in hints
+    for frame in rest:
+        row = b""
+        if table.count[frame]:
+            start, end = int(table.rows[frame]), int(table.end[frame])
+            row = data[start:end] if table.count[frame] == 1 else data[start : data.find(b"\n", start, end)]
+        _check_plain(path, row, int(table.line[frame]) + 2)
+        names = extra_names(headers.comments.get(frame, ""))
+        layout = plain_layout(row, names, four=four)
+        layout_of[frame] = known.setdefault(layout, len(known))
+    plain = [list(known)[number] for number in set(layout_of[rest].tolist())]
+    if any(layout.open and layout.columns[:2] == PLAIN for layout in plain):
+        report.dropped(
+            "fields behind the fourth", "they are not numbers in every row, and the file has no names for them"
+        )
+    return list(known), layout_of
+
+
+def _check_plain(path: Path, row: bytes, line: int) -> None:
+    """Refuse a file whose rows begin with a number and a label: that is Tinker's."""
+    fields = row.split()
+    if len(fields) > 5 and fields[0].isdigit() and not is_number(fields[1]) and all(map(is_number, fields[2:5])):
+        raise FormatError(
+            path, f"line {line}", found=shown(row), expected="a label and three numbers",
+            hint="rows that begin with their own number are those of a Tinker file, which is another format",
+        )  # fmt: skip
+
+
+def _sampled_words(reader: Reader) -> list[str]:
+    """The labels of some frames from the beginning to the end."""
+    frames = np.unique(np.linspace(0, len(reader.table) - 1, _SAMPLED).astype(np.int64))
+    sizes = np.cumsum(reader.table.end[frames] - reader.table.rows[frames])
+    few = frames[: max(1, int(np.searchsorted(sizes, 2**22)))]
+    if not any(column.name == "species" for layout in reader.layouts for column in layout.columns):
+        return []
+    for _ in reader.read(few, frozenset({"species"}), 2**24):
+        pass
+    return list(reader.words)
+
+
+def _per_frame(
+    path: Path, headers: Headers, cells: Cells, table: FrameTable, options: XyzOptions, report: Report
+) -> PerFrame:
+    """Steps, times and values per step."""
+    frames = len(table)
+    facts = comment_facts(headers.comments, frames)
+    if headers.comments:
+        ordinals = np.array(sorted(headers.comments), np.int64)
+        texts = [headers.comments[frame].encode() for frame in ordinals.tolist()]
+        headers.keys.setdefault(COMMENT, []).append(Part(ordinals, "text", texts))
+    if cells.periodic:
+        ordinals = np.array(sorted(cells.periodic), np.int64)
+        words = [" ".join("T" if axis else "F" for axis in cells.periodic[f]).encode() for f in ordinals.tolist()]
+        headers.keys["pbc"] = [Part(ordinals, "double", words)]
+    found = {key: per_step(key, parts, frames) for key, parts in headers.keys.items()}
+    found |= {key: value for key, value in facts.items() if key not in found}
+    steps = None if options.steps == "index" else _take(found, _STEPS, "i64", report, "step numbers")
+    if steps is None:
+        steps = np.arange(frames, dtype=np.int64)
+    times = _take(found, _TIMES, "f64", report, "times")
+    meta = _named(path, found, options, report)
+    return PerFrame(steps, times, meta, cells.number_of, cells.vectors, cells.origin, cells.boundary)
+
+
+def _take(found: dict[str, PerStep], names: Sequence[str], tag: str, report: Report, what: str) -> NDArray[Any] | None:
+    """The values of the first of some keys that can be steps, or times, of all frames; the key is used up."""
+    for name in names:
+        entry = found.get(name)
+        if entry is None or entry.declared.dtype != tag or isinstance(entry.values, list):
+            continue
+        if tag == "i64" and bool((np.diff(entry.values) <= 0).any()):
+            report.warn(f"the key {name} does not ascend from frame to frame: frames are numbered by their order")
+            continue
+        if tag == "f64" and not bool(np.isfinite(entry.values).all()):
+            continue
+        report.converted(name, f"as {what}")
+        values: NDArray[Any] = found.pop(name).values
+        return values
+    return None
+
+
+def _named(
+    path: Path, found: dict[str, PerStep], options: XyzOptions, report: Report
+) -> dict[str, tuple[MetaDeclaration, Any]]:
+    """Keys under the names a record has for them."""
+    if options.energy_key is not None and options.energy_key not in found:
+        raise FormatError(path, found=f"the keys {', '.join(found) or 'none'}", expected=options.energy_key)
+    energy = options.energy_key or "energy"
+    meta: dict[str, tuple[MetaDeclaration, Any]] = {}
+    for key, entry in found.items():
+        name = record_name(key)
+        if key == energy and "pe" not in found and entry.declared.dtype == "f64":
+            name = "pe"
+            report.carried(key, "as pe")
+        elif name in PER_STEP_KEYS and entry.declared.dtype != "f64":
+            name = apart(key)
+        words = next((text for pattern, text in ALIASES.values() if pattern.fullmatch(key)), "")
+        if entry.note is not None:
+            report.converted(key, entry.note)
+        elif name == key:
+            report.carried(key, f"{words}, under its own name" if words else "")
+        elif name != "pe":
+            report.converted(key, f"named {name}: its own name is none a record can have")
+        meta[name] = (entry.declared, entry.values)
+    others = [key for key in aliases_of("energy", found) if found[key].declared.dtype == "f64"]
+    if "pe" not in meta and others:
+        report.warn(f"no key energy: {', '.join(others)} kept under the own name; --energy-key names the energy")
+    return meta
+
+
+def _arrangement(
+    path: Path, table: FrameTable, layouts: list[RowLayout], per_frame: PerFrame, context: ReadContext
+) -> str:
+    """Trajectory or collection: what is asked for, else what the target and the frames suggest, which is reported."""
+    cell = per_frame.cell_of >= 0
+    lost = np.flatnonzero(cell[:-1] & ~cell[1:]) + 1
+    asked = context.arrangement
+    unrelated = bool((table.count != table.count[0]).any()) or len(layouts) > 1 or bool(len(lost))
+    if asked is None and unrelated and (context.target == "collection" or (context.target is None and len(lost))):
+        asked = "collection"
+        context.report.converted(
+            "configurations", "one record each: their atoms or columns differ; --as trajectory makes one run of them"
+        )
+    elif asked is None and len(table) > 1:
+        kind = (
+            "they have the same number of atoms and the same columns" if not unrelated else "the target is one record"
+        )
+        context.report.converted("configurations", f"one trajectory: {kind}; --as collection makes a record of each")
+    if asked in (None, "trajectory") and len(lost):
+        line = int(table.line[lost[0]]) + 1
+        raise FormatError(
+            path, f"line {line}", found=f"no Lattice in frame {int(lost[0])}",
+            expected="a cell, as the frame before has one", hint="a run that had a cell keeps one; --as collection, or "
+            "--as records, makes a record of each frame",
+        )  # fmt: skip
+    return "trajectory" if asked in (None, "trajectory") else "collection"

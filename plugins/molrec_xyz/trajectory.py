@@ -1,0 +1,286 @@
+"""The frames of a file as a trajectory, read when they are asked for, any slice of them, any columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_convert.errors import FormatError, LayoutChanged
+from molrec_convert.model import (
+    BATCH_BYTES,
+    BlockDeclaration,
+    BlockUpdates,
+    BoxUpdates,
+    Declaration,
+    FrameBatch,
+    MetaDeclaration,
+    Trajectory,
+)
+from molrec_convert.model.dtypes import DTYPES
+from molrec_xyz.elements import NUMBERS
+from molrec_xyz.places import LABELS, WIDE, Place, is_state
+from molrec_xyz.reader import Batch, Reader
+
+__all__ = ["ATOMS", "PerFrame", "Source", "XyzTrajectory", "column_values", "declare_blocks"]
+
+ATOMS = "atoms"
+
+
+@dataclass
+class PerFrame:
+    """What is known of every frame from its second line: steps, times, values per step, the number of its cell.
+
+    `cell_of` int64[frames] is -1 for a frame without a cell; `vectors`, `origin`, `boundary` are those of the cells.
+    """
+
+    steps: NDArray[np.int64]
+    times: NDArray[np.float64] | None
+    meta: dict[str, tuple[MetaDeclaration, Any]]
+    cell_of: NDArray[np.int64]
+    vectors: NDArray[np.float64]
+    origin: NDArray[np.float64]
+    boundary: NDArray[np.bool_]
+
+
+@dataclass
+class Source:
+    """What is needed to read frames: rows, the places of their columns, the second lines."""
+
+    reader: Reader
+    places: list[Place]
+    per_frame: PerFrame
+    asked: str | None = None
+
+
+def declare_blocks(
+    places: Sequence[Place], rows: int, *, settling: bool
+) -> dict[str, tuple[BlockDeclaration, list[Place]]]:
+    """The blocks of the trajectory and the places of their columns.
+
+    With `settling` (the same number of atoms in every frame) what says what an atom is has blocks of its own,
+    `atom_<column>`, which go to the system when they never change.
+    """
+    state = [place for place in places if is_state(place) or not settling]
+    blocks = {ATOMS: (BlockDeclaration({p.name: p.declared for p in state}, rows=rows), state)}
+    for place in places:
+        if settling and not is_state(place):
+            declared = BlockDeclaration(
+                {place.name: place.declared}, rows=rows, aligned_with=ATOMS, settles=ATOMS
+            )  # fmt: skip
+            blocks[f"atom_{place.name}"] = (declared, [place])
+    return blocks
+
+
+class XyzTrajectory(Trajectory):
+    """Some frames of a file (`frames`, ordinals), under a declaration made for all of them."""
+
+    def __init__(
+        self, source: Source, declaration: Declaration, blocks: dict[str, list[Place]], frames: NDArray[np.int64]
+    ) -> None:
+        super().__init__()
+        self._source, self._blocks, self._frames = source, blocks, frames
+        self.declaration = declaration
+
+    @property
+    def n_frames(self) -> int:
+        """Number of frames."""
+        return len(self._frames)
+
+    @property
+    def steps(self) -> NDArray[np.int64]:
+        """Step numbers of all frames."""
+        return self._source.per_frame.steps[self._frames]
+
+    @property
+    def times(self) -> NDArray[np.float64] | None:
+        """Times of all frames, None when the file states none."""
+        times = self._source.per_frame.times
+        return None if times is None else times[self._frames]
+
+    def batches(
+        self,
+        start: int = 0,
+        stop: int | None = None,
+        step: int = 1,
+        columns: Iterable[str] | None = None,
+        batch_bytes: int = BATCH_BYTES,
+    ) -> Iterator[FrameBatch]:
+        """See `Trajectory.batches`.
+
+        FormatError: a row is not as it should be. LayoutChanged: a label is of another kind than those before.
+        """
+        declaration = self.declaration.select(columns)
+        frames = self._frames[start:stop:step]
+        blocks = {
+            name: [place for place in self._blocks[name] if place.name in declared.columns]
+            for name, declared in declaration.blocks.items()
+        }
+        state = _Pass(self._source, blocks)
+        every = [place for places in blocks.values() for place in places]
+        wanted = frozenset(name for place in every for name in (place.source, place.divided_by) if name is not None)
+        if not wanted:
+            for first in range(0, len(frames), 2**16):
+                yield state.facts(frames[first : first + 2**16], state.empty(frames[first : first + 2**16]))
+            return
+        for batch in self._source.reader.read(frames, wanted, batch_bytes):
+            yield state.facts(batch.frames, state.updates(batch))
+
+
+class _Pass:
+    """One pass over frames: remembers the frame before, so that only what changes is presented."""
+
+    def __init__(self, source: Source, blocks: dict[str, list[Place]]) -> None:
+        self._source, self._blocks = source, blocks
+        self._before: dict[str, list[Any]] = {}
+        self._cell = -1
+        self._begun = False
+
+    def empty(self, frames: NDArray[np.int64]) -> dict[str, BlockUpdates]:
+        """Updates of blocks without a column: how many atoms there are, where that is another number than before."""
+        if not self._blocks or not len(frames):
+            return {}
+        counts = self._source.reader.table.count[frames]
+        changed = np.append(not self._begun, counts[1:] != counts[:-1])
+        positions = np.flatnonzero(changed)
+        offset = np.concatenate([[0], np.cumsum(counts[positions])]).astype(np.int64)
+        return {name: BlockUpdates(positions, offset, {}) for name in self._blocks} if len(positions) else {}
+
+    def updates(self, batch: Batch) -> dict[str, BlockUpdates]:
+        """The updates of the blocks in a batch."""
+        made = {}
+        frames = len(batch.frames)
+        for name, places in self._blocks.items():
+            if name == ATOMS:
+                if places or not self._begun:
+                    made[name] = self._block(batch, places, np.arange(frames, dtype=np.int64), batch.offset)
+                continue
+            positions = np.flatnonzero(self._changed(name, places[0], batch))
+            if len(positions):
+                sizes = np.diff(batch.offset)[positions]
+                offset = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+                made[name] = self._block(batch, places, positions, offset)
+        return made
+
+    def _block(
+        self, batch: Batch, places: list[Place], positions: NDArray[np.int64], offset: NDArray[np.int64]
+    ) -> BlockUpdates:
+        whole = len(positions) == len(batch.frames)
+        rows: Any = slice(None)
+        if not whole:
+            sizes = np.diff(offset)
+            rows = np.repeat(batch.offset[positions] - offset[:-1], sizes) + np.arange(offset[-1])
+        columns, validity = {}, {}
+        for place in places:
+            columns[place.name] = column_values(self._source, batch, place, rows)
+            if place.nullable:
+                there = batch.present.get(place.source, np.ones(len(batch.frames), np.bool_))
+                validity[place.name] = np.repeat(there[positions], np.diff(offset))
+        return BlockUpdates(positions, offset, columns, validity)
+
+    def _changed(self, name: str, place: Place, batch: Batch) -> NDArray[np.bool_]:
+        """Which frames have other values in a column than the frame before them; all have the same number of atoms."""
+        frames = len(batch.frames)
+        changed = np.zeros(frames, np.bool_)
+        there = batch.present.get(place.source, np.ones(frames, np.bool_))
+        changed[1:] |= there[1:] != there[:-1]
+        parts = range(place.trailing[0]) if place.trailing else (place.part,)
+        last: list[Any] = [there[-1]]
+        before = self._before.get(name)
+        changed[0] = before is None or bool(before[0] != there[0])
+        for number, part in enumerate(parts):
+            values = batch.fields[place.source, part]
+            grid = (values.view(np.int64) if values.dtype == np.float64 else values).reshape(frames, -1)
+            changed[1:] |= (grid[1:] != grid[:-1]).any(axis=1)
+            if before is not None:
+                changed[0] |= bool((grid[0] != before[1 + number]).any())
+            last.append(grid[-1].copy())
+        self._before[name] = last
+        return changed
+
+    def facts(self, frames: NDArray[np.int64], blocks: dict[str, BlockUpdates]) -> FrameBatch:
+        """A batch with steps, times, values per step and cells."""
+        per_frame = self._source.per_frame
+        self._begun = True
+        cells = per_frame.cell_of[frames]
+        before = np.concatenate([[self._cell], cells[:-1]])
+        positions = np.flatnonzero((cells != before) & (cells >= 0))
+        box = None
+        if len(positions):
+            own = cells[positions]
+            box = BoxUpdates(positions, per_frame.vectors[own], per_frame.origin[own], per_frame.boundary[own])
+        self._cell = int(cells[-1]) if len(cells) else -1
+        return FrameBatch(
+            per_frame.steps[frames],
+            None if per_frame.times is None else per_frame.times[frames],
+            blocks,
+            {
+                key: [values[frame] for frame in frames.tolist()] if isinstance(values, list) else values[frames]
+                for key, (_, values) in per_frame.meta.items()
+            },
+            box,
+        )
+
+
+def column_values(source: Source, batch: Batch, place: Place, rows: Any) -> NDArray[Any]:
+    """The values of a column of the record in some rows of a batch."""
+    reader = source.reader
+    if place.trailing:
+        parts = [batch.fields[place.source, part] for part in range(place.trailing[0])]
+        values = np.stack(parts, axis=1)[rows]
+    else:
+        values = batch.fields[place.source, place.part][rows]
+    if place.divided_by is not None:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            quotients: NDArray[Any] = values / batch.fields[place.divided_by, 0][rows] * place.factor
+        return quotients
+    letter = _letter(reader, place.source)
+    if letter == "S":
+        return _texts(source, place, values)
+    if place.dtype == "f64" or letter == "L":
+        return np.asarray(values, dtype=DTYPES[place.dtype].numpy)
+    if place.name == "atomic_number" or place.dtype in ("u64", "i32"):
+        limits = np.iinfo(DTYPES[place.dtype].numpy)
+        low, high = max(int(limits.min), -(2**63)), min(int(limits.max), 2**63 - 1)
+        if len(values) and (int(values.min()) < low or int(values.max()) > high):
+            raise LayoutChanged(f"{WIDE}{place.name}", f"{reader.path}: {place.source} does not fit {place.name}")
+    cast: NDArray[Any] = values.astype(DTYPES[place.dtype].numpy)
+    return cast
+
+
+def _letter(reader: Reader, name: str) -> str:
+    return next(c.letter for layout in reader.layouts for c in layout.columns if c.name == name)
+
+
+def _texts(source: Source, place: Place, codes: NDArray[np.int32]) -> NDArray[Any]:
+    reader = source.reader
+    words = list(reader.words)
+    if place.source == "species" and place.name in ("element", "atomic_number", "type"):
+        used = [words[code] for code in np.unique(codes).tolist()]
+        for word in used:
+            _check_label(source, place, word)
+    if place.name == "atomic_number" and place.dtype == "u64":
+        numbers = np.array([NUMBERS.get(w, int(w) if w.isdigit() else 0) for w in words] or [0], np.uint64)
+        found: NDArray[Any] = numbers[codes]
+        return found
+    table = np.array([*words, ""], dtype=np.dtypes.StringDType())
+    texts: NDArray[Any] = table[codes]
+    return texts
+
+
+def _check_label(source: Source, place: Place, word: str) -> None:
+    """Refuse a label that is not what the first frames' are, or what it was said to be."""
+    number = word.lstrip("+-").isdigit()
+    fits = {
+        "element": word in NUMBERS,
+        "type": source.asked == "types" or number,
+        "atomic_number": word.isdigit() or word in NUMBERS,
+    }[place.name]
+    if fits:
+        return
+    if source.asked is not None:
+        raise FormatError(source.reader.path, found=f"the species {word!r}", expected=f"one of the {source.asked}")
+    raise LayoutChanged(LABELS, f"{source.reader.path}: the label {word!r} is of another kind than those before it")

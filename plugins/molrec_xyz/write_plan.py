@@ -1,0 +1,300 @@
+"""What a record's columns and keys become in a file, and what has no place there.
+
+The plan is made before anything is written, so that what it reports is what is predicted, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from molrec_convert.model import ColumnDeclaration, Frame, MemoryTrajectory, Record, Trajectory
+from molrec_convert.model.standard import STANDARD_DTYPES
+from molrec_convert.report import Report
+from molrec_xyz.names import SINGLE, VECTORS, file_name, record_name
+from molrec_xyz.per_step import reads_as_real
+
+__all__ = ["ATOMS", "FilePlan", "OutColumn", "make_plan"]
+
+ATOMS = "atoms"
+_LETTERS = {
+    "f64": "R",
+    "string": "S",
+    "bool": "L",
+    **dict.fromkeys(("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"), "I"),
+}
+#: Which of the columns that say what an atom is stands in the column species.
+_SPECIES = ("element", "name", "type")
+#: Keys that mean something else at the head of a frame.
+_TAKEN = re.compile(r"lattice|properties|pbc|origin", re.IGNORECASE)
+_STEPS = ("step", "Step", "Timestep", "timestep")
+_BLANK = re.compile(r"[\s:=\"',\[\]{}\\]")
+
+
+@dataclass(frozen=True)
+class OutColumn:
+    """A column of the file: its name there, type and width, and the block and the columns of the record it is from.
+
+    `block` None is the system. `nullable`: frames in which it is null do not have it.
+    """
+
+    name: str
+    letter: str
+    width: int
+    block: str | None
+    sources: tuple[str, ...]
+    nullable: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.letter}:{self.width}"
+
+
+@dataclass
+class FilePlan:
+    """How one record is written: the source of frames, columns in the order of the file, and keys of the head.
+
+    `keys` is (name in the record, name in the file, tag, fill) of each per-step value; `step_key` names the step
+    numbers where they are not the ordinals.
+    """
+
+    trajectory: Trajectory | None
+    system: Frame | None
+    columns: list[OutColumn]
+    keys: list[tuple[str, str, str, Any]]
+    step_key: str | None
+    time_key: str | None
+
+
+def make_plan(record: Record, report: Report, *, plain: bool = False) -> FilePlan:
+    """The plan for a record; what is not in it is reported as dropped, what changes as converted."""
+    trajectory = record.trajectory
+    if record.frame is not None:
+        if trajectory is None:
+            trajectory = MemoryTrajectory([record.frame])
+            report.converted("frame", "as a frame")
+        else:
+            report.dropped("frame", "a file has the frames of a trajectory, and none beside them")
+    _report_documents(record, report)
+    candidates = _candidates(record, trajectory, report)
+    columns = _columns(candidates, report)
+    columns = _without_partial_nulls(trajectory, columns, report)
+    if plain:
+        columns = _plain_columns(columns, report)
+    keys, step_key, time_key = _keys(trajectory, report, plain=plain)
+    _report_cell(trajectory, report, plain=plain)
+    return FilePlan(trajectory, record.system, columns, keys, step_key, time_key)
+
+
+def _report_documents(record: Record, report: Report) -> None:
+    for key in record.meta:
+        if key not in ("molrec_version", "creator"):
+            report.dropped(f"meta.{key}", "the format has no place for it")
+    system = record.system
+    if system is None:
+        return
+    for key in system.meta:
+        if key == "units":
+            report.dropped("units", "the format does not state any; the numbers are written as they are")
+        else:
+            report.dropped(f"system/meta/{key}", "the format has no place for it")
+    for name in system.blocks:
+        if name != ATOMS:
+            report.dropped(f"system/{name}", "the format has no place for it")
+    if system.box is not None and record.trajectory is None and record.frame is None:
+        report.dropped("system/box", "there is no frame to state it in")
+
+
+Candidate = tuple[str | None, str, ColumnDeclaration]
+
+
+def _candidates(record: Record, trajectory: Trajectory | None, report: Report) -> dict[str, Candidate]:
+    """Columns of the atoms: those of the system, and of the blocks that have a row for each atom."""
+    found: dict[str, Candidate] = {}
+    if record.system is not None and ATOMS in record.system.blocks:
+        for name, column in record.system[ATOMS].columns.items():
+            found[name] = (
+                None,
+                name,
+                ColumnDeclaration(column.dtype, column.trailing, column.validity is not None, column.precision),
+            )
+    for block, declared in ({} if trajectory is None else trajectory.declaration.blocks).items():
+        if block != ATOMS and declared.aligned_with != ATOMS:
+            report.dropped(f"trajectory/{block}", "the format has no place for it")
+            continue
+        for name, entry in declared.columns.items():
+            found[name] = (block, name, entry)
+    return found
+
+
+def _columns(candidates: dict[str, Candidate], report: Report) -> list[OutColumn]:
+    columns: list[OutColumn] = []
+    left = dict(candidates)
+    momenta = "momenta" in left and left["momenta"][2].trailing == (3,)
+    species = next((name for name in _SPECIES if name in left and _scalar(left, name)), None)
+    if species is not None and "atomic_number" in left and species != "element":
+        species = None
+    if species is not None:
+        block, _, entry = left.pop(species)
+        columns.append(OutColumn("species", "S", 1, block, (species,), entry.nullable))
+        report.converted(f"atoms/{species}", "as species")
+    for axes, name in VECTORS.items():
+        if not all(_scalar(left, axis) for axis in axes) or len({left[axis][0] for axis in axes}) != 1:
+            continue
+        if axes == ("vx", "vy", "vz") and momenta:
+            for axis in axes:
+                del left[axis]
+            report.converted("vx vy vz", "not written, as momenta are")
+            continue
+        entries = [left.pop(axis) for axis in axes]
+        taken = name in left
+        columns.append(
+            OutColumn(name if not taken else name + "_", "R", 3, entries[0][0], axes, entries[0][2].nullable)
+        )
+        note = "; velo when it is read back, in units the file does not state" if axes[0] == "vx" else ""
+        report.converted(" ".join(axes), f"as {columns[-1].name}{note}")
+        for axis, (_, _, entry) in zip(axes, entries, strict=True):
+            _report_precision(axis, entry, report)
+    usual = {target: names[0] for target, (names, _) in SINGLE.items()}
+    taken_names = {column.name for column in columns}
+    for name, (block, _, entry) in left.items():
+        column = _column(name, block, entry, usual, {*taken_names, *map(file_name, left)}, report)
+        if column is not None:
+            columns.append(column)
+            taken_names.add(column.name)
+            _report_precision(name, entry, report)
+    order = {"species": 0, "pos": 1}
+    return sorted(columns, key=lambda column: order.get(column.name, 2))
+
+
+def _scalar(left: dict[str, Candidate], name: str) -> bool:
+    return name in left and not left[name][2].trailing
+
+
+def _column(
+    name: str, block: str | None, entry: ColumnDeclaration, usual: dict[str, str], taken: set[str], report: Report
+) -> OutColumn | None:
+    """One column of the record as one of the file; None, and a word, where it has no place."""
+    letter = _LETTERS.get(entry.dtype)
+    width = int(np.prod(entry.trailing)) if entry.trailing else 1
+    own = usual.get(name, file_name(name))
+    if own != file_name(name) and own in taken:
+        own = file_name(name)
+    if letter is None or width == 0:
+        report.dropped(f"atoms/{name}", f"a file has no columns of {entry.dtype}{list(entry.trailing) or ''}")
+        return None
+    if _BLANK.search(own) or own in ("species", "pos"):
+        report.dropped(f"atoms/{name}", "its name is none a column of a file can have")
+        return None
+    back = {"R": "f64", "I": "i64", "S": "string", "L": "bool"}[letter]
+    standard = STANDARD_DTYPES.get(name)
+    if standard != entry.dtype and back != entry.dtype:
+        report.converted(f"atoms/{name}", f"{entry.dtype} as integers, which are read back as i64")
+    elif len(entry.trailing) > 1:
+        report.converted(f"atoms/{name}", f"shape {list(entry.trailing)} as {width} numbers in a row")
+    elif (own != name and own != usual.get(name)) or own != name:
+        report.converted(f"atoms/{name}", f"as {own}")
+    else:
+        report.carried(f"atoms/{name}")
+    return OutColumn(own, letter, width, block, (name,), entry.nullable)
+
+
+def _report_precision(name: str, entry: ColumnDeclaration, report: Report) -> None:
+    if entry.precision is not None:
+        report.dropped(f"precision of {name}", "a file does not state what its numbers are rounded to")
+
+
+def _without_partial_nulls(trajectory: Trajectory | None, columns: list[OutColumn], report: Report) -> list[OutColumn]:
+    """The columns without those that are null for some atoms of a frame: a row has a value for each column."""
+    wanted = [c for c in columns if c.nullable and c.block is not None]
+    dropped = {c for c in columns if c.nullable and c.block is None}
+    if wanted and trajectory is not None:
+        for batch in trajectory.batches(columns=[f"{c.block}/{name}" for c in wanted for name in c.sources]):
+            for column in wanted:
+                updates = batch.blocks.get(column.block or "")
+                for name in column.sources if updates is not None else ():
+                    assert updates is not None
+                    mask = updates.validity.get(name)
+                    if mask is not None and len(mask) and _is_partial(mask, updates.offset):
+                        dropped.add(column)
+    for column in dropped:
+        report.dropped(" ".join(column.sources), "null for some atoms of a frame, and a row has no place for that")
+    return [column for column in columns if column not in dropped]
+
+
+def _is_partial(mask: Any, offset: Any) -> bool:
+    counted = np.concatenate([[0], np.cumsum(mask)])
+    there = counted[offset[1:]] - counted[offset[:-1]]
+    return bool(((there > 0) & (there < np.diff(offset))).any())
+
+
+def _plain_columns(columns: Sequence[OutColumn], report: Report) -> list[OutColumn]:
+    kept = [column for column in columns if column.name in ("species", "pos")]
+    numbers = next((column for column in columns if column.name == "Z"), None)
+    species = any(column.name == "species" for column in kept)
+    for column in columns:
+        if column not in kept and (species or column is not numbers):
+            report.dropped(" ".join(column.sources), "a plain file has species and positions only")
+    if numbers is not None and not species:
+        report.converted("atoms/atomic_number", "as the symbols of the elements")
+        kept.insert(0, OutColumn("species", "Z", 1, numbers.block, numbers.sources, numbers.nullable))
+    return kept
+
+
+def _keys(
+    trajectory: Trajectory | None, report: Report, *, plain: bool
+) -> tuple[list[tuple[str, str, str, Any]], str | None, str | None]:
+    if trajectory is None:
+        return [], None, None
+    declared = trajectory.declaration.meta
+    keys = []
+    for key, entry in declared.items():
+        own = "energy" if key == "pe" and "energy" not in declared else file_name(key)
+        if plain:
+            if key != "comment":
+                report.dropped(f"trajectory/meta/{key}", "a plain file has a comment only")
+                continue
+        elif _TAKEN.fullmatch(own) and not (own == "pbc" and entry.dtype in ("bool3", "json")):
+            report.dropped(f"trajectory/meta/{key}", f"{own} means something else at the head of a frame")
+            continue
+        _report_key(key, own, entry.dtype, report)
+        keys.append((key, own, entry.dtype, entry.fill))
+    steps, times = trajectory.steps, trajectory.times
+    ordinals = bool((steps == np.arange(len(steps))).all())
+    names = {own for _, own, _, _ in keys}
+    step_key = None if ordinals else next((name for name in _STEPS if name not in names), None)
+    time_key = None if times is None else next((name for name in ("time", "Time") if name not in names), None)
+    if plain:
+        if step_key is not None:
+            report.dropped("trajectory/step", "a plain file has no step numbers: frames are counted")
+        if time_key is not None:
+            report.dropped("trajectory/time", "a plain file has no times")
+        return keys, None, None
+    return keys, step_key, time_key
+
+
+def _report_key(key: str, own: str, tag: str, report: Report) -> None:
+    name = f"trajectory/meta/{key}"
+    if tag in ("i32", "u32", "u64", "i32x3", "u32x3", "u64x3"):
+        report.converted(name, f"{tag} as integers, which are read back as i64")
+    elif tag in ("i64", "i64x3") and reads_as_real(own):
+        report.converted(name, "integers, which are read back as real numbers")
+    elif (record_name(own) != key and own != "energy") or own != key:
+        report.converted(name, f"as {own}")
+    else:
+        report.carried(name)
+
+
+def _report_cell(trajectory: Trajectory | None, report: Report, *, plain: bool) -> None:
+    if trajectory is None:
+        return
+    boxed = False
+    for batch in trajectory.batches(columns=()):
+        boxed |= batch.box is not None
+        if batch.box is not None and not trajectory.cell_defined and bool(batch.box.origin.any()):
+            report.dropped("trajectory/box", "an origin without a cell has no place in a file")
+    if boxed and plain and trajectory.cell_defined:
+        report.dropped("trajectory/box", "a plain file has no cell")
