@@ -153,8 +153,9 @@ class TestEnergies:
 class TestRunsAsItStands:
     def test_what_a_directory_holds(self, shared: Path, tmp_path: Path) -> None:
         folder = shared / "corpus/energies/unittest_mol-pair-lj_cut"
-        molrec_convert.convert(folder / "in.lmp", tmp_path / "run", to_format="lammps-run")
+        report = molrec_convert.convert(folder / "in.lmp", tmp_path / "run", to_format="lammps-run")
         assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["in.lmp", "settings.lmp", "system.data"]
+        assert report.losses() == ["dropped: method (LAMMPS run (directory, input script, log) has no place for it)"]
         script = (tmp_path / "run/in.lmp").read_text()
         assert script.splitlines()[-1] == "run 0"
         assert_same(energies(folder_copy(folder, tmp_path)), energies(tmp_path / "run"), "one command")

@@ -123,7 +123,7 @@ def data_plan(record: Record, options: Any, report: Report, conversion: Conversi
     plan.preserved = preserved_of(state, style, document, atoms.ids, cell, options.digits, report)
     if run:
         _leave_out(plan, report)
-    _report_left(state, plan, report)
+    _report_left(state, plan, report, run=run)
     return plan
 
 
@@ -233,7 +233,7 @@ def _kinds(
     return counts, labels, names
 
 
-def _report_left(state: State, plan: DataPlan, report: Report) -> None:
+def _report_left(state: State, plan: DataPlan, report: Report, *, run: bool) -> None:
     """What of the state a data file has no place for."""
     written = plan.atoms.written | (plan.velocities.written if plan.velocities is not None else set())
     written |= {"type", "type_id", "id", "mass"} | plan.preserved.written
@@ -249,7 +249,7 @@ def _report_left(state: State, plan: DataPlan, report: Report) -> None:
     for name, block in state.blocks.items():
         if name not in there and block.count:
             report.dropped(name, f"{block.count} rows: a data file has no section for them")
-    if not plan.cell.box.boundary.all():
+    if not run and not plan.cell.box.boundary.all():
         fixed = " ".join(axis for axis, flag in zip("xyz", plan.cell.box.boundary, strict=True) if not flag)
         report.dropped("box boundary", f"{fixed} not periodic, which a script says and a data file does not")
     if state.unwrapped:

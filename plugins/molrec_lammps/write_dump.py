@@ -175,12 +175,13 @@ class _DumpWriter:
         if int(frames.counts.sum()) == 0:
             file.write("".join(headers).encode())
             return
-        pieces: list[Any] = list(row_pieces(arrays, digits=self.options.digits))
-        text = b"".join(pieces)
         if frames.n_frames == 1:
             file.write(headers[0].encode())
-            file.write(text)
+            for piece in row_pieces(arrays, digits=self.options.digits):
+                file.write(piece)
             return
+        pieces: list[Any] = list(row_pieces(arrays, digits=self.options.digits))
+        text = b"".join(pieces)
         ends = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == _NEWLINE) + 1
         stops = np.concatenate([[0], ends])[np.cumsum(frames.counts)].tolist()
         view, start = memoryview(text), 0

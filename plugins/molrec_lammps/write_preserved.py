@@ -109,7 +109,9 @@ def _bodies(state: State, ids: NDArray[np.int64], digits: int | None, found: Pre
     counts = [np.bincount(part["body"].astype(np.int64), minlength=len(atoms)) for part in (integers, numbers)]
     ends = [np.cumsum(count).tolist() for count in counts]
     if state.conversion:
-        raise UnsupportedError("the numbers of Bodies cannot be converted to other units: what they measure is not known")
+        raise UnsupportedError(
+            "the numbers of Bodies cannot be converted to other units: what they measure is not known"
+        )
     whole, real = integers["value"].tolist(), numbers["value"].tolist()
     lines: list[str] = []
     for body, atom in enumerate(atoms):
