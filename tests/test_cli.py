@@ -84,7 +84,7 @@ USAGE_ERRORS = [
     (["unpack", "/nonexistent.zip"], "there is no file or directory /nonexistent.zip"),
     (["unpack", "/nonexistent"], "does not end with .zip: name the target"),
     (["tree", ".", "--files", "--no-zarr"], "leave out sections and --no-zarr"),
-    (["tree", ".", "--colour"], "--colour; see 'mrec tree --help'"),
+    (["tree", ".", "--quux"], "--quux; see 'mrec tree --help'"),
     (["formats", "nothing"], "there is no format 'nothing'; there are "),
 ]
 
@@ -95,7 +95,7 @@ def test_usage_errors(arguments: list[str], message: str, capsys: Any) -> None:
     assert run(arguments) == (FAULT if missing else USAGE)
     out, err = capsys.readouterr()
     assert out == ""
-    assert message.replace("--colour;", "'--colour';") in err.replace("--colour;", "'--colour';")
+    assert message.replace("--quux;", "'--quux';") in err.replace("--quux;", "'--quux';")
     check_sentence(err)
 
 

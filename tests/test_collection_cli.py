@@ -195,9 +195,7 @@ def test_what_has_no_place_is_told_by_name(tmp_path: Path, capsys: pytest.Captur
         system=molecule("OH", units="real"),
         trajectory=points(0).trajectory,
         method={"type": "classical", "description": "d", "engine": {"name": "e"}},
-        observables=Observables(
-            {"rdf": Observable(np.zeros(3), about)}
-        ),
+        observables=Observables({"rdf": Observable(np.zeros(3), about)}),
         attributes={"later": 1},
     )
     molrec_convert.write(record, tmp_path / "a.mrec")
@@ -358,3 +356,12 @@ def test_trajectories_of_one_frame_each(tmp_path: Path) -> None:
     with molrec_convert.open(tmp_path / "c.mrec.lmdb") as collection:
         assert collection.index["spin"].tolist() == [0, 1]
         assert MemoryTrajectory(list(collection[1].trajectory))[0]["atoms"]["x"].tolist() == [1.0]
+
+
+@pytest.mark.parametrize("command", ["convert", "info", "tree", "diff"])
+def test_help_says_what_is_chosen(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, command, "--help")
+    assert "--record N" in text
+    assert "--select CONDITION" in text
+    # the description stands before the options
+    assert text.index("collection") < text.index("Options:") or command == "info"

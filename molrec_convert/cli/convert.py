@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import time
 from collections.abc import Sequence
@@ -290,4 +291,10 @@ def _interrupted(target: Path) -> str:
 def convert_command() -> click.Command:
     """The command, with a flag for each option of the formats there are now."""
     taken = {parameter.name or "" for parameter in _PARAMETERS}
-    return _ConvertCommand(format_flags(formats().values(), taken), name="convert", callback=_convert, epilog=_EXAMPLES)
+    return _ConvertCommand(
+        format_flags(formats().values(), taken),
+        name="convert",
+        callback=_convert,
+        help=inspect.getdoc(_convert),
+        epilog=_EXAMPLES,
+    )
