@@ -178,6 +178,26 @@ def test_the_key_order_case(tmp_path: Path, shared: Path, capsys: pytest.Capture
     assert keys == [key("f", n) for n in range(12)]
 
 
+@pytest.mark.parametrize("arrangement", [None, "collection"])
+def test_the_key_order_case_from_its_file(tmp_path: Path, shared: Path, arrangement: str | None) -> None:
+    """From the file itself, as one run of twelve frames and as twelve records: entry 10 is the tenth."""
+    from molrec_convert.plugins import formats
+
+    if "xyz" not in formats():
+        pytest.skip("no plugin reads XYZ")
+    target = tmp_path / "c.mrec.lmdb"
+    options = [] if arrangement is None else ["--as", arrangement]
+    assert run(["convert", str(shared / "cases" / "81-lmdb-key-order" / "frames.xyz"), str(target), *options]) == 0
+    with molrec_convert.open(target) as collection:
+        assert (len(collection), collection.n_frames) == (1 if arrangement is None else 12, 12)
+        assert [collection.frame(n)["atoms"]["x"].tolist() for n in range(12)] == [[float(n)] for n in range(12)]
+    record = "0" if arrangement is None else "10"
+    assert run(["convert", str(target), str(tmp_path / "back.mrec"), "--record", record]) == 0
+    with molrec_convert.open(tmp_path / "back.mrec") as back:
+        last = back.trajectory[10 if arrangement is None else 0]
+        assert last["atoms"]["x"].tolist() == [10.0]
+
+
 def test_a_map_of_millions_keeps_the_order(tmp_path: Path) -> None:
     """Numbers beyond 16777216 are found by number."""
     write(tmp_path / "c.mrec.lmdb", [points(0)])
