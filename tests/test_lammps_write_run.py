@@ -393,3 +393,44 @@ def test_definitions_of_the_two_versions_give_one_directory(tmp_path: Path) -> N
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
     assert "bond_coeff 1 250.5 1.09" in (tmp_path / "one/settings.lmp").read_text()
     assert unit_of_quantity({"preset": "real"}, "energy") == "kcal/mol"
+
+
+class TestWhatElseCounts:
+    """Commands that are no force field and change its energies: written, refused, or said to be left out."""
+
+    def script(self, shared: Path, tmp_path: Path, *lines: str) -> Path:
+        folder = folder_copy(shared / "corpus/energies/unittest_mol-pair-lj_cut", tmp_path)
+        text = (folder / "in.lmp").read_text()
+        start = text.index("thermo_style")
+        (folder / "in.lmp").write_text(text[:start] + "".join(f"{line}\n" for line in lines) + text[start:])
+        return folder
+
+    @needs_lammps
+    def test_pairs_that_are_excluded_by_type(self, shared: Path, tmp_path: Path) -> None:
+        folder = self.script(shared, tmp_path, "neigh_modify exclude type 1 1 exclude type 2 3 every 1")
+        molrec_convert.convert(folder / "in.lmp", tmp_path / "run", to_format="lammps-run")
+        script = (tmp_path / "run/in.lmp").read_text()
+        assert "neigh_modify exclude type 1 1\nneigh_modify exclude type 2 3\n" in script
+        molrec_convert.convert(
+            shared / "corpus/energies/unittest_mol-pair-lj_cut/in.lmp", tmp_path / "all", to_format="lammps-run"
+        )
+        wanted = energies(folder)
+        assert_same(wanted, energies(tmp_path / "run"), "with exclusions")
+        assert not math.isclose(wanted["evdwl"], energies(tmp_path / "all")["evdwl"], rel_tol=1e-6)
+
+    def test_what_needs_groups_is_refused(self, shared: Path, tmp_path: Path) -> None:
+        for line in ("neigh_modify exclude molecule/intra all", "delete_bonds all bond 1"):
+            folder = self.script(shared, tmp_path, line)
+            with pytest.raises(UnsupportedError, match=line.split()[0]):
+                molrec_convert.convert(folder / "in.lmp", tmp_path / "run", to_format="lammps-run")
+            shutil.rmtree(folder)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_fixes_that_count_are_said(self, shared: Path, tmp_path: Path) -> None:
+        folder = self.script(
+            shared, tmp_path, "fix s all shake 0.0001 20 0 b 1", "fix e all efield 0 0 1", "fix_modify e energy yes"
+        )
+        report = molrec_convert.convert(folder / "in.lmp", tmp_path / "run", to_format="lammps-run")
+        lost = " ".join(report.losses())
+        assert "fix shake" in lost
+        assert "fix efield" in lost

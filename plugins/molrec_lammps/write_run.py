@@ -6,7 +6,7 @@ coefficients lie beside them. What a script decides about the box is in `in.lmp`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from molrec_convert.model import Record
 from molrec_convert.target_file import open_target
 from molrec_lammps.potential import Potential
 from molrec_lammps.units import UNITS
+from molrec_lammps.write_commands import exclusions, stated_settings
 from molrec_lammps.write_data import DataPlan, data_plan, write_plan
 from molrec_lammps.write_force_field import PotentialFiles, potential_of_record, with_pair_style
 from molrec_lammps.write_settings import check_stated, file_folders, renamed, settings_text
@@ -59,6 +60,7 @@ def write_run(record: Record, path: Path, context: WriteContext) -> None:
     if potential is not None and potential:
         potential = with_pair_style(potential, options.pair_style)
         check_stated(potential)
+    left_out = exclusions(record, report)
     path.mkdir()
     files = PotentialFiles.of(record.forcefield, potential, conversion) if potential is not None else PotentialFiles()
     beside = target.absolute().parent
@@ -70,7 +72,7 @@ def write_run(record: Record, path: Path, context: WriteContext) -> None:
     with open_target(path / SETTINGS_FILE, SETTINGS_FILE) as file:
         file.write(_settings(potential, plan).encode())
     with open_target(path / SCRIPT_FILE, SCRIPT_FILE) as file:
-        file.write("".join(f"{line}\n" for line in _script(record, plan, potential, files)).encode())
+        file.write("".join(f"{line}\n" for line in _script(record, plan, potential, files, left_out)).encode())
 
 
 def _settings(potential: Potential | None, plan: DataPlan) -> str:
@@ -90,8 +92,10 @@ def _blind(plan: DataPlan) -> str:
     return f"pair_style zero {number_text(reach, 6)}\npair_coeff * *\n"
 
 
-def _script(record: Record, plan: DataPlan, potential: Potential | None, files: PotentialFiles) -> Iterator[str]:
-    settings = _stated(record)
+def _script(
+    record: Record, plan: DataPlan, potential: Potential | None, files: PotentialFiles, left_out: Sequence[str]
+) -> Iterator[str]:
+    settings = stated_settings(record)
     yield f"# Written by molrec-convert {__version__}: {SCRIPT_FILE} reads {DATA_FILE} and {SETTINGS_FILE}."
     yield f"units {plan.units}"
     dimension = str(settings.get("dimension", "3"))
@@ -117,6 +121,7 @@ def _script(record: Record, plan: DataPlan, potential: Potential | None, files: 
         read += f" fix {_CMAP} crossterm CMAP"
     yield read
     yield f"include {SETTINGS_FILE}"
+    yield from left_out
     yield ""
     yield f"thermo_style custom {_TERMS}{f' f_{_CMAP}' if _CMAP in read else ''}"
     yield "thermo_modify norm no format float %.15g"
@@ -128,13 +133,6 @@ def _neighbor(plan: DataPlan) -> Iterator[str]:
     smallest = 1.0 / float(np.linalg.norm(np.linalg.inv(plan.cell.box.vectors), axis=1).max())
     if _SKINS[str(plan.units)] > smallest:
         yield f"neighbor {number_text(_NARROW * smallest, 6)} bin"
-
-
-def _stated(record: Record) -> dict[str, Any]:
-    """What the commands of the record's own script set."""
-    method = record.method
-    settings = method.get("settings") if isinstance(method, dict) else None
-    return settings if isinstance(settings, dict) else {}
 
 
 def _boundary(settings: dict[str, Any], plan: DataPlan) -> str:
