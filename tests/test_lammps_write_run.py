@@ -249,6 +249,11 @@ class TestRefusals:
         atoms.columns["type"] = molrec_convert.model.Column(np.array(["Ar", "Ar"], dtype=np.dtypes.StringDType()))
         with pytest.raises(UnsupportedError, match=r"atom type 1 \(Ar\) has no mass"):
             molrec_convert.write(record, tmp_path / "run", format="lammps-run")
+        assert record.forcefield is not None
+        rows = [{"name": "Ar", "mass": 39.5, "charge": 0.0}]
+        record.forcefield.add("atom", "full", table_from_rows("atom", rows))
+        molrec_convert.write(record, tmp_path / "run", format="lammps-run")
+        assert "Masses\n\n1 39.5\n" in (tmp_path / "run/system.data").read_text()
 
     def test_styles_without_their_arguments(self, tmp_path: Path) -> None:
         """A data file names a style by a comment, without the cutoff a run needs."""

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from molrec_convert.errors import UnsupportedError
+from molrec_convert.model import ForceField
 from molrec_convert.report import Report
 from molrec_lammps.elements import mass_of_element
 from molrec_lammps.units import UNITS
 from molrec_lammps.write_state import State
 from molrec_lammps.write_types import Types
 
-__all__ = ["Masses", "masses_of"]
+__all__ = ["Masses", "masses_of", "named_masses"]
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,12 @@ def masses_of(
     *,
     needed: bool = False,
     own: bool = False,
+    named: Mapping[str, float] | None = None,
 ) -> Masses | None:
     """The masses of all types: of their atoms, else those a data file stated, else of their elements (reported).
 
-    Elements count where there was no data file, or where masses are `needed`.
+    `named` are those the force field states, by the names of types. Elements count where there was no data file, or
+    where masses are `needed`.
 
     None where a type has none, which `needed` refuses by an UnsupportedError; so is a type whose atoms have several.
     `own`: the atom style has masses of atoms, and only what a data file stated is written.
@@ -50,6 +53,9 @@ def masses_of(
     if not own:
         for number, mass in _of_atoms(state, types).items():
             found[number - 1] = mass
+        for number, name in enumerate(types.names, 1):
+            if found[number - 1] is None and named is not None and name in named:
+                found[number - 1] = named[name] * factor
         if None in found and (needed or not document):
             _from_elements(found, state, types, units, report)
     missing = [number for number, mass in enumerate(found, 1) if mass is None]
@@ -65,6 +71,16 @@ def masses_of(
     comments = [str(text) for text in document.get("mass_comments", ())[: types.count]]
     comments += [""] * (types.count - len(comments))
     return Masses([mass for mass in found if mass is not None], comments)
+
+
+def named_masses(force_field: ForceField | None) -> dict[str, float]:
+    """The mass of each atom type a force field states one for, by its name."""
+    found: dict[str, float] = {}
+    for name, table in ({} if force_field is None else force_field.tables).items():
+        if name.startswith("atom.") and "mass" in table.columns and "name" in table.columns:
+            known = table.validity("mass")
+            found.update(zip(table["name"][known].tolist(), table["mass"][known].tolist(), strict=True))
+    return found
 
 
 def _of_atoms(state: State, types: Types) -> dict[int, float]:
