@@ -24,10 +24,21 @@ _LARGEST_MAP = 2**46
 
 
 class StoreFile:
-    """A new LMDB file for `target`; one writer at a time. With `in_place` it has its name from the beginning."""
+    """A new LMDB file for `target`; one writer at a time. With `in_place` it has its name from the beginning.
+
+    `resume` goes on with what an interrupted writer left under the hidden name. `durable`: what is put is on disk when
+    the call returns. `suspend` closes the file and leaves it under its hidden name.
+    """
 
     def __init__(
-        self, target: Path, *, overwrite: bool = False, in_place: bool = False, map_size: int = _FIRST_MAP
+        self,
+        target: Path,
+        *,
+        overwrite: bool = False,
+        in_place: bool = False,
+        map_size: int = _FIRST_MAP,
+        resume: bool = False,
+        durable: bool = False,
     ) -> None:
         lmdb = self._lmdb = lmdb_library()
         self.target = Path(os.path.abspath(target))
@@ -36,8 +47,9 @@ class StoreFile:
         if os.path.lexists(self.target) and not overwrite:
             raise UsageError(f"{target} exists already: name another target, or replace it with overwrite")
         self.path = self.target if in_place else self.target.parent / f".{self.target.name}.partial"
-        self._map_size = map_size
-        self._claim: int | None = self._claim_path()
+        self._claim: int | None = self._claim_path(resume=resume)
+        # a file that is there fits the map
+        self._map_size = map_size = max(map_size, 2 * os.fstat(self._claim).st_size)
         try:
             self._env: Any = self._guarded(
                 lambda: lmdb.open(
@@ -46,8 +58,8 @@ class StoreFile:
                     lock=False,
                     map_size=map_size,
                     max_dbs=0,
-                    sync=False,
-                    metasync=False,
+                    sync=durable,
+                    metasync=durable,
                     writemap=False,
                     meminit=False,
                 )
@@ -88,6 +100,23 @@ class StoreFile:
                 found = cursor.delete()
 
         self._transact(remove)
+
+    def has(self, key: bytes) -> bool:
+        """Whether there is a value of that key."""
+
+        def find() -> bool:
+            with self._env.begin() as transaction:
+                return bool(transaction.cursor().set_key(key))
+
+        return bool(self._guarded(find))
+
+    def suspend(self) -> None:
+        """Close the unfinished file and leave it where it is, for a writer that resumes."""
+        if self._env is not None:
+            self._guarded(lambda: self._env.sync(True))
+            self._env.close()
+            self._env = None
+        self._release()
 
     def complete(self) -> None:
         """Make sure everything is on disk, and give the file its name."""
@@ -147,8 +176,8 @@ class StoreFile:
             code = errno.ENOMEM
         return OSError(code, f"the collection cannot be written ({text})", str(self.target))
 
-    def _claim_path(self) -> int:
-        """A new empty file under the path where it is written, locked against other writers."""
+    def _claim_path(self, *, resume: bool) -> int:
+        """The file under the path where it is written, locked against other writers; empty unless it is resumed."""
         while True:
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
             try:
@@ -160,7 +189,8 @@ class StoreFile:
                 # a file system without locks
                 pass
             if self._still_there(descriptor):
-                os.ftruncate(descriptor, 0)
+                if not resume:
+                    os.ftruncate(descriptor, 0)
                 return descriptor
             os.close(descriptor)
 

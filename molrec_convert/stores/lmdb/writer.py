@@ -14,24 +14,18 @@ from types import TracebackType
 from typing import Any
 
 from molrec_convert.errors import MissingInputError, UsageError
-from molrec_convert.model.alignment import Alignment
-from molrec_convert.model.batch import FrameBatch
 from molrec_convert.model.collection import check_forcefield, check_member
-from molrec_convert.model.collection_declaration import check_member_declaration, collection_document
+from molrec_convert.model.collection_declaration import collection_document
 from molrec_convert.model.collection_index import IndexBuilder, IndexColumns
 from molrec_convert.model.collection_member import (
-    as_member,
-    is_bare,
     member_rows,
     report_forcefield_losses,
-    report_losses,
 )
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.forcefield import ForceField
-from molrec_convert.model.record import Record, absolute_rows, check_document
-from molrec_convert.model.trajectory import MemoryTrajectory
+from molrec_convert.model.record import Record, check_document
 from molrec_convert.report import Report
-from molrec_convert.stores.lmdb.frame_writing import encode_frame, encode_known, encode_tables
+from molrec_convert.stores.lmdb.frame_writing import encode_tables
 from molrec_convert.stores.lmdb.header_json import to_json
 from molrec_convert.stores.lmdb.keys import (
     FORCEFIELD,
@@ -47,7 +41,7 @@ from molrec_convert.stores.lmdb.keys import (
     numbered,
 )
 from molrec_convert.stores.lmdb.reader import StoredCollection, open_collection
-from molrec_convert.stores.lmdb.record_frames import FrameEncoder
+from molrec_convert.stores.lmdb.record_encoder import RecordEncoder
 from molrec_convert.stores.lmdb.spool import Spool
 from molrec_convert.stores.lmdb.store import StoreFile
 from molrec_convert.stores.lmdb.value_checks import check_values
@@ -76,17 +70,18 @@ class CollectionWriter:
     ) -> None:
         self.declaration, self.document, self.report = declaration, document, report
         self._file, self._index, self._forcefield = file, index, forcefield
-        self._encoder = FrameEncoder(declaration)
+        self._encoder = RecordEncoder(declaration, report)
         self._pending: list[bytes] = []
         self._pending_bytes = 0
         self._n_frames = self._flushed = 0
         self._metas, self._systems = Spool(file.path.parent), Spool(file.path.parent)
-        self._last_declaration = declaration
         #: What the file says of itself in keys this version has no meaning for.
         self.extra: dict[str, Any] = {}
         self._unknown: list[tuple[bytes, bytes]] = []
         #: The collection whose records come first, and whose values go over as they are.
         self._before: StoredCollection | None = None
+        #: Values of the other parts of the records that somebody else keeps.
+        self._given: dict[bytes, Iterable[tuple[int, bytes]]] = {}
         self._open = True
 
     @classmethod
@@ -151,6 +146,29 @@ class CollectionWriter:
             raise
         return writer
 
+    @classmethod
+    def finishing(
+        cls,
+        file: StoreFile,
+        *,
+        declaration: Declaration,
+        document: dict[str, Any],
+        index: IndexBuilder,
+        n_frames: int,
+        metas: Iterable[tuple[int, bytes]],
+        systems: Iterable[tuple[int, bytes]],
+        forcefield: ForceField | None = None,
+    ) -> CollectionWriter:
+        """A writer for a file that holds the values of all `n_frames` frames already; `close` puts what follows them.
+
+        `index` has the rows of all records, `metas` and `systems` their values by number, as `RecordEncoder` makes
+        them; they are gone through once.
+        """
+        writer = cls(file, declaration, document, index, forcefield, Report())
+        writer._n_frames = writer._flushed = n_frames
+        writer._given = {RECORD: metas, SYSTEM: systems}
+        return writer
+
     def __len__(self) -> int:
         return len(self._index)
 
@@ -169,27 +187,17 @@ class CollectionWriter:
             raise UsageError("the collection is complete: nothing can be appended any more")
         number = len(self._index)
         node = f"record {number}"
-        bare = is_bare(record)
-        if not bare:
-            report_losses(record, self.report)
-            record = as_member(record, self.report)
-            check_member(record, node)
-        meta = _plain_text(record.meta)
-        if meta is None:
-            check_document(record.meta, "meta")
-            meta = to_json(record.meta)
-        row = self._index.row(record, index)
-        snapshot = record.system
-        system = None if snapshot is None else encode_known(snapshot, "system")
-        if snapshot is not None and system is None:
-            if bare:
-                report_losses(record, self.report)
-            system = encode_frame(snapshot, "system")
-        frames, atoms = self._append_frames(record, node)
-        self._metas.append(number, meta.encode())
-        if system is not None:
-            self._systems.append(number, system)
-        self._index.add(row, frames, member_rows(record, atoms), record.trajectory is not None)
+        member = self._encoder.begin(record, node)
+        row = self._index.row(member.record, index)
+        try:
+            frames, atoms = self._encoder.frames(member.record, node, self._add_values)
+        except BaseException:
+            self._take_back()
+            raise
+        self._metas.append(number, member.meta)
+        if member.system is not None:
+            self._systems.append(number, member.system)
+        self._index.add(row, frames, atoms, member.record.trajectory is not None)
         self._n_frames += frames
         self._flush_when_due()
         return number
@@ -235,8 +243,9 @@ class CollectionWriter:
             return
         try:
             self._flush()
-            self._append_parts(RECORD, itertools.chain(self._stored(RECORD), self._metas))
-            self._append_parts(SYSTEM, itertools.chain(self._stored(SYSTEM), self._systems))
+            for prefix, own in ((RECORD, self._metas), (SYSTEM, self._systems)):
+                values = itertools.chain(self._stored(prefix), self._given.get(prefix, ()), own)
+                self._append_parts(prefix, values)
             if self._unknown:
                 self._file.put(self._unknown)
             self._file.put(self._last_values())
@@ -277,42 +286,6 @@ class CollectionWriter:
     def _stored(self, prefix: bytes) -> Iterator[tuple[int, bytes]]:
         """The values of one letter that were there before."""
         return iter(()) if self._before is None else self._before.stored_values(prefix)
-
-    def _append_frames(self, record: Record, name: str) -> tuple[int, int | None]:
-        """Append the frames of record `name`; returns their number and the rows of the first update of `atoms`."""
-        trajectory = record.trajectory
-        if trajectory is None:
-            return 0, None
-        declaration = trajectory.declaration
-        if declaration is not self._last_declaration:
-            check_member_declaration(declaration, self.declaration, f"{name}/trajectory")
-            self._last_declaration = declaration
-        batches: Iterable[FrameBatch]
-        if type(trajectory) is MemoryTrajectory:
-            value = self._encoder.single(trajectory, record.system, name)
-            atoms = trajectory._batch.blocks.get("atoms")
-            if value is not None:
-                self._pending.append(value)
-                self._pending_bytes += len(value)
-                return 1, None if atoms is None else int(atoms.offset[1])
-            batches = [trajectory._batch]
-        else:
-            batches = trajectory.batches()
-        alignment = Alignment(record.system)
-        alignment.check_declaration(declaration)
-        absolute = absolute_rows(record.system, None)
-        node = f"{name}/trajectory"
-        frames = self._encoder.record(absolute, node, cell_defined=trajectory.cell_defined)
-        count = 0
-        try:
-            for batch in batches:
-                alignment.check_batch(batch, count)
-                self._add_values(frames.encode(batch))
-                count += batch.n_frames
-        except BaseException:
-            self._take_back()
-            raise
-        return count, frames.first_atoms
 
     def _add_values(self, values: list[bytes]) -> None:
         self._pending += values
@@ -381,18 +354,3 @@ class CollectionWriter:
             self._before.close()
         self._metas.close()
         self._systems.close()
-
-
-def _plain_text(document: Any) -> str | None:
-    """The JSON of a meta document of a few ASCII texts, about which there is nothing to check; None of any other."""
-    if type(document) is not dict or "molrec_version" in document:
-        return None
-    entries = []
-    for key, value in document.items():
-        if type(key) is not str or type(value) is not str:
-            return None
-        entries.append(f'"{key}":"{value}"')
-    text = ",".join(entries)
-    if text.isascii() and text.isprintable() and "\\" not in text and text.count('"') == 4 * len(entries):
-        return f"{{{text}}}"
-    return None
