@@ -1,0 +1,120 @@
+"""The values of one record, without the file they go to: what a writer does with a record before it appends it.
+
+Whoever encodes elsewhere (in another process) and appends here gets the same bytes as a writer that does both.
+Source: Collection and its LMDB file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from molrec_convert.model.alignment import Alignment
+from molrec_convert.model.batch import FrameBatch
+from molrec_convert.model.collection import check_member
+from molrec_convert.model.collection_declaration import check_member_declaration
+from molrec_convert.model.collection_member import as_member, is_bare, member_rows, report_losses
+from molrec_convert.model.declaration import Declaration
+from molrec_convert.model.record import Record, absolute_rows, check_document
+from molrec_convert.model.trajectory import MemoryTrajectory
+from molrec_convert.report import Report
+from molrec_convert.stores.lmdb.frame_writing import encode_frame, encode_known
+from molrec_convert.stores.lmdb.header_json import to_json
+from molrec_convert.stores.lmdb.record_frames import FrameEncoder
+
+__all__ = ["Member", "RecordEncoder"]
+
+#: What takes the values of frames as they are made.
+Emit = Callable[[list[bytes]], None]
+
+
+@dataclass(slots=True)
+class Member:
+    """A record as a member of a collection, with the values of its meta and, if it has one, its system."""
+
+    record: Record
+    meta: bytes
+    system: bytes | None
+
+
+class RecordEncoder:
+    """Encodes records under one declaration, one after another. What has no place goes to `report` as dropped."""
+
+    def __init__(self, declaration: Declaration, report: Report) -> None:
+        self.declaration, self.report = declaration, report
+        self._encoder = FrameEncoder(declaration)
+        self._last_declaration = declaration
+
+    def begin(self, record: Record, node: str) -> Member:
+        """The record as a member: its `frame` a trajectory of one frame, meta and system encoded.
+
+        `node` names it in errors. Raises `ContractError` for one with a force field of its own, or broken in itself.
+        """
+        bare = is_bare(record)
+        if not bare:
+            report_losses(record, self.report)
+            record = as_member(record, self.report)
+            check_member(record, node)
+        meta = _plain_text(record.meta)
+        if meta is None:
+            check_document(record.meta, "meta")
+            meta = to_json(record.meta)
+        snapshot = record.system
+        system = None if snapshot is None else encode_known(snapshot, "system")
+        if snapshot is not None and system is None:
+            if bare:
+                report_losses(record, self.report)
+            system = encode_frame(snapshot, "system")
+        return Member(record, meta.encode(), system)
+
+    def frames(self, record: Record, node: str, emit: Emit) -> tuple[int, int]:
+        """Hand the values of a member's frames to `emit`, in order, as they are made; returns frames and `n_atoms`.
+
+        Raises `ContractError` for frames outside the declaration, when some of them may have been handed out.
+        """
+        frames, atoms = self._frames(record, node, emit)
+        return frames, member_rows(record, atoms)
+
+    def _frames(self, record: Record, node: str, emit: Emit) -> tuple[int, int | None]:
+        trajectory = record.trajectory
+        if trajectory is None:
+            return 0, None
+        declaration = trajectory.declaration
+        if declaration is not self._last_declaration:
+            check_member_declaration(declaration, self.declaration, f"{node}/trajectory")
+            self._last_declaration = declaration
+        batches: Iterable[FrameBatch]
+        if type(trajectory) is MemoryTrajectory:
+            value = self._encoder.single(trajectory, record.system, node)
+            atoms = trajectory._batch.blocks.get("atoms")
+            if value is not None:
+                emit([value])
+                return 1, None if atoms is None else int(atoms.offset[1])
+            batches = [trajectory._batch]
+        else:
+            batches = trajectory.batches()
+        alignment = Alignment(record.system)
+        alignment.check_declaration(declaration)
+        absolute = absolute_rows(record.system, None)
+        frames = self._encoder.record(absolute, f"{node}/trajectory", cell_defined=trajectory.cell_defined)
+        count = 0
+        for batch in batches:
+            alignment.check_batch(batch, count)
+            emit(frames.encode(batch))
+            count += batch.n_frames
+        return count, frames.first_atoms
+
+
+def _plain_text(document: object) -> str | None:
+    """The JSON of a meta document of a few ASCII texts, about which there is nothing to check; None of any other."""
+    if type(document) is not dict or "molrec_version" in document:
+        return None
+    entries = []
+    for key, value in document.items():
+        if type(key) is not str or type(value) is not str:
+            return None
+        entries.append(f'"{key}":"{value}"')
+    text = ",".join(entries)
+    if text.isascii() and text.isprintable() and "\\" not in text and text.count('"') == 4 * len(entries):
+        return f"{{{text}}}"
+    return None
