@@ -16,6 +16,9 @@ from molrec_lammps.write_state import ATOMS
 
 __all__ = ["AtomFrames", "atom_columns", "frames_of"]
 
+#: Numbers of one batch; their text is two to three times as long.
+_BATCH_BYTES = 2**23
+
 
 @dataclass
 class AtomFrames:
@@ -76,7 +79,8 @@ def frames_of(
     resolver = _Resolver(trajectory, wanted, rows, box)
     names = list(dict.fromkeys(f"{block}/{column}" for column, block in wanted.items()))
     counted = any(block == ATOMS for block in wanted.values()) or ATOMS not in trajectory.declaration.blocks
-    for batch in trajectory.batches(columns=names if counted and names else None):
+    columns = names if counted and names else None
+    for batch in trajectory.batches(columns=columns, batch_bytes=_BATCH_BYTES):
         yield resolver.resolve(batch)
 
 
