@@ -14,7 +14,15 @@ from molrec_convert.errors import UnsupportedError, UsageError
 from molrec_convert.report import Report
 from molrec_lammps.units import UnitsStyle
 
-__all__ = ["SYMBOLS", "UNKNOWN", "agrees_with_mass", "element_of_mass", "elements_of_types", "given_elements", "mass_of_element"]
+__all__ = [
+    "SYMBOLS",
+    "UNKNOWN",
+    "agrees_with_mass",
+    "element_of_mass",
+    "elements_of_types",
+    "given_elements",
+    "mass_of_element",
+]
 
 _TEXT = """
     H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr Nb Mo
