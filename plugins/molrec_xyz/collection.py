@@ -175,7 +175,7 @@ def _record(
         box = BoxUpdates(np.zeros(1, np.int64), per_frame.vectors[one], per_frame.origin[one], per_frame.boundary[one])
     own = slice(frame, frame + 1)
     batch_ = FrameBatch(
-        per_frame.steps[own],
+        per_frame.steps[own] if per_frame.numbered else np.zeros(1, np.int64),
         None if per_frame.times is None else per_frame.times[own],
         blocks,
         {key: entry[own] for key, (_, entry) in per_frame.meta.items()},

@@ -127,14 +127,8 @@ def typed(form: str, raw: str) -> Any:
         found = _list(raw)
         return raw if found is None else found
     if form == "double":
-        if raw.startswith(_JSON) and raw[len(_JSON) :].lstrip(" :").strip():
-            try:
-                return Document(json.loads(_unescaped(raw)[len(_JSON) :].lstrip(" :")))
-            except ValueError:
-                try:
-                    return Document(json.loads(raw[len(_JSON) :].lstrip(" :")))
-                except ValueError:
-                    return raw
+        if raw.startswith(_JSON):
+            return _document(raw)
         if "\\" in raw:
             return _unescaped(raw)
     words = raw.replace(",", " ").split()
@@ -147,6 +141,17 @@ def typed(form: str, raw: str) -> Any:
     if same is None:
         return raw
     return same[0] if len(same) == 1 else same
+
+
+def _document(raw: str) -> Any:
+    """What `_JSON ...` holds, with or without a backslash before every quote; a text as itself."""
+    for text in (_unescaped(raw), raw):
+        try:
+            value = json.loads(text[len(_JSON) :].lstrip(" :"))
+        except ValueError:
+            continue
+        return value if isinstance(value, str) else Document(value)
+    return _unescaped(raw)
 
 
 def number(raw: str) -> float:

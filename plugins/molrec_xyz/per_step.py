@@ -97,10 +97,11 @@ def _numbers(raws: list[bytes]) -> list[float]:
 def _tag(key: str, values: list[Any]) -> tuple[str, str | None]:
     """The tag all values can have, and a note where they are not kept as they are written."""
     shapes = {_shape(value) for value in values}
-    if any(shape is None for shape in shapes) or len({(s[1], s[2]) for s in shapes if s}) != 1:
+    if any(shape is None for shape in shapes) or len({shape[1] for shape in shapes if shape}) != 1:
         return "json", None
     kinds = {shape[0] for shape in shapes if shape}
-    _, width, nested = next(shape for shape in shapes if shape)
+    width = next(shape[1] for shape in shapes if shape)
+    nested = any(shape[2] for shape in shapes if shape)
     if kinds <= {int, float}:
         real = float in kinds or bool(_REAL.search(key)) or key in PER_STEP_KEYS or width in (6, 9)
         if any(not _exact(value) for value in values) and real:

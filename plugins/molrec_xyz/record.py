@@ -6,6 +6,7 @@ have; it comes from their second lines, before any row is read.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.contents import Contents
-from molrec_convert.errors import FormatError
+from molrec_convert.errors import FormatError, LayoutChanged
 from molrec_convert.formats import ReadContext
 from molrec_convert.model import Declaration, Frame, MetaDeclaration, Record
 from molrec_convert.model.collection import Collection
@@ -49,7 +50,15 @@ def read_xyz(paths: Sequence[Path], context: ReadContext) -> Record | Collection
     """
     contents = Contents(paths[0])
     try:
-        return _read(paths[0], contents, context)
+        while True:
+            mark = context.report.mark()
+            try:
+                return _read(paths[0], contents, context)
+            except LayoutChanged as changed:
+                if changed.hint in context.hints:
+                    raise
+                context.report.rewind(mark)
+                context = dataclasses.replace(context, hints=context.hints | {changed.hint})
     except BaseException:
         contents.close()
         raise
@@ -208,11 +217,12 @@ def _per_frame(
     found = {key: per_step(key, parts, frames) for key, parts in headers.keys.items()}
     found |= {key: value for key, value in facts.items() if key not in found}
     steps = None if options.steps == "index" else _take(found, _STEPS, "i64", report, "step numbers")
+    numbered = steps is not None
     if steps is None:
         steps = np.arange(frames, dtype=np.int64)
     times = _take(found, _TIMES, "f64", report, "times")
     meta = _named(path, found, options, report)
-    return PerFrame(steps, times, meta, cells.number_of, cells.vectors, cells.origin, cells.boundary)
+    return PerFrame(steps, times, meta, cells.number_of, cells.vectors, cells.origin, cells.boundary, numbered)
 
 
 def _take(found: dict[str, PerStep], names: Sequence[str], tag: str, report: Report, what: str) -> NDArray[Any] | None:

@@ -20,8 +20,8 @@ __all__ = ["FrameTable", "scan_frames", "shown"]
 
 _NEWLINE = 10
 _WINDOW = 2**22
-#: Frames that are looked at together.
-_RUN = 2**12
+#: Bytes of frames that are looked at together.
+_RUN_BYTES = 2**20
 _COUNT = re.compile(rb"[ \t]*\+?([0-9]{1,15})[ \t]*\r?")
 #: Translation vectors that some programs write as rows after a frame, and do not count.
 _VECTOR = re.compile(rb"[ \t]*VEC[1-3][ \t]", re.IGNORECASE)
@@ -200,11 +200,18 @@ def _like_last(
         same &= head[:, -1] & ~head[:, :-1].any(axis=1)
         same &= (grid[:, rows - start + width - 1 :: width] == _NEWLINE).all(axis=1)
         fits = frames if same.all() else int(np.argmin(same))
+        lines = np.count_nonzero(view[position : position + fits * length] == _NEWLINE)
+        if lines != fits * (count + 2):
+            # a line that ends where it need not: frames of another kind that happen to be as long
+            if run == 1:
+                return total
+            run = 1
+            continue
         total += fits
         position += fits * length
         if fits < frames:
             return total
-        run = min(2 * run, _RUN)
+        run = min(2 * run, max(_RUN_BYTES // length, 1))
 
 
 def _short(path: Path, ends: _Ends, after: int, count: int, line: int, found: _Found) -> str:

@@ -44,6 +44,8 @@ class PerFrame:
     vectors: NDArray[np.float64]
     origin: NDArray[np.float64]
     boundary: NDArray[np.bool_]
+    #: Whether the file states the steps, or they count the frames.
+    numbered: bool
 
 
 @dataclass

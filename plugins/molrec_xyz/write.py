@@ -20,7 +20,7 @@ from molrec_convert.model.collection import Collection
 from molrec_convert.target_file import open_target
 from molrec_xyz.options import XyzTarget
 from molrec_xyz.write_head import Real, key_text, real_text, value_text
-from molrec_xyz.write_plan import ATOMS, FilePlan, OutColumn, make_plan
+from molrec_xyz.write_plan import ATOMS, FilePlan, OutColumn, counts_frames, make_plan
 from molrec_xyz.write_rows import rows_text
 
 __all__ = ["predict", "predict_plain", "write_extxyz", "write_xyz"]
@@ -40,14 +40,16 @@ def write_xyz(source: Record | Collection, path: Path, context: WriteContext) ->
 
 def predict(source: Record | Collection, context: WriteContext) -> None:
     """Report what an extended file has no place for."""
+    counted = _counted(source)
     for record in _records(source, context):
-        make_plan(record, context.report)
+        make_plan(record, context.report, counted=counted)
 
 
 def predict_plain(source: Record | Collection, context: WriteContext) -> None:
     """Report what a plain file has no place for."""
+    counted = _counted(source)
     for record in _records(source, context):
-        make_plan(record, context.report, plain=True)
+        make_plan(record, context.report, plain=True, counted=counted)
 
 
 def _records(source: Record | Collection, context: WriteContext) -> Iterator[Record]:
@@ -61,6 +63,11 @@ def _records(source: Record | Collection, context: WriteContext) -> Iterator[Rec
     yield from source
 
 
+def _counted(source: Record | Collection) -> bool:
+    """Whether no record needs its steps written."""
+    return all(map(counts_frames, [source] if isinstance(source, Record) else source))
+
+
 def _write(source: Record | Collection, path: Path, context: WriteContext, *, plain: bool) -> None:
     options = context.options if isinstance(context.options, XyzTarget) else XyzTarget()
     name = path.name if context.target is None else context.target.name
@@ -68,9 +75,12 @@ def _write(source: Record | Collection, path: Path, context: WriteContext, *, pl
     context.progress.start("records" if count is not None else "frames", count)
     if options.digits is not None:
         context.report.dropped("digits", f"numbers are rounded to {options.digits} behind the point, as asked")
+    counted = _counted(source)
     with open_target(path, name) as file:
         for record in _records(source, context):
-            _Writer(make_plan(record, context.report, plain=plain), options.digits, file, plain=plain).write(context)
+            _Writer(
+                make_plan(record, context.report, plain=plain, counted=counted), options.digits, file, plain=plain
+            ).write(context)
             if count is not None:
                 context.progress.advance(1)
 

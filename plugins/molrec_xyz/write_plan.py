@@ -18,7 +18,7 @@ from molrec_convert.report import Report
 from molrec_xyz.names import SINGLE, VECTORS, file_name, record_name
 from molrec_xyz.per_step import reads_as_real
 
-__all__ = ["ATOMS", "FilePlan", "OutColumn", "make_plan"]
+__all__ = ["ATOMS", "FilePlan", "OutColumn", "counts_frames", "make_plan"]
 
 ATOMS = "atoms"
 _LETTERS = {
@@ -69,8 +69,18 @@ class FilePlan:
     time_key: str | None
 
 
-def make_plan(record: Record, report: Report, *, plain: bool = False) -> FilePlan:
-    """The plan for a record; what is not in it is reported as dropped, what changes as converted."""
+def counts_frames(record: Record) -> bool:
+    """Whether the steps of a record are the ordinals of its frames, which need not be written."""
+    steps = np.zeros(0, np.int64) if record.trajectory is None else record.trajectory.steps
+    return bool((steps == np.arange(len(steps))).all())
+
+
+def make_plan(record: Record, report: Report, *, plain: bool = False, counted: bool | None = None) -> FilePlan:
+    """The plan for a record; what is not in it is reported as dropped, what changes as converted.
+
+    `counted`: steps are not written, as they are those of `counts_frames` in all records of a file.
+    """
+    counted = counts_frames(record) if counted is None else counted
     trajectory = record.trajectory
     if record.frame is not None:
         if trajectory is None:
@@ -84,7 +94,7 @@ def make_plan(record: Record, report: Report, *, plain: bool = False) -> FilePla
     columns = _without_partial_nulls(trajectory, columns, report)
     if plain:
         columns = _plain_columns(columns, report)
-    keys, step_key, time_key = _keys(trajectory, report, plain=plain)
+    keys, step_key, time_key = _keys(trajectory, report, plain=plain, counted=counted)
     _report_cell(trajectory, report, plain=plain)
     return FilePlan(trajectory, record.system, columns, keys, step_key, time_key)
 
@@ -245,7 +255,7 @@ def _plain_columns(columns: Sequence[OutColumn], report: Report) -> list[OutColu
 
 
 def _keys(
-    trajectory: Trajectory | None, report: Report, *, plain: bool
+    trajectory: Trajectory | None, report: Report, *, plain: bool, counted: bool
 ) -> tuple[list[tuple[str, str, str, Any]], str | None, str | None]:
     if trajectory is None:
         return [], None, None
@@ -262,10 +272,9 @@ def _keys(
             continue
         _report_key(key, own, entry.dtype, report)
         keys.append((key, own, entry.dtype, entry.fill))
-    steps, times = trajectory.steps, trajectory.times
-    ordinals = bool((steps == np.arange(len(steps))).all())
+    times = trajectory.times
     names = {own for _, own, _, _ in keys}
-    step_key = None if ordinals else next((name for name in _STEPS if name not in names), None)
+    step_key = None if counted else next((name for name in _STEPS if name not in names), None)
     time_key = None if times is None else next((name for name in ("time", "Time") if name not in names), None)
     if plain:
         if step_key is not None:

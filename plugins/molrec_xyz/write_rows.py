@@ -24,12 +24,12 @@ def rows_text(
 
     ContractError for a text that would break the row.
     """
+    if not columns or not rows:
+        return b"\n" * rows, np.arange(rows + 1, dtype=np.int64)
     fields: list[tuple[str, str, NDArray[Any]]] = []
     for name, letter, values in columns:
         flat = values.reshape(rows, -1) if values.ndim > 1 else values[:, None]
         fields += [(name, letter, flat[:, part]) for part in range(flat.shape[1])]
-    if not fields or not rows:
-        return b"\n" * rows, np.arange(rows + 1, dtype=np.int64)
     try:
         import pyarrow as pa
     except ImportError:
