@@ -13,10 +13,22 @@ from layout_examples import records as examples
 
 import molrec_convert
 from molrec_convert.formats import WriteContext
-from molrec_convert.model import Block, Column, Frame, Record
+from molrec_convert.model import (
+    Block,
+    BlockDeclaration,
+    BlockUpdates,
+    Column,
+    ColumnDeclaration,
+    Declaration,
+    Frame,
+    FrameBatch,
+    Record,
+)
 from molrec_convert.report import Fate, Report
 from molrec_convert.stores.zarr.packing import pack, unpack
 from molrec_convert.stores.zarr.record import append_record, open_record, write_packed, write_record
+from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
+from molrec_convert.validation import Severity, validate
 
 CONTEXT = WriteContext(creator=False)
 LATER = {"later": {"a": [1, None, "é"]}, "null": None}
@@ -235,3 +247,29 @@ def test_what_is_said_of_a_node_that_changed_is_reported(tmp_path: Path) -> None
         write_record(record, tmp_path / "c.mrec", WriteContext(creator=False, report=report))
     dropped = {item.name for item in report.of(Fate.DROPPED)}
     assert {"zarr.json of frame/atoms/x", "zarr.json of frame/atoms/y"} <= dropped
+
+
+def test_a_block_that_never_got_an_update_keeps_what_its_group_says(tmp_path: Path) -> None:
+    declared = {
+        "atoms": BlockDeclaration({"x": ColumnDeclaration("f64")}),
+        "later": BlockDeclaration({"a": ColumnDeclaration("i32")}),
+    }
+    batch = FrameBatch(np.arange(2), blocks={"atoms": BlockUpdates.uniform(2, 1, {"x": np.arange(2.0)})})
+    molrec_convert.write(Record(status={"state": "running"}), tmp_path / "a.mrec")
+    with TrajectoryWriter.create(tmp_path / "a.mrec", Declaration(declared)) as writer:
+        writer.append(batch)
+    group = tmp_path / "a.mrec" / "trajectory" / "later"
+    assert not group.exists()
+    group.mkdir()
+    (group / "zarr.json").write_text(json.dumps({"zarr_format": 3, "node_type": "group", "attributes": LATER}))
+    write_record(open_record(tmp_path / "a.mrec"), tmp_path / "b.mrec", CONTEXT)
+    with TrajectoryWriter.open(tmp_path / "b.mrec") as writer:
+        writer.append(
+            FrameBatch(np.array([5]), blocks={"later": BlockUpdates.uniform(1, 1, {"a": np.array([7], np.int32)})})
+        )
+    for name, frames in (("a", 2), ("b", 3)):
+        record = open_record(tmp_path / f"{name}.mrec")
+        assert len(record.trajectory) == frames
+        assert said(tmp_path / f"{name}.mrec")["trajectory/later"][0].items() >= LATER.items()
+    assert record.trajectory[2]["later"]["a"].tolist() == [7]
+    assert not [finding for finding in validate(tmp_path / "b.mrec") if finding.severity is Severity.ERROR]

@@ -157,6 +157,8 @@ class BlockWriter:
     def flush(self) -> None:
         """Bring the block to the files: the index, the rows, then the group, whose markers an index ends."""
         if not self.n_updates:
+            if says(self._attributes, self.name):
+                self._state("", self._group_attributes())
             return
         for array in self._all():
             array.flush()
