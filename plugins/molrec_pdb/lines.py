@@ -1,0 +1,272 @@
+"""The lines of a PDB file: where its atoms are, in which frame, and the few lines of every other kind.
+
+A frame ends at ENDMDL, at END, at the next MODEL, or at the end of the file. Some programs write frames with END alone
+between them; an END with no atom since the last frame closes none. Source: Contents Guide 3.3, "MODEL", "END".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_convert.errors import FormatError
+from molrec_pdb.numbers import WIDTH
+
+__all__ = ["FrameLines", "Scan", "line_number", "padded_rows", "scan_lines", "text_of"]
+
+_PIECE = 2**24
+_COLUMNS = 80
+_SIX = np.uint64(0xFFFFFFFFFFFF)
+Int = NDArray[np.int64]
+
+
+def _code(text: str) -> int:
+    return int.from_bytes(text.encode().ljust(6)[:6], "little")
+
+
+_ATOMS = (_code("ATOM"), _code("HETATM"))
+_PLENTY = {name: _code(name) for name in ("ANISOU", "CONECT")}
+#: Uncertainties of earlier versions of the format, one line for each atom.
+_SIGMAS = {name: _code(name) for name in ("SIGATM", "SIGUIJ")}
+
+
+@dataclass
+class FrameLines:
+    """One frame: its atoms are the rows `start:stop`; `model` is the number of its MODEL record."""
+
+    start: int
+    stop: int
+    model: int | None = None
+    cell: str | None = None
+    cell_line: int = 0
+    #: Lines of other kinds before its first atom, and behind it.
+    lines: list[str] = field(default_factory=list)
+    inside: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Scan:
+    """Starts and ends of lines in the file: of atoms, ANISOU and CONECT records; the frames; what stands behind them.
+
+    `ter` are the rows of atoms before TER records, `ter_numbered` says whether any of these has more than its name;
+    `conect_frame` is the frame a CONECT record stands in, the number of frames where it stands behind the last.
+    """
+
+    starts: Int
+    ends: Int
+    frames: list[FrameLines]
+    anisou: tuple[Int, Int]
+    anisou_row: Int
+    conect: tuple[Int, Int]
+    conect_frame: Int
+    ter: Int
+    trailing: list[str]
+    sigmas: int
+    has_models: bool
+    lower: bool
+
+
+def text_of(data: Any, start: int, end: int) -> str:
+    """One line as text."""
+    raw: bytes = data[start:end]
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
+
+
+def line_number(data: Any, position: int) -> int:
+    """The number of the line at a byte position."""
+    count, at = 1, 0
+    while at < position:
+        count += data[at : min(at + _PIECE, position)].count(b"\n")
+        at += _PIECE
+    return count
+
+
+def _starts_and_ends(data: Any) -> tuple[Int, Int]:
+    size = len(data)
+    found = []
+    for at in range(0, size, _PIECE):
+        piece = np.frombuffer(data, np.uint8, min(_PIECE, size - at), at)
+        found.append(np.flatnonzero(piece == 10).astype(np.int64) + at)
+    ends = np.concatenate(found) if found else np.zeros(0, np.int64)
+    if size and (not len(ends) or ends[-1] != size - 1):
+        ends = np.append(ends, size)
+    starts = np.empty_like(ends)
+    if len(ends):
+        starts[0] = 3 if data[:3] == b"\xef\xbb\xbf" else 0
+        starts[1:] = ends[:-1] + 1
+    return starts, ends
+
+
+def _codes(data: Any, starts: Int, ends: Int) -> NDArray[np.uint64]:
+    """The first six characters of each line, in upper case, as words; a shorter line is padded with blanks."""
+    size = len(data)
+    codes = np.full(len(starts), _code(""), np.uint64)
+    inner = int(np.searchsorted(starts, size - 8, side="right")) if size >= 8 else 0
+    if inner:
+        sliding: NDArray[Any] = np.ndarray((size - 7,), "<u8", data, 0, (1,))
+        codes[:inner] = sliding[starts[:inner]]
+    for line in range(inner, len(starts)):
+        codes[line] = int.from_bytes(bytes(data[starts[line] : starts[line] + 8]).ljust(8), "little")
+    codes &= _SIX
+    for line in np.flatnonzero(ends - starts < 6).tolist():
+        codes[line] = int.from_bytes(bytes(data[starts[line] : ends[line]]).ljust(6)[:6], "little")
+    letters = (codes & np.uint64(0x404040404040)) >> np.uint64(1)
+    return codes & ~letters
+
+
+def scan_lines(path: Path, data: Any) -> Scan:
+    """Find atoms and frames; FormatError where there is neither an atom nor a record of the format."""
+    starts, ends = _starts_and_ends(data)
+    codes = _codes(data, starts, ends)
+    is_atom = (codes == np.uint64(_ATOMS[0])) | (codes == np.uint64(_ATOMS[1]))
+    atoms = np.flatnonzero(is_atom)
+    plenty = {name: np.flatnonzero(codes == np.uint64(code)) for name, code in _PLENTY.items()}
+    sigmas = sum(int((codes == np.uint64(code)).sum()) for code in _SIGMAS.values())
+    rest_mask = ~is_atom
+    for code in (*_PLENTY.values(), *_SIGMAS.values()):
+        rest_mask &= codes != np.uint64(code)
+    rest = np.flatnonzero(rest_mask)
+    ranks = np.searchsorted(atoms, rest)
+    walk = _Walk(path, data)
+    spans = zip(rest.tolist(), starts[rest].tolist(), ends[rest].tolist(), ranks.tolist(), strict=True)
+    for line, start, end, rank in spans:
+        walk.take(line, text_of(data, start, end).rstrip("\r\n \0"), rank)
+    walk.finish(len(atoms))
+    if not len(atoms) and not walk.known:
+        raise FormatError(
+            path, "line 1", found=text_of(data, 0, min(60, int(ends[0]) if len(ends) else 0)) or "no text",
+            expected="records of a PDB file (ATOM, HETATM, HEADER, CRYST1 ...)",
+        )  # fmt: skip
+    stops = np.array([frame.stop for frame in walk.frames], np.int64)
+    conect_rank = np.searchsorted(atoms, plenty["CONECT"])
+    conect_frame = np.searchsorted(stops, conect_rank, side="left")
+    if len(walk.closings):
+        behind = plenty["CONECT"] > walk.closings[-1]
+        conect_frame = np.where(behind & (len(stops) > 1), len(stops), np.minimum(conect_frame, len(stops) - 1))
+    else:
+        conect_frame = np.minimum(conect_frame, len(stops) - 1)
+    return Scan(
+        starts[atoms], ends[atoms], walk.frames,
+        (starts[plenty["ANISOU"]], ends[plenty["ANISOU"]]), np.searchsorted(atoms, plenty["ANISOU"]) - 1,
+        (starts[plenty["CONECT"]], ends[plenty["CONECT"]]), conect_frame.astype(np.int64),
+        np.unique(np.array(walk.ter, np.int64)), walk.trailing, sigmas, walk.has_models,
+        bool(len(atoms)) and data[int(starts[atoms[0]])] > 96,
+    )  # fmt: skip
+
+
+#: Records of the format, by their first six characters; a file of none of them is another's.
+_RECORD_NAMES = (
+    "HEADER OBSLTE TITLE SPLIT CAVEAT COMPND SOURCE KEYWDS EXPDTA NUMMDL MDLTYP AUTHOR REVDAT SPRSDE JRNL REMARK DBREF "
+    "DBREF1 DBREF2 SEQADV SEQRES MODRES HET HETNAM HETSYN FORMUL HELIX SHEET TURN SSBOND LINK CISPEP SITE CRYST1 "
+    "ORIGX1 ORIGX2 ORIGX3 SCALE1 SCALE2 SCALE3 MTRIX1 MTRIX2 MTRIX3 MODEL TER ENDMDL MASTER END CONECT"
+)
+_RECORDS = frozenset(_RECORD_NAMES.split())
+
+
+class _Walk:
+    """The lines that are no atoms, one after the other."""
+
+    def __init__(self, path: Path, data: Any) -> None:
+        self.path, self.data = path, data
+        self.frames: list[FrameLines] = []
+        self.closings: list[int] = []
+        self.ter: list[int] = []
+        self.trailing: list[str] = []
+        self.has_models = False
+        self.known = False
+        self._open = FrameLines(0, 0)
+        self._in_model = False
+        self._cells: list[tuple[int, str, int]] = []
+
+    def take(self, line: int, text: str, rank: int) -> None:
+        """One line; `rank` atoms stand before it."""
+        word = text[:6].strip().upper()
+        self.known |= word in _RECORDS
+        if word == "TER":
+            if rank:
+                self.ter.append(rank - 1)
+        elif word == "MODEL":
+            if self._in_model or rank > self._open.start:
+                self._close(line, rank)
+            self._in_model = self.has_models = True
+            number = text[6:].split()
+            if number and number[0].isdigit() and len(number[0]) < 10:
+                self._open.model = int(number[0])
+        elif word == "ENDMDL":
+            if self._in_model or rank > self._open.start:
+                self._close(line, rank)
+        elif word == "END":
+            if rank > self._open.start:
+                self._close(line, rank)
+        elif word == "CRYST1":
+            self._cells.append((len(self.frames), text, line + 1))
+        elif text:
+            (self._open.inside if rank > self._open.start else self._open.lines).append(text)
+
+    def _close(self, line: int, rank: int) -> None:
+        self._open.stop = rank
+        self.frames.append(self._open)
+        self.closings.append(line)
+        self._open = FrameLines(rank, rank)
+        self._in_model = False
+
+    def finish(self, count: int) -> None:
+        """The end of the file: what is open is the last frame, or lines behind it."""
+        if count > self._open.start or self._in_model or not self.frames:
+            self._open.stop = count
+            self.frames.append(self._open)
+        else:
+            self.trailing = self._open.lines
+        self._place_cells()
+
+    def _place_cells(self) -> None:
+        """The cell of each frame: the one before its end, or behind it where the first frame has none otherwise."""
+        if not self._cells:
+            return
+        shift = 1 if min(frame for frame, _, _ in self._cells) == 1 and len(self._cells) >= len(self.frames) else 0
+        for number, text, line in self._cells:
+            position = min(number - shift, len(self.frames) - 1)
+            self.frames[position].cell, self.frames[position].cell_line = text, line
+
+
+def padded_rows(data: Any, starts: Int, ends: Int) -> NDArray[np.uint8]:
+    """Lines as rows of `WIDTH` characters, short ones padded with blanks."""
+    rows = np.full((len(starts), WIDTH), 32, np.uint8)
+    if not len(starts):
+        return rows
+    buffer = np.frombuffer(data, np.uint8)
+    lengths = np.minimum(ends - starts, _COLUMNS)
+    steps = np.diff(starts)
+    same = (steps[1:] == steps[:-1]) if len(steps) > 1 else np.zeros(0, np.bool_)
+    breaks = int((~same).sum())
+    if len(starts) > 1 and breaks * 8 < len(starts):
+        _copy_runs(buffer, starts, ends, rows)
+    else:
+        across = np.arange(_COLUMNS)
+        for at in range(0, len(starts), 4096):
+            part = slice(at, at + 4096)
+            index = starts[part, None] + across
+            inside = across < lengths[part, None]
+            rows[part, :_COLUMNS] = np.where(inside, buffer[np.where(inside, index, 0)], 32)
+    rows[rows == 13] = 32
+    return rows
+
+
+def _copy_runs(buffer: NDArray[np.uint8], starts: Int, ends: Int, rows: NDArray[np.uint8]) -> None:
+    """Runs of lines of one length that stand one behind the other, each copied at once."""
+    lengths = ends - starts
+    breaks = (starts[1:] != ends[:-1] + 1) | (lengths[1:] != lengths[:-1])
+    bounds = [0, *(np.flatnonzero(breaks) + 1).tolist(), len(starts)]
+    for first, stop in pairwise(bounds):
+        stride, start, count = int(lengths[first]) + 1, int(starts[first]), stop - first
+        width = min(stride - 1, _COLUMNS)
+        lines: NDArray[np.uint8] = np.ndarray((count, width), np.uint8, buffer, start, (stride, 1))
+        rows[first:stop, :width] = lines

@@ -1,0 +1,209 @@
+"""PDB files as records: the reader of the format.
+
+Frames whose atoms agree are one trajectory; others are records of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from molrec_convert.contents import Contents
+from molrec_convert.errors import FormatError
+from molrec_convert.formats import ReadContext
+from molrec_convert.model import Block, Column, Frame, Record
+from molrec_convert.model.collection import Collection, MemoryCollection
+from molrec_convert.report import Report
+from molrec_pdb.atoms import Source, read_rows, read_state
+from molrec_pdb.bonds import bond_block, conect_pairs
+from molrec_pdb.cells import read_cell
+from molrec_pdb.header import Header, frame_times, read_header
+from molrec_pdb.identity import Identity, read_identity
+from molrec_pdb.lines import scan_lines
+from molrec_pdb.options import PdbOptions
+from molrec_pdb.survey import survey
+from molrec_pdb.trajectory import ATOMS, Layout, PdbTrajectory, PerFrame
+
+__all__ = ["read_pdb"]
+
+
+def read_pdb(paths: Sequence[Path], context: ReadContext) -> Record | Collection:
+    """Read one file: a record with a trajectory, or a collection of one record for each model.
+
+    FormatError names the line of what is wrong.
+    """
+    contents = Contents(paths[0])
+    try:
+        return _read(paths[0], contents, context)
+    except BaseException:
+        contents.close()
+        raise
+
+
+def _read(path: Path, contents: Contents, context: ReadContext) -> Record | Collection:
+    options = context.options if isinstance(context.options, PdbOptions) else PdbOptions()
+    report = context.report
+    source = Source(path, contents.data, scan_lines(path, contents.data))
+    scan = source.scan
+    if contents.cut is not None:
+        report.truncated(f"{path}: {contents.cut}; rows that are whole are kept")
+    if scan.sigmas:
+        report.dropped("SIGATM, SIGUIJ", f"{scan.sigmas} records: standard deviations of an earlier version")
+    single = len(scan.frames) == 1
+    reader = _Reader(source, report, options, single=single)
+    if single:
+        context.progress.start("frames", 1)
+        return _arranged(reader.record(range(1)), contents, context)
+    looked = survey(source)
+    reader.layout = looked.layout
+    apart = _arrangement(path, looked.difference, context, len(scan.frames))
+    context.progress.start("frames", len(scan.frames))
+    if not apart:
+        record = reader.record(range(len(scan.frames)))
+        record._close = contents.close
+        return record
+    reader.layout = replace(looked.layout, serials=False)
+    records = [reader.record(range(number, number + 1)) for number in range(len(scan.frames))]
+    return _Models(records, contents, report)
+
+
+def _arranged(record: Record, contents: Contents, context: ReadContext) -> Record | Collection:
+    if context.arrangement in ("collection", "records"):
+        return _Models([record], contents, context.report)
+    record._close = contents.close
+    return record
+
+
+def _arrangement(path: Path, difference: str | None, context: ReadContext, count: int) -> bool:
+    """Whether models become records of their own: as is asked for, else as their atoms agree."""
+    asked = context.arrangement
+    if asked == "trajectory" and difference is not None:
+        raise FormatError(
+            path, found=difference, expected="the same atoms in all frames of a trajectory",
+            hint="--as collection, or --as records, makes a record of each model",
+        )  # fmt: skip
+    if asked is not None:
+        return asked != "trajectory"
+    if difference is not None:
+        context.report.converted("models", f"a record each: {difference}")
+        return True
+    context.report.converted(
+        "models", f"{count} as one trajectory: their atoms agree; --as collection makes a record of each"
+    )
+    return False
+
+
+class _Models(MemoryCollection):
+    """One record for each model; the file is open as long as the collection is."""
+
+    def __init__(self, records: list[Record], contents: Contents, report: Report) -> None:
+        super().__init__(records, units={"length": "angstrom"}, report=report)
+        self._contents = contents
+        self.path = str(contents.path)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._contents.close()
+
+
+class _Reader:
+    """Makes records of the frames of a file."""
+
+    def __init__(self, source: Source, report: Report, options: PdbOptions, *, single: bool) -> None:
+        self.source, self.report, self.options, self.single = source, report, options, single
+        self.layout = Layout()
+
+    def record(self, frames: range) -> Record:
+        """The record of some frames: what their atoms are from the first of them."""
+        source, scan, report = self.source, self.source.scan, self.report
+        first = scan.frames[frames[0]]
+        rows = read_rows(source, first.start, first.stop)
+        state = read_state(rows) if self.single else None
+        if state is not None:
+            owners = len(np.unique(scan.anisou_row))
+            self.layout = Layout(
+                bool(state.has_occupancy.any()), not bool(state.has_occupancy.all()),
+                bool(state.has_b_factor.any()), not bool(state.has_b_factor.all()),
+                owners > 0, owners < len(rows.rows),
+            )  # fmt: skip
+        identity = read_identity(rows, report, infer_elements=self.options.infer_elements)
+        header = read_header(scan, first, [scan.frames[number] for number in frames], report)
+        per_frame, times_known = self._per_frame(frames, header)
+        system = Frame(self._blocks(frames, identity, header))
+        units = {"length": "angstrom"} | ({"time": "ps"} if times_known else {})
+        system.meta.put("units", units, "json")
+        if header.document:
+            system.meta.put("pdb", header.document, "json")
+        self._report_state()
+        trajectory = PdbTrajectory(source, frames, self.layout, per_frame, report, state)
+        return Record(system=system, trajectory=trajectory)
+
+    def _blocks(self, frames: range, identity: Identity, header: Header) -> dict[str, Block]:
+        scan, report = self.source.scan, self.report
+        first = scan.frames[frames[0]]
+        columns = dict(identity.columns)
+        if self.layout.serials:
+            del columns["id"]
+        ter = scan.ter[(scan.ter >= first.start) & (scan.ter < first.stop)] - first.start
+        if len(ter):
+            flags = np.zeros(first.stop - first.start, np.bool_)
+            flags[ter] = True
+            columns["ter"] = Column(flags)
+        blocks = {ATOMS: Block(columns, count=first.stop - first.start)}
+        own = (scan.conect_frame == frames[0]) | (scan.conect_frame == len(scan.frames))
+        pairs, counts = np.zeros((0, 2), np.int64), np.zeros(0, np.int64)
+        if own.any():
+            pairs, counts = conect_pairs(self.source.data, scan.conect[0][own], scan.conect[1][own], identity, report)
+        if len(frames) > 1 and bool(((scan.conect_frame > 0) & (scan.conect_frame < len(scan.frames))).any()):
+            report.converted("CONECT", "bonds are those of the first model")
+        bonds = bond_block(pairs, counts, header.links, identity, report)
+        if bonds is not None:
+            blocks["bonds"] = bonds
+            report.carried("CONECT, SSBOND, LINK", f"{bonds.count} bonds")
+        return blocks
+
+    def _per_frame(self, frames: range, header: Header) -> tuple[PerFrame, bool]:
+        scan, report = self.source.scan, self.report
+        chosen = [scan.frames[number] for number in frames]
+        cells: list[int] = []
+        vectors = []
+        shared = next((frame for frame in reversed(scan.frames[: frames[0]]) if frame.cell is not None), None)
+        for number, frame in enumerate(chosen):
+            stated = shared if number == 0 and frame.cell is None and shared is not None else frame
+            if stated.cell is None:
+                continue
+            matrix = read_cell(self.source.path, stated.cell, stated.cell_line, report)
+            if matrix is not None:
+                cells.append(number)
+                vectors.append(matrix)
+            elif number == 0:
+                header.document["no_cell"] = stated.cell
+            elif cells:
+                report.warn(f"frame {number} states no cell, and a run that had one keeps it")
+        times, steps = frame_times(chosen)
+        if times is not None:
+            report.converted("TITLE", "times" + (" and steps" if steps is not None else "") + " from t= and step=")
+        models = [frame.model for frame in chosen]
+        numbers = None
+        if scan.has_models and all(model is not None for model in models):
+            numbers = np.array(models, np.int64)
+        per_frame = PerFrame(
+            np.arange(len(frames), dtype=np.int64) if steps is None else np.array(steps, np.int64),
+            None if times is None else np.array(times),
+            numbers,
+            np.array(cells, np.int64),
+            np.array(vectors, np.float64).reshape(-1, 3, 3),
+        )
+        return per_frame, times is not None
+
+    def _report_state(self) -> None:
+        for name, there, nullable in (
+            ("occupancy", self.layout.occupancy, self.layout.occupancy_nullable),
+            ("b_factor", self.layout.b_factor, self.layout.b_factor_nullable),
+            ("anisou", self.layout.anisou, self.layout.anisou_nullable),
+        ):
+            if there:
+                self.report.carried(name, "null where the field is blank" if nullable else "")

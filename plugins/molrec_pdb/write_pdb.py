@@ -1,0 +1,222 @@
+"""Records as PDB files: the writer of the format, and what it predicts.
+
+Prediction makes every row as the writer does and writes none, so that both report the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from molrec_convert.errors import UnsupportedError
+from molrec_convert.formats import WriteContext
+from molrec_convert.model import Box, Record
+from molrec_convert.model.collection import Collection
+from molrec_convert.target_file import open_target
+from molrec_pdb.header import frame_times
+from molrec_pdb.lines import FrameLines
+from molrec_pdb.options import PdbTarget
+from molrec_pdb.write_bonds import conect_records
+from molrec_pdb.write_cell import OutCell, out_cell
+from molrec_pdb.write_frames import OutFrame, frames_of, report_left
+from molrec_pdb.write_rows import WRITTEN, Rows, RowWriter
+
+__all__ = ["predict", "write_pdb"]
+
+#: Records the writer makes itself.
+_OWN = frozenset({"ATOM", "HETATM", "ANISOU", "TER", "MODEL", "ENDMDL", "CONECT", "CRYST1", "END"})
+#: Records that speak of the frame the coordinates are in.
+_FRAMED = ("ORIGX", "SCALE", "MTRIX")
+_STATE = frozenset({"x", "y", "z", "occupancy", "b_factor", "anisou"})
+#: Keys of `system` meta the writer knows.
+_KEYS = frozenset({"pdb", "units", "coordinates"})
+
+
+def write_pdb(source: Record | Collection, path: Path, context: WriteContext) -> None:
+    """Write all frames as models, compressed as the name says; UnsupportedError names what has no columns."""
+    name = path.name if context.target is None else context.target.name
+    context.progress.start("write", None)
+    with open_target(path, name) as file:
+        _write(source, context, file.write)
+
+
+def predict(source: Record | Collection, context: WriteContext) -> None:
+    """Report what the file will not hold."""
+    _write(source, context, lambda data: None)
+
+
+def _write(source: Record | Collection, context: WriteContext, put: Callable[[Any], Any]) -> None:
+    options = context.options if isinstance(context.options, PdbTarget) else PdbTarget()
+    if isinstance(source, Record):
+        _RecordWriter(source, options, context, put).write()
+    else:
+        number = 1
+        for record in source:
+            writer = _RecordWriter(record, options, context, put)
+            writer.next_model, writer.one_of_many = number, True
+            writer.write()
+            number = writer.next_model
+    put(f"{'END':<80}\n".encode())
+
+
+class _RecordWriter:
+    """One record: its frames as models."""
+
+    def __init__(self, record: Record, options: PdbTarget, context: WriteContext, put: Callable[[Any], Any]) -> None:
+        self.record, self.context, self.report, self.put = record, context, context.report, put
+        self.next_model, self.one_of_many = 1, False
+        self.rows = RowWriter(options, context.report)
+        system = record.system
+        document = None if system is None else system.meta.get("pdb")
+        self.document: dict[str, Any] = document if isinstance(document, dict) else {}
+        self._box: Box | None = None
+        self._cell: OutCell | None = None
+
+    def write(self) -> None:
+        """The whole record but END."""
+        report_left(self.record, self.report, WRITTEN, _KEYS)
+        self._check_units()
+        trajectory = self.record.trajectory
+        count = None if trajectory is None else trajectory.n_frames
+        has_models = trajectory is not None and "model" in trajectory.declaration.meta
+        many = self.one_of_many or has_models or count is None or count > 1
+        if many and not has_models:
+            self.report.derived("MODEL", "models are numbered in the order of the frames")
+        titles = self._titles()
+        last: Rows | None = None
+        written = 0
+        for ordinal, frame in enumerate(frames_of(self.record)):
+            last = self._frame(ordinal, frame, many, titles)
+            written += 1
+            self.context.progress.advance(1)
+        if not written:
+            raise UnsupportedError("the record has no frames, and a file of the format is made of them")
+        self.rows.report_losses()
+        assert last is not None
+        if not self.one_of_many:
+            self.put(self._bonds(last))
+        if not many:
+            self._lines("inside", self.document.get("inside"))
+        self._lines("trailing", self.document.get("trailing"))
+
+    def _frame(self, ordinal: int, frame: OutFrame, many: bool, titles: list[str] | None) -> Rows:
+        cell, changed = self._cell_of(frame, ordinal)
+        rotation = None if cell is None else cell.rotation
+        extra = self.document.get("frames")
+        own = extra.get(str(ordinal), {}) if isinstance(extra, dict) and titles is None else {}
+        if ordinal == 0:
+            if titles is not None:
+                self.put(titles[0].encode())
+            lines = self.document.get("lines")
+            self._lines("lines", lines, rotated=rotation is not None, titles=titles is None)
+            if cell is None and frame.box is None and isinstance(self.document.get("no_cell"), str):
+                self.put(f"{self.document['no_cell']:<80}\n".encode())
+        elif titles is not None:
+            self.put(titles[ordinal].encode())
+        else:
+            self._lines("frames", own.get("lines") if isinstance(own, dict) else None)
+        if cell is not None and changed:
+            self.put(f"{cell.line}\n".encode())
+        if many:
+            number = frame.frame.meta.get("model", self.next_model)
+            if self.one_of_many and number != self.next_model:
+                self.report.dropped("trajectory/meta/model", "models of several records are numbered in their order")
+                number = self.next_model
+            self.put(f"{f'MODEL {int(number):8d}':<80}\n".encode())
+            self.next_model += 1
+        rows = self.rows.rows(frame, rotation, fixed=frame.own <= _STATE)
+        self.put(np.ascontiguousarray(rows.lines).data)
+        if many:
+            self._lines("inside", self.document.get("inside") if ordinal == 0 else own.get("inside"))
+            if self.one_of_many:
+                self.put(self._bonds(rows))
+            self.put(f"{'ENDMDL':<80}\n".encode())
+        return rows
+
+    def _bonds(self, rows: Rows) -> bytes:
+        system = self.record.system
+        if system is None or "bonds" not in system.blocks or not system.blocks["bonds"].count:
+            return b""
+        lines = [line for key in ("lines", "inside") for line in self.document.get(key) or [] if isinstance(line, str)]
+        return conect_records(system.blocks["bonds"], rows, lines, self.report)
+
+    def _cell_of(self, frame: OutFrame, ordinal: int) -> tuple[OutCell | None, bool]:
+        if ordinal and frame.box == self._box:
+            return self._cell, False
+        before = self._cell
+        self._box = frame.box
+        self._cell = (
+            None
+            if frame.box is None
+            else out_cell(frame.box, self.document, self.report, foreign="hetatm" not in frame.columns)
+        )
+        return self._cell, before is None or self._cell is None or before.line != self._cell.line
+
+    def _lines(self, key: str, lines: Any, *, rotated: bool = False, titles: bool = True) -> None:
+        """Lines as they are, but those the writer makes itself or that are none of the format."""
+        for line in lines if isinstance(lines, list) else []:
+            word = line[:6].strip().upper() if isinstance(line, str) else ""
+            if not isinstance(line, str) or "\n" in line or "\r" in line or not line.strip() or word in _OWN:
+                self.report.dropped(f"system/meta/pdb/{key}", "lines that would be taken for other records")
+            elif rotated and line.upper().startswith(_FRAMED):
+                self.report.dropped(line[:6].strip(), "it speaks of the frame the atoms are turned out of")
+            elif titles or not line.startswith("TITLE"):
+                self.put(f"{line:<80}\n".encode())
+
+    def _titles(self) -> list[str] | None:
+        """A TITLE for each frame where the record has times that the lines do not state already."""
+        trajectory = self.record.trajectory
+        if trajectory is None:
+            return None
+        times, steps = trajectory.times, trajectory.steps
+        plain = np.array_equal(steps, np.arange(len(steps)))
+        lines = self._stated_lines(len(steps))
+        stated, stated_steps = frame_times(lines)
+        same_steps = np.array_equal(steps, stated_steps or np.arange(len(steps)))
+        if times is not None and stated is not None and np.array_equal(times, stated) and same_steps:
+            return None
+        if times is None:
+            if not plain:
+                self.report.dropped("trajectory/step", "step numbers stand beside times only, and there are none")
+            return None
+        if self.document.get("frames"):
+            self.report.dropped("system/meta/pdb/frames", "the lines of other frames than these")
+        self.report.converted("time", "and steps: t= and step= in a TITLE before each model")
+        return [
+            f"{f'TITLE     t= {time!r} step= {step}':<80}\n"
+            for time, step in zip(times.tolist(), steps.tolist(), strict=True)
+        ]
+
+    def _stated_lines(self, count: int) -> list[FrameLines]:
+        later = self.document.get("frames")
+        frames = [FrameLines(0, 0, lines=list(self.document.get("lines") or []))]
+        for ordinal in range(1, count):
+            own = later.get(str(ordinal), {}) if isinstance(later, dict) else {}
+            frames.append(FrameLines(0, 0, lines=list(own.get("lines") or [])))
+        return frames
+
+    def _check_units(self) -> None:
+        """Numbers are written as they are: other lengths than angstroms are said."""
+        length = _length_unit(self.record.units)
+        if length is None:
+            self.report.warn("the record does not state its unit of length: its numbers are written as angstroms")
+        elif length != "angstrom":
+            raise UnsupportedError(
+                f"the record's lengths are in {length}, and the format's in angstroms: no file is written of them"
+            )
+
+
+def _length_unit(units: Any) -> str | None:
+    from molrec_convert.forcefield.units import PRESETS
+
+    if isinstance(units, str):
+        units = {"preset": units}
+    if not isinstance(units, dict):
+        return None
+    stated = units.get("length")
+    if isinstance(stated, str):
+        return stated
+    return PRESETS.get(str(units.get("preset")), {}).get("length")

@@ -1,0 +1,308 @@
+"""The atoms of a frame as rows of 80 columns. Source: Contents Guide 3.3, "ATOM", "HETATM", "ANISOU", "TER"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_convert.errors import UnsupportedError
+from molrec_convert.model import Column
+from molrec_convert.report import Report
+from molrec_pdb.elements import STANDARD_RESIDUES
+from molrec_pdb.options import PdbTarget
+from molrec_pdb.write_fields import decimal_field, integer_field, text_field
+from molrec_pdb.write_frames import OutFrame, mask_of
+
+__all__ = ["WRITTEN", "RowWriter", "Rows"]
+
+#: Columns of atoms that have a place in a row.
+_PLACES = (
+    "id name altloc res_name chain res_id res_seq icode x y z occupancy b_factor segid element element_text "
+    "formal_charge anisou hetatm ter"
+)
+WRITTEN = frozenset(_PLACES.split())
+_WIDTH = 81
+_STRING = np.dtypes.StringDType()
+
+
+@dataclass
+class Rows:
+    """All lines of the atoms of a frame, and the serials of the atoms, five characters each."""
+
+    lines: NDArray[np.uint8]
+    serials: NDArray[np.uint8]
+    serial_numbers: NDArray[np.int64]
+    known: NDArray[np.bool_]
+
+
+class RowWriter:
+    """Writes frames; what stays the same from frame to frame is made once."""
+
+    def __init__(self, options: PdbTarget, report: Report) -> None:
+        self._options, self._report = options, report
+        self._cache: tuple[int, Rows, NDArray[np.uint8]] | None = None
+        self._lost: dict[str, float] = {}
+
+    def rows(self, frame: OutFrame, rotation: NDArray[np.float64] | None, *, fixed: bool) -> Rows:
+        """The lines of one frame. `fixed`: what its atoms are comes from the system, as in the frames before."""
+        key = frame.count
+        if self._cache is None or not fixed or self._cache[0] != key:
+            identity, rows = self._identity(frame)
+            self._cache = (key, rows, identity)
+        _, known, identity = self._cache
+        lines = identity.copy()
+        self._numbers(frame, lines, rotation)
+        extra, order = self._beside(frame, lines, known, rotation)
+        if extra is not None:
+            lines = np.concatenate([lines, extra])[order]
+        return Rows(lines, known.serials, known.serial_numbers, known.known)
+
+    def report_losses(self) -> None:
+        """Report the digits that three and two decimals do not hold."""
+        for name, most in self._lost.items():
+            self._report.dropped(f"atoms/{name}", f"digits behind the last column, {most:.2g} at most")
+        self._lost.clear()
+
+    def _identity(self, frame: OutFrame) -> tuple[NDArray[np.uint8], Rows]:
+        count, columns = frame.count, frame.columns
+        lines = np.full((count, _WIDTH), 32, np.uint8)
+        lines[:, 80] = 10
+        names, residues, symbols = self._names(frame)
+        hetero = columns["hetatm"].values if "hetatm" in columns else ~np.isin(residues, sorted(STANDARD_RESIDUES))
+        lines[:, :6] = np.where(hetero[:, None], np.frombuffer(b"HETATM", np.uint8), np.frombuffer(b"ATOM  ", np.uint8))
+        rows = self._serials(frame)
+        lines[:, 6:11] = rows.serials
+        self._text(lines, 12, 4, "name", names)
+        self._text(lines, 17, 4, "res_name", residues)
+        for column, place in (("altloc", 16), ("chain", 21), ("icode", 26)):
+            if column in columns:
+                self._text(lines, place, 1, column, _texts(columns[column]))
+        lines[:, 22:26] = self._residue_numbers(frame)
+        if "segid" in columns:
+            self._text(lines, 72, 4, "segid", _texts(columns["segid"]))
+        self._text(lines, 76, 2, "element", symbols, right=True)
+        if "formal_charge" in columns:
+            self._text(lines, 78, 2, "formal_charge", self._charges(columns["formal_charge"]))
+        return lines, rows
+
+    def _names(self, frame: OutFrame) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Names as they stand in columns 13-16, residues in 18-21, symbols in 77-78."""
+        columns, count, report = frame.columns, frame.count, self._report
+        empty = np.full(count, "", _STRING)
+        elements = _texts(columns["element"]) if "element" in columns else empty
+        upper = np.strings.upper(elements)
+        if "name" in columns:
+            names = _texts(columns["name"])
+        elif "element" in columns:
+            names = upper
+            report.derived("name", "the record has no names of atoms: their elements stand in their place")
+        else:
+            names = _texts(columns["type"]) if "type" in columns and columns["type"].values.dtype.kind == "T" else empty
+            names = np.where((np.strings.str_len(names) > 0) & (np.strings.str_len(names) <= 4), names, "X").astype(
+                _STRING
+            )
+            report.derived("name", "the record has no names of atoms: types, or X, stand in their place")
+        two = (np.strings.str_len(upper) == 2) & np.strings.startswith(np.strings.upper(names), upper)
+        # 1HB, as older files have it, begins in column 13 as well
+        digit = np.isin(np.strings.slice(names, 0, 1), list("0123456789")) & (np.strings.str_len(names) == 3)
+        shifted = (np.strings.str_len(names) < 4) & ~two & ~digit & (np.strings.str_len(names) > 0)
+        names = np.where(shifted, np.strings.add(np.full(count, " ", _STRING), names), names).astype(_STRING)
+        if "element_text" in columns:
+            upper = np.where(upper == "", _texts(columns["element_text"]), upper).astype(_STRING)
+        if "hetatm" in columns or "element" in columns:
+            # so that no reader guesses what is not known
+            upper = np.where(upper == "", "X", upper).astype(_STRING)
+        if "res_name" in columns:
+            residues = _texts(columns["res_name"])
+            short = np.strings.str_len(residues) < 3
+            pad = np.where(short, np.strings.rjust(residues, 3), residues).astype(_STRING)
+            return names, np.where(residues == "", "", pad).astype(_STRING), upper
+        report.derived("res_name", "the record has no residues: UNK")
+        return names, np.full(count, "UNK", _STRING), upper
+
+    def _serials(self, frame: OutFrame) -> Rows:
+        count, report = frame.count, self._report
+        column = frame.columns.get("id")
+        numbers, known = np.arange(1, count + 1, dtype=np.int64), np.ones(count, np.bool_)
+        if column is None:
+            report.derived("id", "the record has no ids: atoms are numbered in their order")
+        elif column.values.size and int(column.values.max()) >= 2**62:
+            raise UnsupportedError(
+                f"atoms/id: {int(column.values.max())} does not fit the 5 columns of a serial; --renumber"
+            )
+        elif self._options.renumber:
+            if column.validity is not None or not np.array_equal(column.values.astype(np.int64), numbers):
+                report.dropped("atoms/id", "atoms are numbered in their order, as asked for")
+        else:
+            numbers, known = column.values.astype(np.int64), mask_of(column)
+        field, wide = integer_field(numbers, known, 5, hybrid=self._options.hybrid_36)
+        if wide.any():
+            row = int(wide.argmax())
+            hint = "--renumber" if self._options.hybrid_36 else "--hybrid-36, or --renumber"
+            raise UnsupportedError(
+                f"atoms/id: {numbers[row]} in row {row} does not fit the 5 columns of a serial; {hint}"
+            )
+        return Rows(field[:0], field, numbers, known)
+
+    def _residue_numbers(self, frame: OutFrame) -> NDArray[np.uint8]:
+        columns, count = frame.columns, frame.count
+        name = next((key for key in ("res_seq", "res_id", "mol_id") if key in columns), None)
+        if name is None:
+            self._report.derived("res_id", "the record has no residue numbers: 1")
+            numbers, known = np.ones(count, np.int64), np.ones(count, np.bool_)
+        else:
+            if name == "mol_id":
+                self._report.derived("res_id", "the record has no residue numbers: those of the molecules")
+            numbers, known = np.minimum(columns[name].values, 2**60).astype(np.int64), mask_of(columns[name])
+        field, wide = integer_field(numbers, known, 4, hybrid=self._options.hybrid_36)
+        if wide.any():
+            row = int(wide.argmax())
+            hint = "choose mmCIF (--to mmcif)" if self._options.hybrid_36 else "--hybrid-36 writes such numbers"
+            raise UnsupportedError(
+                f"atoms/{name}: {numbers[row]} in row {row} does not fit the 4 columns of a residue number; {hint}"
+            )
+        return field
+
+    def _charges(self, column: Column) -> NDArray[Any]:
+        values, known = column.values, mask_of(column)
+        different = np.unique(values[known]).tolist()
+        if different and max(abs(different[0]), abs(different[-1])) > 9:
+            raise UnsupportedError(f"atoms/formal_charge: {different[-1]} does not fit the 2 columns of a charge")
+        texts = np.full(len(values), "", _STRING)
+        for value in different:
+            texts[known & (values == value)] = f"{abs(value)}{'-' if value < 0 else '+'}"
+        return texts
+
+    def _text(
+        self, lines: NDArray[np.uint8], start: int, width: int, name: str, texts: NDArray[Any], *, right: bool = False
+    ) -> None:
+        field, wrong = text_field(texts, width, right=right)
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise UnsupportedError(
+                f"atoms/{name}: {texts[row].strip()!r} in row {row} does not fit columns {start + 1}-{start + width}; "
+                "mmCIF has room for it (--to mmcif)"
+            )
+        lines[:, start : start + width] = field
+
+    def _numbers(self, frame: OutFrame, lines: NDArray[np.uint8], rotation: NDArray[np.float64] | None) -> None:
+        columns = frame.columns
+        missing = [axis for axis in "xyz" if axis not in columns]
+        if missing:
+            raise UnsupportedError(
+                f"atoms/{missing[0]}: the atoms have no positions, and rows of the format are made of them"
+            )
+        xyz = [columns[axis].values for axis in "xyz"]
+        if rotation is not None:
+            xyz = list(rotation @ np.stack(xyz))
+        for axis, values, start in zip("xyz", xyz, (30, 38, 46), strict=True):
+            mask = mask_of(columns[axis])
+            bad = ~mask | ~np.isfinite(values)
+            if bad.any():
+                row = int(bad.argmax())
+                raise UnsupportedError(
+                    f"atoms/{axis}: row {row} has no position ({values[row]}), and the format needs one"
+                )
+            self._decimal(lines, axis, values, None, start, 8, 3)
+        for name, start in (("occupancy", 54), ("b_factor", 60)):
+            if name in columns:
+                self._decimal(lines, name, columns[name].values, mask_of(columns[name]), start, 6, 2)
+
+    def _decimal(
+        self, lines: NDArray[np.uint8], name: str, values: NDArray[np.float64], known: NDArray[np.bool_] | None,
+        start: int, width: int, places: int,
+    ) -> None:  # fmt: skip
+        field, wide, read = decimal_field(values, known, width, places)
+        if wide.any():
+            row = int(wide.argmax())
+            raise UnsupportedError(
+                f"atoms/{name}: {values[row]:.{places}f} in row {row} does not fit the {width} columns "
+                f"{start + 1}-{start + width}"
+            )
+        lines[:, start : start + width] = field
+        differ = (read != values) & np.isfinite(values)
+        if known is not None:
+            differ &= known
+        if differ.any():
+            most = float(np.abs(read - values)[differ].max())
+            self._lost[name] = max(self._lost.get(name, 0.0), most)
+
+    def _beside(
+        self, frame: OutFrame, lines: NDArray[np.uint8], rows: Rows, rotation: NDArray[np.float64] | None
+    ) -> tuple[NDArray[np.uint8] | None, NDArray[np.intp]]:
+        """ANISOU and TER records, and the order of all lines."""
+        parts, places = [], []
+        if "anisou" in frame.columns and frame.columns["anisou"].trailing == (6,):
+            made = self._anisou(frame.columns["anisou"], lines, rotation)
+            if made is not None:
+                parts.append(made[0])
+                places.append(4 * made[1] + 1)
+        ends = self._ends(frame, lines)
+        if len(ends):
+            parts.append(self._ter(ends, lines, rows))
+            places.append(4 * ends + 2)
+        if not parts:
+            return None, np.zeros(0, np.intp)
+        order = np.argsort(np.concatenate([4 * np.arange(frame.count), *places]), kind="stable")
+        return np.concatenate(parts), order
+
+    def _anisou(
+        self, column: Column, lines: NDArray[np.uint8], rotation: NDArray[np.float64] | None
+    ) -> tuple[NDArray[np.uint8], NDArray[np.intp]] | None:
+        if rotation is not None:
+            self._report.dropped("atoms/anisou", "the atoms are turned, and these would have to be, too")
+            return None
+        rows = np.flatnonzero(mask_of(column))
+        values = column.values[rows]
+        numbers = np.rint(values * 1e4)
+        if not np.isfinite(values).all() or (len(numbers) and float(np.abs(numbers).max()) > 999999):
+            raise UnsupportedError("atoms/anisou: a value does not fit the 7 columns of ANISOU")
+        made = lines[rows]
+        made[:, :6] = np.frombuffer(b"ANISOU", np.uint8)
+        for part in range(6):
+            field, _ = integer_field(numbers[:, part], np.ones(len(rows), np.bool_), 7, hybrid=False)
+            made[:, 28 + 7 * part : 35 + 7 * part] = field
+        made[:, 27] = 32
+        made[:, 70:72] = 32
+        differ = np.abs(numbers / 10000.0 - values)
+        if len(differ) and float(differ.max()) > 0:
+            self._lost["anisou"] = max(self._lost.get("anisou", 0.0), float(differ.max()))
+        return made, rows
+
+    def _ends(self, frame: OutFrame, lines: NDArray[np.uint8]) -> NDArray[np.intp]:
+        """The atoms a TER stands behind: as the record says, else the last of each chain of standard residues."""
+        columns = frame.columns
+        if "ter" in columns:
+            return np.flatnonzero(columns["ter"].values)
+        if "hetatm" in columns or "chain" not in columns or not frame.count:
+            return np.zeros(0, np.intp)
+        polymer = lines[:, 0] == ord("A")
+        chain = lines[:, 21]
+        ends = polymer.copy()
+        ends[:-1] &= (chain[1:] != chain[:-1]) | ~polymer[1:]
+        if ends.any():
+            self._report.derived("TER", "behind the last atom of each chain of standard residues")
+        return np.flatnonzero(ends)
+
+    def _ter(self, ends: NDArray[np.intp], lines: NDArray[np.uint8], rows: Rows) -> NDArray[np.uint8]:
+        """TER records: with a number of their own where the serials leave one free, else the bare word."""
+        made = np.full((len(ends), _WIDTH), 32, np.uint8)
+        made[:, 80] = 10
+        made[:, :6] = np.frombuffer(b"TER   ", np.uint8)
+        after = rows.serial_numbers[ends] + 1
+        following = np.minimum(ends + 1, len(lines) - 1)
+        free = rows.known[ends] & ((ends + 1 == len(lines)) | (rows.serial_numbers[following] != after))
+        field, wide = integer_field(after, free, 5, hybrid=self._options.hybrid_36)
+        numbered = np.flatnonzero(free & ~wide)
+        made[numbered, 6:11] = field[numbered]
+        made[numbered, 17:27] = lines[ends[numbered], 17:27]
+        return made
+
+
+def _texts(column: Column) -> NDArray[Any]:
+    if column.validity is None:
+        return column.values
+    return np.where(column.validity, column.values, "").astype(_STRING)
