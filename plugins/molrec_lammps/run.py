@@ -29,6 +29,7 @@ from molrec_lammps.run_dumps import DumpFiles, choose_beside, choose_dumps
 from molrec_lammps.run_merge import merged_settings
 from molrec_lammps.run_settings import Settings
 from molrec_lammps.run_sides import averages_of_run, commands_of, side_sources
+from molrec_lammps.run_state import report_state, with_properties
 from molrec_lammps.run_system import RunSystem
 from molrec_lammps.script import Command, Script
 from molrec_lammps.thermo import Thermo
@@ -173,15 +174,16 @@ def _dumped(
         labels = dict(enumerate(data.labels["atom"], 1))
     types = data.header.count("atom types") if data is not None else None if settings is None else settings.types
     masses = None if settings is None else settings.mass_of_types(types)
+    state = None
+    if data is not None and system is not None:
+        system, state = with_properties(system, data, context.report)
     facts = RunFacts(
         system=system, thermo=thermo, timestep=timestep, type_labels=labels or None, masses=masses or None, units=units
     )
-    if data is not None:
-        context.report.converted(
-            f"state in {Path(data.path).name}", "the trajectory states it; the data file's own positions are left out"
-        )
     sides = side_sources(run.beside, commands_of(run.script, run.logs), context.options.local_columns)
     record = dump_record(list(first.files), context, facts, joined=[list(dump.files) for dump in joined], sides=sides)
+    if data is not None and state is not None:
+        report_state(state, data, record, context.report)
     if system is not None and record.system is not None:
         for key, value in system.meta.items():
             if key not in record.system.meta:

@@ -62,7 +62,10 @@ def masses_of(
     if missing:
         text = f"atom type {missing[0]} ({types.names[missing[0] - 1]}) has no mass"
         if needed:
-            raise UnsupportedError(f"{text}, and LAMMPS runs nothing without one")
+            raise UnsupportedError(
+                f"{text}, and LAMMPS runs nothing without one: --elements says what the types are when a LAMMPS source "
+                "is read, a data file or a script beside a dump states masses"
+            )
         if len(missing) < types.count:
             report.dropped("Masses", f"{text}, and a data file has one of each type or none")
         return None

@@ -16,7 +16,7 @@ from molrec_convert.errors import UnsupportedError
 from molrec_convert.model import Column
 from molrec_convert.report import Report
 from molrec_lammps.atom_styles import AtomStyle
-from molrec_lammps.data_sections import SHAPES
+from molrec_lammps.data_sections import SHAPES, Shape
 from molrec_lammps.write_box import Cell
 from molrec_lammps.write_state import State
 from molrec_lammps.write_text import number_text, row_pieces
@@ -70,12 +70,29 @@ def preserved_of(
             _bodies(state, ids, digits, found)
         elif all(column in state.atoms for column in shape.columns):
             _shapes(name, shape.count, shape.columns, state, ids, digits, found)
+        _check_flags(name, shape, state, found)
     _properties(state, document, ids, digits, found)
     _texts(state, document, found)
     header = document.get("header")
     if isinstance(header, Mapping):
         found.counts.update({str(key): int(count) for key, count in header.items()})
     return found
+
+
+def _check_flags(name: str, shape: Shape, state: State, found: Preserved) -> None:
+    """Refuse atoms that say they have a shape where the state has none for them: LAMMPS reads no such file."""
+    flag = state.atoms.get(shape.flag)
+    flagged = 0 if flag is None else int((flag.values != 0).sum())
+    there = found.counts.get(shape.count, 0)
+    if flagged <= there:
+        return
+    needed = shape.columns or ("bodies", "body_integers", "body_numbers")
+    missing = " ".join(name for name in needed if name not in state.atoms and name not in state.blocks)
+    raise UnsupportedError(
+        f"{name}: {shape.flag} is set for {flagged} atoms and the state has the shapes of {there}, which LAMMPS refuses"
+        f"{f' ({missing} missing)' if missing else ''}; dump what is missing, take another state, or name an atom "
+        "style without shapes (--target-atom-style)"
+    )
 
 
 def _shapes(

@@ -16,6 +16,7 @@ from molrec_convert import __version__
 from molrec_convert.errors import UnsupportedError, UsageError
 from molrec_convert.formats import WriteContext
 from molrec_convert.model import Record
+from molrec_convert.report import Report
 from molrec_convert.target_file import open_target
 from molrec_lammps.potential import Potential
 from molrec_lammps.units import UNITS
@@ -70,19 +71,21 @@ def write_run(record: Record, path: Path, context: WriteContext) -> None:
     with open_target(path / DATA_FILE, DATA_FILE) as file:
         write_plan(file, plan)
     with open_target(path / SETTINGS_FILE, SETTINGS_FILE) as file:
-        file.write(_settings(potential, plan).encode())
+        file.write(_settings(potential, plan, report).encode())
     with open_target(path / SCRIPT_FILE, SCRIPT_FILE) as file:
         file.write("".join(f"{line}\n" for line in _script(record, plan, potential, files, left_out)).encode())
 
 
-def _settings(potential: Potential | None, plan: DataPlan) -> str:
+def _settings(potential: Potential | None, plan: DataPlan, report: Report) -> str:
     if potential is not None and potential:
         for kind, count in plan.counts.items():
             potential.type_counts.setdefault(kind, count)
         text = settings_text(potential)
         if potential.styles.get("pair"):
             return text
+        report.warn("the force field states no pair style: the script runs with pair_style zero")
         return text + _blind(plan)
+    report.warn("the record states no force field: the script runs with pair_style zero, and its energies are zero")
     return "# The record states no force field.\n" + _blind(plan)
 
 
