@@ -202,9 +202,7 @@ class TestWrittenRuns:
             assert "quatw quati quatj quatk missing" in done.said
             assert "--target-atom-style" in done.said
             assert not target.exists()
-        assert (
-            mrec("convert", source, tmp_path / "out", "--to", "lammps-run", "--target-atom-style", "atomic").code == 0
-        )
+        assert mrec("convert", source, tmp_path / "out.data", "--target-atom-style", "atomic").code == 0
 
     def test_bodies_that_are_not_there_are_refused(self, tmp_path: Path, mrec: Mrec) -> None:
         (tmp_path / "system.data").write_text(BODIES)
