@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from molrec_pdb import hybrid36
 from molrec_pdb.atoms import AtomRows
 from molrec_pdb.numbers import integers
 
-__all__ = ["ResidueNumbers", "Serials", "read_residue_numbers", "read_serials", "runs_of"]
+__all__ = ["ResidueNumbers", "Serials", "positive", "read_residue_numbers", "read_serials", "runs_of"]
 
 _HEX = re.compile(r"[0-9][0-9a-f]*[a-f][0-9a-f]*", re.IGNORECASE)
 _STARS = re.compile(r"\**")
@@ -177,7 +178,7 @@ def read_residue_numbers(
         icode[digit] = 32
         report.warn(f"residue numbers of five digits run over into column 27 in {int(digit.sum())} rows: read as such")
     res_id = _unwrapped(values, known, chain, icode, altloc, names, residues, report)
-    res_id = _positive(res_id, known, chain, report)
+    res_id = positive(res_id, known, chain, report)
     if not known.all():
         report.warn(f"{int((~known).sum())} atoms have no residue number, blank or ****: theirs is null")
     return ResidueNumbers(values, known, np.where(known, res_id, 0).astype(np.uint64), icode)
@@ -211,7 +212,7 @@ def _unwrapped(
     return values + np.where(wrapped[stretch], total, 0)
 
 
-def _positive(numbers: Int, known: Mask, chain: NDArray[np.uint8], report: Report) -> Int:
+def positive(numbers: Int, known: Mask, chain: NDArray[Any], report: Report) -> Int:
     """Negative numbers replaced by new ones behind the largest of their chain, in their order."""
     negative = known & (numbers < 0)
     if not negative.any():

@@ -39,6 +39,7 @@ MMCIF = Format(
     sniff=sniffing.cif_score,
     reads="molrec_pdb.cif_record:read_mmcif",
     writes="molrec_pdb.write_cif:write_mmcif",
+    predicts="molrec_pdb.write_cif:predict",
     write_options=CifTarget,
     carries={
         "system": Capability("exact: atoms, connections, other categories", "atoms, bonds, categories it came with"),
@@ -54,4 +55,4 @@ MMCIF = Format(
 @hookimpl
 def molrec_formats() -> tuple[Format, ...]:
     """Both formats."""
-    return (PDB,)
+    return (PDB, MMCIF)

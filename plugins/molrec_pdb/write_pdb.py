@@ -24,7 +24,7 @@ from molrec_pdb.write_cell import OutCell, out_cell
 from molrec_pdb.write_frames import OutFrame, frames_of, report_left
 from molrec_pdb.write_rows import WRITTEN, Rows, RowWriter
 
-__all__ = ["predict", "write_pdb"]
+__all__ = ["length_unit", "predict", "write_pdb"]
 
 #: Records the writer makes itself.
 _OWN = frozenset({"ATOM", "HETATM", "ANISOU", "TER", "MODEL", "ENDMDL", "CONECT", "CRYST1", "END"})
@@ -111,14 +111,21 @@ class _RecordWriter:
             if titles is not None:
                 self.put(titles[0].encode())
             lines = self.document.get("lines")
-            self._lines("lines", lines, rotated=rotation is not None, titles=titles is None)
-            if cell is None and frame.box is None and isinstance(self.document.get("no_cell"), str):
-                self.put(f"{self.document['no_cell']:<80}\n".encode())
+            lines = lines if isinstance(lines, list) else []
+            # CRYST1 stands before the records of the frame of coordinates
+            place = next((n for n, text in enumerate(lines) if str(text).upper().startswith(_FRAMED)), len(lines))
+            self._lines("lines", lines[:place], titles=titles is None)
+            none = self.document.get("no_cell")
+            if cell is not None:
+                self.put(f"{cell.line}\n".encode())
+            elif frame.box is None and isinstance(none, str):
+                self.put(f"{none:<80}\n".encode())
+            self._lines("lines", lines[place:], rotated=rotation is not None, titles=titles is None)
         elif titles is not None:
             self.put(titles[ordinal].encode())
         else:
             self._lines("frames", own.get("lines") if isinstance(own, dict) else None)
-        if cell is not None and changed:
+        if ordinal and cell is not None and changed:
             self.put(f"{cell.line}\n".encode())
         if many:
             number = frame.frame.meta.get("model", self.next_model)
@@ -200,7 +207,7 @@ class _RecordWriter:
 
     def _check_units(self) -> None:
         """Numbers are written as they are: other lengths than angstroms are said."""
-        length = _length_unit(self.record.units)
+        length = length_unit(self.record.units)
         if length is None:
             self.report.warn("the record does not state its unit of length: its numbers are written as angstroms")
         elif length != "angstrom":
@@ -209,7 +216,8 @@ class _RecordWriter:
             )
 
 
-def _length_unit(units: Any) -> str | None:
+def length_unit(units: Any) -> str | None:
+    """The unit of length a record's units state, by themselves or with their preset."""
     from molrec_convert.forcefield.units import PRESETS
 
     if isinstance(units, str):
