@@ -165,6 +165,7 @@ class WriteContext:
 Reader = Callable[[Sequence[Path], ReadContext], "Record | Collection"]
 Writer = Callable[[Any, Path, WriteContext], None]
 Predictor = Callable[[Any, WriteContext], None]
+Joiner = Callable[[Sequence[Path], ReadContext], "tuple[Collection, list[int]] | None"]
 
 
 @dataclass(frozen=True)
@@ -178,10 +179,13 @@ class Format:
     Of `kind` "collection" are formats of many records: the reader returns a `Collection`, the writer takes one, or one
     `Record`. `carries` says how each section of a record fares, `extra` which extra brings the libraries it needs.
     `many_inputs`: several files of this format form one source; `combines`: names of other formats whose files, given
-    together (a data file and a dump), form one source of this format. `resumable`: an interrupted write can go on.
+    together (a data file and a dump), form one source of this format; `beside`: those whose files do so only with one of
+    this format among them (a trajectory it reads and a topology it does not). `resumable`: an interrupted write can go on.
     `takes_collections`: a writer of kind "record" that takes a `Collection` as well, all of it. `predicts`, called as
     the writer is but with nothing written, reports what the target has no place for beyond what `carries` says.
     `arrangements`: what `--as` may ask this reader for; it returns a `Record` for "trajectory", else a `Collection`.
+    `joins`: reads many small files in one go, `(paths, ReadContext) -> (Collection, number of records of each)`, or
+    None where they would not all be read as each is alone, or one of them is at fault.
     """
 
     name: str
@@ -199,9 +203,11 @@ class Format:
     resumable: bool = False
     many_inputs: bool = False
     combines: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
     arrangements: tuple[Arrangement, ...] = ()
     takes_collections: bool = False
     predicts: str | Predictor | None = None
+    joins: str | Joiner | None = None
 
     def reader(self) -> Reader:
         """The reader, loaded now."""
@@ -218,6 +224,10 @@ class Format:
     def predictor(self) -> Predictor | None:
         """What predicts losses, loaded now; None where there is nothing more to say than `carries`."""
         return None if self.predicts is None else cast(Predictor, _load(self.predicts, self))
+
+    def joiner(self) -> Joiner | None:
+        """What reads many small files in one go, loaded now; None where there is no such thing."""
+        return None if self.joins is None else cast(Joiner, _load(self.joins, self))
 
 
 def make_options(cls: type, values: Mapping[str, Any], owner: str) -> Any:

@@ -18,6 +18,7 @@ __all__ = [
     "QUANTITIES",
     "angle_unit",
     "check_units",
+    "conversion_factor",
     "definitions_of",
     "is_marked",
     "same_unit",
@@ -176,6 +177,29 @@ def same_unit(a: str, b: str) -> bool:
         return bool(ratio.dimensionless and abs(ratio.magnitude - 1.0) < _TOLERANCE)
     except Exception:  # pint raises whatever it likes for units that have a zero of their own
         return False
+
+
+def conversion_factor(a: str, b: str) -> float | None:
+    """What a number in `a` is multiplied by to be one in `b`; None where one is no unit, or they differ in dimension.
+
+    An amount is a number of particles: `kcal/mol` becomes `eV`, `g/mol` becomes `dalton`.
+    """
+    if a.split() == b.split():
+        return 1.0
+    first, second = _quantity(a), _quantity(b)
+    if first is None or second is None:
+        return None
+    try:
+        ratio = first / second
+        amounts = dict(ratio.dimensionality).pop("[substance]", 0)
+        ratio = (ratio * _registry().Quantity(1.0, "avogadro_constant") ** amounts).to_base_units()
+        if not ratio.dimensionless:
+            return None
+        factor = float(ratio.magnitude)
+    except Exception:  # pint raises whatever it likes for units that have a zero of their own
+        return None
+    # a tenth is a tenth, by whatever way it was worked out
+    return 1.0 if abs(factor - 1.0) < _TOLERANCE else float(f"{factor:.15g}")
 
 
 def dimension_fault(quantity: str, text: str) -> str | None:

@@ -17,6 +17,8 @@ from molrec_convert.errors import ContractError, UnsupportedError
 from molrec_convert.model.batch import BlockUpdates, BoxUpdates, FrameBatch, batch_from_frames
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.frame import Frame
+from molrec_convert.report import Report
+from molrec_convert.wiring import provided
 
 __all__ = ["BATCH_BYTES", "MemoryTrajectory", "Trajectory", "TrajectoryView"]
 
@@ -35,6 +37,8 @@ class Trajectory(ABC):
     declaration: Declaration
     #: False: the run has an origin and no cell (holds for every frame).
     cell_defined: bool = True
+    #: What the particles are, as the record says that has the trajectory.
+    system: Frame | None = None
 
     def __init__(self) -> None:
         self.attributes: dict[str, dict[str, Any]] = {}
@@ -95,6 +99,11 @@ class Trajectory(ABC):
                 state = joined.frame(skip + index, self.declaration, defined=self.cell_defined)
                 yield state
 
+    def iter_ase(self, *, elements: Sequence[str] = (), report: Report | None = None) -> Iterator[Any]:
+        """Every frame as `ase.Atoms`, with what the system of its record says; see `Record.to_ase`."""
+        frames: Iterator[Any] = provided("offered")("ase", "iter_ase")(self, elements=elements, report=report)
+        return frames
+
     @property
     def steps(self) -> NDArray[np.int64]:
         """Step numbers of all frames."""
@@ -126,6 +135,14 @@ class MemoryTrajectory(Trajectory):
         self.declaration.check()
         self.cell_defined = _cell_defined(frames, cell_defined)
         self._batch = batch_from_frames(frames, self.declaration)
+
+    @classmethod
+    def of_batch(cls, batch: FrameBatch, declaration: Declaration, *, cell_defined: bool = True) -> MemoryTrajectory:
+        """The frames of one batch, which is to follow the declaration; whoever stores them checks that."""
+        made = cls.__new__(cls)
+        Trajectory.__init__(made)
+        made.declaration, made.cell_defined, made._batch = declaration, cell_defined, batch
+        return made
 
     @property
     def n_frames(self) -> int:
@@ -182,6 +199,7 @@ class TrajectoryView(Trajectory):
         declaration = source.declaration.select(self.columns)
         self.declaration = declaration.with_precision(precision) if precision else declaration
         self.cell_defined = source.cell_defined
+        self.system = source.system
         self.attributes = dict(source.attributes)
 
     @property

@@ -6,7 +6,7 @@ Source: Collection and its LMDB file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 
 from molrec_convert.model.alignment import Alignment
@@ -72,10 +72,21 @@ class RecordEncoder:
 
         Raises `ContractError` for frames outside the declaration, when some of them may have been handed out.
         """
-        frames, atoms = self._frames(record, node, emit)
+        pieces = self.pieces(record, node)
+        while True:
+            try:
+                values = next(pieces)
+            except StopIteration as done:
+                result: tuple[int, int] = done.value
+                return result
+            emit(values)
+
+    def pieces(self, record: Record, node: str) -> Generator[list[bytes], None, tuple[int, int]]:
+        """The values of a member's frames, some at a time; returns frames and `n_atoms`. Raises as `frames` does."""
+        frames, atoms = yield from self._pieces(record, node)
         return frames, member_rows(record, atoms)
 
-    def _frames(self, record: Record, node: str, emit: Emit) -> tuple[int, int | None]:
+    def _pieces(self, record: Record, node: str) -> Generator[list[bytes], None, tuple[int, int | None]]:
         trajectory = record.trajectory
         if trajectory is None:
             return 0, None
@@ -88,7 +99,7 @@ class RecordEncoder:
             value = self._encoder.single(trajectory, record.system, node)
             atoms = trajectory._batch.blocks.get("atoms")
             if value is not None:
-                emit([value])
+                yield [value]
                 return 1, None if atoms is None else int(atoms.offset[1])
             batches = [trajectory._batch]
         else:
@@ -100,7 +111,7 @@ class RecordEncoder:
         count = 0
         for batch in batches:
             alignment.check_batch(batch, count)
-            emit(frames.encode(batch))
+            yield frames.encode(batch)
             count += batch.n_frames
         return count, frames.first_atoms
 

@@ -1,0 +1,1 @@
+"""Batch migration: thousands to millions of legacy files and rows become one collection, or a tree of records."""

@@ -1,0 +1,259 @@
+"""Records of one declaration made into records of another: renamed, left out, filled, converted, cast where exact."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from molrec_convert.errors import ContractError
+from molrec_convert.migration.names import Naming
+from molrec_convert.migration.quantities import BOX, TIME, Conversion
+from molrec_convert.migration.settings import parse_value
+from molrec_convert.model import BATCH_BYTES, Block, Column, Declaration, Frame, FrameBatch, Record, Trajectory
+from molrec_convert.model.batch import BlockUpdates
+from molrec_convert.model.declaration import NO_FILL, MetaDeclaration
+from molrec_convert.model.dtypes import DTYPES, as_values
+from molrec_convert.model.tags import TAGS, Meta, coerce
+from molrec_convert.model.trajectory import MemoryTrajectory
+
+__all__ = ["Adapter"]
+
+
+class Adapter:
+    """Makes members that were declared as `source` follow `target`.
+
+    `conversion` is None where the numbers are in the units of the collection already, whose `units` a record's system
+    states afterwards. Raises `ContractError` where `target` does not hold what the source has.
+    """
+
+    def __init__(
+        self,
+        source: Declaration,
+        target: Declaration,
+        naming: Naming,
+        conversion: Conversion | None,
+        units: Mapping[str, str],
+    ) -> None:
+        self._source, self._target, self._naming = source, target, naming
+        self._conversion, self._units = conversion, dict(units)
+        named = naming.declaration(source)
+        blocks = {name: target.blocks.get(name, entry) for name, entry in named.blocks.items()}
+        self.declaration = Declaration(blocks, dict(target.meta), dict(target.extra))
+        self._fills = {
+            name: {key: naming.fill_of(name, key) for key in entry.columns if key not in named.blocks[name].columns}
+            for name, entry in blocks.items()
+        }
+        for name, missing in self._fills.items():
+            for key, value in missing.items():
+                if value is None:
+                    raise ContractError(f"trajectory/{name}/{key}", "the column of the collection is missing here")
+        for key, entry in target.meta.items():
+            if key not in named.meta and naming.fill_of(None, key) is None and entry.fill is NO_FILL:
+                raise ContractError(f"trajectory/meta/{key}", "the per-step key of the collection is missing here")
+        for key in named.meta.keys() - target.meta.keys():
+            raise ContractError(f"trajectory/meta/{key}", "the per-step key is not one of the collection")
+        self.same = conversion is None and not naming.touches(source) and self._equal(named)
+
+    def _equal(self, named: Declaration) -> bool:
+        """Whether frames of the source are frames of the target as they stand."""
+        if list(named.meta) != list(self._target.meta) or named.meta != self._target.meta:
+            return False
+        return all(
+            list(entry.columns) == list(self.declaration.blocks[name].columns)
+            and all(c.dtype == self.declaration.blocks[name].columns[k].dtype for k, c in entry.columns.items())
+            for name, entry in named.blocks.items()
+        )
+
+    def member(self, record: Record) -> Record:
+        """The record as one of the collection; itself where there is nothing to do."""
+        if self.same:
+            return record
+        changes: dict[str, Any] = {"system": self._system(record.system), "_close": None}
+        trajectory = record.trajectory
+        if type(trajectory) is MemoryTrajectory:
+            changes["trajectory"] = MemoryTrajectory.of_batch(
+                self.batch(trajectory._batch, defined=trajectory.cell_defined),
+                self.declaration,
+                cell_defined=trajectory.cell_defined,
+            )
+        elif trajectory is not None:
+            changes["trajectory"] = _Adapted(trajectory, self)
+        return dataclasses.replace(record, **changes)
+
+    def batch(self, batch: FrameBatch, *, defined: bool = True) -> FrameBatch:
+        """One batch of the trajectory; `defined` is its `cell_defined`."""
+        blocks = {}
+        for old, updates in batch.blocks.items():
+            name = self._naming.block(old)
+            if name is not None:
+                blocks[name] = self._updates(old, name, updates)
+        box, factor = batch.box, self._quantity(BOX)
+        if box is not None and factor != 1.0:
+            vectors = box.vectors * factor if defined else box.vectors
+            box = dataclasses.replace(box, vectors=vectors, origin=box.origin * factor)
+        time, factor = batch.time, self._quantity(TIME)
+        if time is not None and factor != 1.0:
+            time = time * factor
+        return FrameBatch(batch.step, time, blocks, self._meta(batch), box)
+
+    def _updates(self, old: str, name: str, updates: BlockUpdates) -> BlockUpdates:
+        declared = self.declaration.blocks[name].columns
+        columns, validity = {}, {}
+        for key, values in updates.columns.items():
+            new = self._naming.column(old, key)
+            if new is None:
+                continue
+            here = f"trajectory/{name}/{new}"
+            mask = updates.validity.get(key)
+            columns[new] = self._values(new, values, declared[new].dtype if new in declared else None, here)
+            if mask is not None:
+                validity[new] = mask
+        rows = int(updates.offset[-1])
+        for key, value in self._fills[name].items():
+            column = declared[key]
+            columns[key] = _filled((rows, *column.trailing), value, column.dtype, f"trajectory/{name}/{key}")
+        ordered = {key: columns[key] for key in declared if key in columns} | columns
+        return BlockUpdates(updates.frames, updates.offset, ordered, validity)
+
+    def _meta(self, batch: FrameBatch) -> dict[str, Any]:
+        there = {self._naming.key(old): (old, values) for old, values in batch.meta.items()}
+        made: dict[str, Any] = {}
+        for key, entry in self._target.meta.items():
+            here = f"trajectory/meta/{key}"
+            if key in there:
+                values = there[key][1]
+                dtype = TAGS[entry.dtype].dtype
+                if isinstance(values, np.ndarray) and dtype is not None:
+                    values = self._values(key, values, dtype, here)
+                made[key] = values
+                continue
+            made[key] = _repeated(self._missing(key, entry, here), entry, batch.n_frames, here)
+        return made
+
+    def _missing(self, key: str, entry: MetaDeclaration, here: str) -> Any:
+        """What stands for a key the frames do not say: what the source fills it with, else what is asked for."""
+        for old, declared in self._source.meta.items():
+            if self._naming.key(old) == key and declared.fill is not NO_FILL:
+                return declared.fill
+        text = self._naming.fill_of(None, key)
+        if text is None:
+            if entry.fill is NO_FILL:
+                raise ContractError(here, "the frames omit the key, which has no fill")
+            return entry.fill
+        return parse_value(text)
+
+    def _values(self, name: str, values: Any, dtype: str | None, here: str) -> Any:
+        if self._conversion is not None and values.dtype.kind == "f":
+            factor = self._conversion.factor(name)
+            if factor is not None and factor != 1.0:
+                values = values * factor
+        if dtype is None or values.dtype == DTYPES[dtype].numpy or (values.dtype.kind == "T" and dtype == "string"):
+            return values
+        if values.dtype.kind == "T" or dtype == "string":
+            raise ContractError(
+                here, "has another dtype than in the collection", found=str(values.dtype), expected=dtype
+            )
+        with np.errstate(invalid="ignore", over="ignore"):
+            cast = values.astype(DTYPES[dtype].numpy)
+            exact = bool(np.array_equal(cast.astype(values.dtype), values, equal_nan=values.dtype.kind in "fc"))
+        if not exact or (dtype == "bool") != (values.dtype.kind == "b"):
+            raise ContractError(here, f"a value does not fit {dtype}", found=str(values.dtype))
+        return cast
+
+    def _quantity(self, quantity: str) -> float:
+        factor = None if self._conversion is None else self._conversion.quantity(quantity)
+        return 1.0 if factor is None else factor
+
+    def _system(self, system: Frame | None) -> Frame | None:
+        if system is None:
+            return None
+        blocks = {}
+        for old, block in system.blocks.items():
+            name = self._naming.block(old)
+            if name is None:
+                continue
+            columns = {}
+            for key, column in block.columns.items():
+                new = self._naming.column(old, key)
+                if new is not None:
+                    columns[new] = self._column(new, column)
+            targets = {k: t for k, t in block.targets.items() if k in columns}
+            blocks[name] = Block(
+                columns,
+                count=block.count,
+                structural_shape=block.structural_shape,
+                targets=targets,
+                attributes=block.attributes,
+            )
+        meta, box = Meta(system.meta), system.box
+        if self._conversion is not None:
+            meta.put("units", dict(self._units), "json")
+            if box is not None:
+                factor = self._quantity(BOX)
+                vectors = box.vectors * factor if box.defined else box.vectors
+                box = dataclasses.replace(box, vectors=vectors, origin=box.origin * factor)
+        return Frame(blocks, meta, box, attributes=system.attributes)
+
+    def _column(self, name: str, column: Column) -> Column:
+        if self._conversion is None or column.values.dtype.kind != "f":
+            return column
+        factor = self._conversion.factor(name)
+        if factor is None or factor == 1.0:
+            return column
+        return Column(column.values * factor, column.validity)
+
+
+class _Adapted(Trajectory):
+    """A trajectory whose batches an adapter has gone over."""
+
+    def __init__(self, source: Trajectory, adapter: Adapter) -> None:
+        super().__init__()
+        self._source, self._adapter = source, adapter
+        self.declaration = adapter.declaration
+        self.cell_defined = source.cell_defined
+        self.attributes = dict(source.attributes)
+
+    @property
+    def n_frames(self) -> int | None:
+        """Number of frames."""
+        return self._source.n_frames
+
+    def batches(
+        self,
+        start: int = 0,
+        stop: int | None = None,
+        step: int = 1,
+        columns: Iterable[str] | None = None,
+        batch_bytes: int = BATCH_BYTES,
+    ) -> Iterator[FrameBatch]:
+        """See `Trajectory.batches`. All columns are read."""
+        for batch in self._source.batches(start, stop, step, None, batch_bytes):
+            yield self._adapter.batch(batch, defined=self.cell_defined)
+
+
+def _filled(shape: tuple[int, ...], text: str | None, dtype: str, here: str) -> Any:
+    """An array of one value."""
+    value = parse_value(text or "")
+    one = as_values([_scalar(value, dtype, here)], dtype, here)
+    return np.broadcast_to(one.reshape((1,) * len(shape)), shape).copy()
+
+
+def _scalar(value: Any, dtype: str, here: str) -> Any:
+    if dtype == "string":
+        return value if isinstance(value, str) else str(value)
+    if isinstance(value, str):
+        raise ContractError(here, "the fill is no number", found=repr(value), expected=dtype)
+    return coerce(value, dtype, here) if dtype in TAGS else value
+
+
+def _repeated(value: Any, entry: MetaDeclaration, count: int, here: str) -> Any:
+    """A per-step value in every frame of a batch."""
+    spec = TAGS[entry.dtype]
+    if spec.dtype is None:
+        return [value] * count
+    coerced = coerce(float(value) if spec.dtype == "f64" and type(value) is int else value, entry.dtype, here)
+    one = as_values(coerced if spec.width else [coerced], spec.dtype, here)
+    return np.repeat(one[None], count, axis=0) if spec.width else np.repeat(one, count, axis=0)

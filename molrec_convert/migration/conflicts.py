@@ -1,0 +1,143 @@
+"""What the inputs do not agree on, all at once, and the option that settles each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from molrec_convert.migration.names import Naming
+from molrec_convert.migration.quantities import Conversion
+from molrec_convert.model.declaration import BlockDeclaration, Declaration
+
+__all__ = ["Conflict", "Content", "declaration_conflicts", "unit_conflicts"]
+
+
+@dataclass(frozen=True)
+class Content:
+    """What `count` inputs declare, `example` the first of them: declaration under its new names, units, own columns."""
+
+    declaration: Declaration
+    units: Mapping[str, str]
+    columns: Mapping[str, str]
+    forcefield: bool
+    count: int
+    example: str
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """A disagreement: what it is about, what is said by whom, and the options that settle it."""
+
+    name: str
+    what: str
+    settled_by: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.what}; settle it with {self.settled_by}"
+
+
+def declaration_conflicts(contents: Iterable[Content], naming: Naming) -> list[Conflict]:
+    """What keeps the declarations from being one."""
+    known = list(contents)
+    return [*_key_conflicts(known, naming), *_block_conflicts(known, naming)]
+
+
+def unit_conflicts(contents: Iterable[Content], target: Mapping[str, str] | None) -> list[Conflict]:
+    """Units that are not known, differ without a target, or cannot be converted to it."""
+    known = list(contents)
+    stated = [content for content in known if content.units]
+    silent = [content for content in known if not content.units]
+    if target is None:
+        found = []
+        if silent:
+            what = f"{_who(silent)} state none"
+            found.append(Conflict("units", what, "--units metal, or whatever they are in (see --help)"))
+        sets: dict[str, list[Content]] = {}
+        for content in stated:
+            sets.setdefault(", ".join(f"{q} {u}" for q, u in sorted(content.units.items())), []).append(content)
+        if len(sets) > 1:
+            what = "; ".join(f"{_who(group)} in {text}" for text, group in sets.items())
+            found.append(Conflict("units", what, "--units, to which all are converted"))
+        return found
+    return [conflict for content in stated for conflict in _unconverted(content, Conversion(content.units, target))]
+
+
+def _unconverted(content: Content, conversion: Conversion) -> Iterator[Conflict]:
+    if not conversion.changes:
+        return
+    declaration = content.declaration
+    reals = [key for key, entry in declaration.meta.items() if entry.dtype.startswith("f64")]
+    reals += [
+        f"{name}/{key}"
+        for name, block in declaration.blocks.items()
+        for key, column in block.columns.items()
+        if column.dtype.startswith("f")
+    ]
+    for name in reals:
+        if conversion.factor(name.rpartition("/")[2]) is None:
+            what = f"{_who([content])} are in other units, and what it is a quantity of is not known"
+            yield Conflict(name, what, f"--drop {name}, or migrate these inputs apart")
+
+
+def _who(contents: Iterable[Content]) -> str:
+    known = list(contents)
+    count = sum(content.count for content in known)
+    example = known[0].example
+    return example if count == 1 else f"{count:,} inputs ({example}, …)"
+
+
+def _key_conflicts(contents: list[Content], naming: Naming) -> Iterator[Conflict]:
+    declared = [content for content in contents if content.declaration.blocks or content.declaration.meta]
+    keys = dict.fromkeys(key for content in declared for key in content.declaration.meta)
+    for key in keys:
+        dtypes: dict[str, list[Content]] = {}
+        for content in declared:
+            entry = content.declaration.meta.get(key)
+            if entry is not None:
+                dtypes.setdefault(entry.dtype, []).append(content)
+        without = [content for content in declared if key not in content.declaration.meta]
+        if len(dtypes) > 1:
+            yield Conflict(key, _variants(dtypes), f"--drop {key}, or a --declaration that states its dtype")
+        if without and naming.fill_of(None, key) is None:
+            value = "NaN" if any(name.startswith("f") for name in dtypes) else "VALUE"
+            yield Conflict(key, f"missing in {_who(without)}", f"--fill {key}={value}, --rename, or --drop {key}")
+
+
+def _block_conflicts(contents: list[Content], naming: Naming) -> Iterator[Conflict]:
+    names = dict.fromkeys(name for content in contents for name in content.declaration.blocks)
+    for name in names:
+        there = [content for content in contents if name in content.declaration.blocks]
+        blocks = [content.declaration.blocks[name] for content in there]
+        for key in dict.fromkeys(key for block in blocks for key in block.columns):
+            yield from _column_conflicts(name, key, there, blocks, naming)
+        for what in ("structural_shape", "targets", "aligned_with"):
+            variants: dict[str, list[Content]] = {}
+            for content, block in zip(there, blocks, strict=True):
+                variants.setdefault(str(getattr(block, what)), []).append(content)
+            if len(variants) > 1:
+                yield Conflict(f"{name}, {what}", _variants(variants), f"--drop {name}")
+
+
+def _column_conflicts(
+    name: str, key: str, there: list[Content], blocks: list[BlockDeclaration], naming: Naming
+) -> Iterator[Conflict]:
+    whole = f"{name}/{key}"
+    variants: dict[str, list[Content]] = {}
+    without = []
+    for content, block in zip(there, blocks, strict=True):
+        column = block.columns.get(key)
+        if column is None:
+            without.append(content)
+            continue
+        shape = "".join(f"[{axis}]" for axis in column.trailing)
+        precision = "" if column.precision is None else f" at {column.precision!r}"
+        variants.setdefault(f"{column.dtype}{shape}{precision}", []).append(content)
+    if len(variants) > 1:
+        yield Conflict(whole, _variants(variants), f"--drop {whole}, or a --declaration that states its dtype")
+    if without and naming.fill_of(name, key) is None:
+        value = "NaN" if any(text.startswith("f") for text in variants) else "VALUE"
+        yield Conflict(whole, f"missing in {_who(without)}", f"--fill {whole}={value}, --rename, or --drop {whole}")
+
+
+def _variants(groups: Mapping[str, list[Content]]) -> str:
+    return ", ".join(f"{text} in {_who(group)}" for text, group in groups.items())

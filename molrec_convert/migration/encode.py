@@ -1,0 +1,295 @@
+"""The second pass, in a worker process: inputs become encoded records, sent in pieces to the one who writes.
+
+What is sent is a list of events, in the order of the inputs: `Frames` and `Entry` of records, then `Done` or `Failed`
+of their input; `Restart` takes back what was sent of an input so far.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from molrec_convert.errors import LayoutChanged, MolrecError
+from molrec_convert.formats import Format
+from molrec_convert.migration.adapting import Adapter
+from molrec_convert.migration.failures import Failure, error_document
+from molrec_convert.migration.index_values import Observed, index_value, observe
+from molrec_convert.migration.names import Naming
+from molrec_convert.migration.quantities import Conversion
+from molrec_convert.migration.record_log import log_entry
+from molrec_convert.migration.scan import Scanned, Task, runs
+from molrec_convert.migration.settings import Settings
+from molrec_convert.migration.sources import FormatFinder, Sources, records_of
+from molrec_convert.model import Declaration, Record
+from molrec_convert.model.collection import Collection
+from molrec_convert.model.collection_member import as_member
+from molrec_convert.model.collection_record import collection_units
+from molrec_convert.plugins import formats
+from molrec_convert.report import Fate, Report
+from molrec_convert.stores.lmdb.record_encoder import RecordEncoder
+
+__all__ = ["Done", "Encoder", "Entry", "Failed", "Frames", "Restart", "content_digest"]
+
+#: A message is sent when it holds so many bytes.
+_MESSAGE_BYTES = 2**20
+_DIGEST = 16
+
+
+@dataclass(slots=True)
+class Frames:
+    """Values of frames of the record that is being read."""
+
+    input: int
+    values: list[bytes]
+
+
+@dataclass(slots=True)
+class Entry:
+    """A record whose frames have all been sent: its number of frames, its entry in the log, a digest of its content."""
+
+    input: int
+    n_frames: int
+    entry: bytes
+    digest: bytes
+
+
+@dataclass(slots=True)
+class Restart:
+    """What was sent of an input is to be forgotten: it is read again in another layout."""
+
+    input: int
+
+
+@dataclass(slots=True)
+class Done:
+    """An input is whole: the hash of its content, and what became of its items (fate, name, detail)."""
+
+    input: int
+    digest: str
+    items: list[tuple[str, str, str]]
+    aside: bool = False
+
+
+@dataclass(slots=True)
+class Failed:
+    """An input is at fault; what was sent of it is to be forgotten."""
+
+    input: int
+    failure: Failure
+
+
+Event = Frames | Entry | Restart | Done | Failed
+
+
+class Encoder:
+    """Encodes the inputs of tasks under one declaration, in the units of the collection."""
+
+    def __init__(self, settings: Settings, declaration: Declaration, units: Mapping[str, str]) -> None:
+        self._settings, self._units = settings, dict(units)
+        self._report = Report()
+        self._sources, self._finder = Sources(settings, self._report), FormatFinder(settings)
+        self._declaration = declaration
+        self._encoder = RecordEncoder(declaration, self._report)
+        self._naming = Naming(settings.rename, settings.drop, settings.fill)
+        self._adapter: tuple[Declaration, dict[str, str], Adapter] | None = None
+
+    def __call__(self, task: Task) -> Iterator[list[Event]]:
+        """The events of one task, some at a time."""
+        message: list[Event] = []
+        size = 0
+        for event in self._events(task):
+            message.append(event)
+            if type(event) is Frames:
+                size += sum(map(len, event.values))
+            elif type(event) is Entry:
+                size += len(event.entry)
+            if size >= _MESSAGE_BYTES:
+                yield message
+                message, size = [], 0
+        if message:
+            yield message
+
+    def _events(self, task: Task) -> Iterator[Event]:
+        found: list[Scanned | Format] = []
+        for number, path in enumerate(task.paths):
+            name = task.formats[number]
+            try:
+                found.append(formats()[name] if name in formats() else self._finder.find(Path(path)))
+            except (MolrecError, OSError) as error:
+                aside = task.searched[number]
+                found.append(Scanned(aside=True) if aside else Scanned(error=error_document(error)))
+        for start, stop, chosen in runs(found, task):
+            if isinstance(chosen, Scanned):
+                number = task.first + start
+                yield Done(number, "", [], True) if chosen.error is None else Failed(number, chosen.error)
+            else:
+                yield from self._run(task, start, stop, chosen)
+
+    def _run(self, task: Task, start: int, stop: int, chosen: Format) -> Iterator[Event]:
+        """Inputs of one format, together where that can be, else each by itself."""
+        if stop - start > 1 and not task.skip:
+            events = self._together(task, start, stop, chosen)
+            if events is not None:
+                yield from events
+                return
+            if chosen.joiner() is not None and stop - start > 2:
+                half = (start + stop) // 2
+                yield from self._run(task, start, half, chosen)
+                yield from self._run(task, half, stop, chosen)
+                return
+        for number in range(start, stop):
+            yield from self._alone(task, number, chosen)
+
+    def _together(self, task: Task, start: int, stop: int, chosen: Format) -> list[Event] | None:
+        """The events of small inputs read in one go; None where one of them is not as the others."""
+        mark = self._report.mark()
+        try:
+            joined = self._sources.open_together([Path(path) for path in task.paths[start:stop]], chosen)
+            if joined is None:
+                self._report.rewind(mark)
+                return None
+            collection, counts = joined
+            events: list[Event] = []
+            with collection:
+                members = records_of(collection, self._settings)
+                for number, count in zip(range(start, stop), counts, strict=True):
+                    for ordinal in range(count):
+                        record, own = next(members)
+                        source = (task.first + number, task.paths[number], ordinal)
+                        events += self._record(record, own, collection.units, *source)
+                    events.append(Done(task.first + number, content_digest(task.paths[number]), []))
+            self._add_items(events, mark)
+            return events
+        except (MolrecError, OSError):
+            # which of them is at fault, and why, is told by reading them one by one
+            self._report.rewind(mark)
+            return None
+
+    def _alone(self, task: Task, number: int, chosen: Format) -> Iterator[Event]:
+        """The events of one input, read again for as long as its layout turns out to be another."""
+        path, input_ = task.paths[number], task.first + number
+        skip = task.skip if number == 0 else 0
+        hints: frozenset[str] = frozenset()
+        mark = self._report.mark()
+        while True:
+            try:
+                yield from self._read(path, input_, chosen, hints, skip)
+                done = Done(input_, content_digest(path), [])
+                self._add_items([done], mark)
+                yield done
+                return
+            except LayoutChanged as changed:
+                self._report.rewind(mark)
+                if changed.hint in hints or skip:
+                    yield Failed(input_, error_document(changed))
+                    return
+                hints |= {changed.hint}
+                yield Restart(input_)
+            except GeneratorExit:
+                raise
+            except Exception as error:  # a reader is foreign code: one input that breaks it leaves the others alone
+                self._report.rewind(mark)
+                yield Failed(input_, error_document(error))
+                return
+
+    def _read(self, path: str, input_: int, chosen: Format, hints: frozenset[str], skip: int) -> Iterator[Event]:
+        source = self._sources.open(Path(path), chosen, hints)
+        with source:
+            units = source.units if isinstance(source, Collection) else collection_units(source.units)
+            for ordinal, (record, own) in enumerate(records_of(source, self._settings, skip), skip):
+                yield from self._record(record, own, units, input_, path, ordinal)
+
+    def _record(
+        self,
+        record: Record,
+        own: Mapping[str, Any],
+        units: Mapping[str, str],
+        input_: int,
+        path: str,
+        ordinal: int,
+    ) -> Iterator[Event]:
+        """The events of one record."""
+        node = f"record {ordinal} of {path}"
+        if record.forcefield is not None:
+            self._report.dropped("forcefield", "a collection has one force field for all its records")
+            record = dataclasses.replace(record, forcefield=None, _close=None)
+        record = as_member(record, self._report)
+        declared = record.trajectory
+        adapter = self._adapt(Declaration() if declared is None else declared.declaration, units)
+        record = adapter.member(record)
+        observed = Observed()
+        if record.trajectory is not None:
+            record = dataclasses.replace(record, trajectory=observe(record.trajectory, observed), _close=None)
+        member = self._encoder.begin(record, node)
+        digest = hashlib.blake2b(member.system or b"", digest_size=_DIGEST) if self._settings.dedupe else None
+        frames, atoms = yield from self._frames(record, node, input_, digest)
+        row = index_value(record, observed, own, path, ordinal, self._settings)
+        content = b"" if digest is None else digest.digest()
+        text = json.dumps(row).encode()
+        entry = log_entry(member.meta, member.system, text, frames, atoms, record.trajectory is not None, content)
+        yield Entry(input_, frames, entry, content)
+
+    def _frames(self, record: Record, node: str, input_: int, digest: Any) -> Generator[Event, None, tuple[int, int]]:
+        """The frames of a record in pieces."""
+        pieces = self._encoder.pieces(record, node)
+        while True:
+            try:
+                values = next(pieces)
+            except StopIteration as done:
+                result: tuple[int, int] = done.value
+                return result
+            if digest is not None:
+                for value in values:
+                    digest.update(value)
+            yield Frames(input_, values)
+
+    def _adapt(self, declaration: Declaration, units: Mapping[str, str]) -> Adapter:
+        stated = dict(units)
+        known = self._adapter
+        if known is not None and known[0] is declaration and known[1] == stated:
+            return known[2]
+        conversion = None
+        if units and dict(units) != self._units:
+            conversion = Conversion(units, self._units)
+            conversion = conversion if conversion.changes else None
+        adapter = Adapter(declaration, self._declaration, self._naming, conversion, self._units)
+        self._adapter = (declaration, stated, adapter)
+        return adapter
+
+    def _add_items(self, events: list[Event], mark: tuple[int, int, int]) -> None:
+        """What the report says since `mark`, with the last input it is of; it is forgotten here."""
+        items = [(item.fate.value, item.name, item.detail) for item in self._report.items[mark[0] :]]
+        items = [item for item in items if item[0] != Fate.CARRIED.value]
+        items += [("warning", text, "") for text in self._report.warnings[mark[1] :]]
+        items += [("cut off", text, "") for text in self._report.truncations[mark[2] :]]
+        last = events[-1]
+        if isinstance(last, Done):
+            last.items = items
+        self._report.rewind(mark)
+
+
+def content_digest(path: str) -> str:
+    """The hash of a file, or of all files of a directory and their names."""
+    digest = hashlib.blake2b(digest_size=_DIGEST)
+    if not os.path.isdir(path):
+        _feed(digest, path)
+        return digest.hexdigest()
+    for folder, names, files in os.walk(path):
+        names.sort()
+        for name in sorted(files):
+            whole = os.path.join(folder, name)
+            digest.update(os.path.relpath(whole, path).encode("utf-8", "surrogateescape") + b"\0")
+            _feed(digest, whole)
+    return digest.hexdigest()
+
+
+def _feed(digest: Any, path: str) -> None:
+    with open(path, "rb", buffering=0) as file:
+        while block := file.read(2**20):
+            digest.update(block)

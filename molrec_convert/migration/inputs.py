@@ -1,0 +1,166 @@
+"""Which sources a migration has: globs, directories, lists of paths; in one fixed order, each once.
+
+A directory that is a source itself (a run, a record) is one input; any other is searched, its files in the order of
+their names. Nothing of a file is read here.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import sys
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from molrec_convert.errors import MissingInputError, MolrecError, UsageError
+from molrec_convert.plugins import detect
+
+__all__ = ["InputTable", "expand_inputs", "tree_facts"]
+
+#: What is a list of paths, one a line: this before the name of a file.
+LIST_MARK = "@"
+
+
+class InputTable:
+    """The inputs in order: `paths`, `sizes` in bytes, `stamps` (ns, of the newest file), whether it was `searched` for.
+
+    Lists of numbers are packed, as there may be millions. `roots` says below which directory an input was found.
+    """
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+        self.sizes: array[int] = array("q")
+        self.stamps: array[int] = array("q")
+        self.searched = bytearray()
+        self.roots: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def add(self, path: str, root: str, *, searched: bool) -> None:
+        """One more input. Raises `MissingInputError`."""
+        size, stamp = tree_facts(path)
+        self.paths.append(path)
+        self.roots.append(root)
+        self.sizes.append(size)
+        self.stamps.append(stamp)
+        self.searched.append(searched)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all."""
+        return sum(self.sizes)
+
+
+def expand_inputs(arguments: Sequence[str | os.PathLike[str]], output: Path) -> InputTable:
+    """The inputs the arguments stand for: a path, a glob, `@FILE` (a list of paths), `-` (a list on standard input).
+
+    Raises `UsageError` for one that stands for nothing, `MissingInputError` for a path that is not there.
+    """
+    table = InputTable()
+    known: set[str] = set()
+    own = os.path.abspath(output)
+    for argument in _listed(arguments):
+        for path, root, searched in _found(argument):
+            where = os.path.abspath(path)
+            if where not in known and where != own and not where.startswith(own + os.sep):
+                known.add(where)
+                table.add(path, root, searched=searched)
+    if not table:
+        raise UsageError(f"there is no file in {', '.join(map(str, arguments)) or 'what is named'}")
+    return table
+
+
+def tree_facts(path: str) -> tuple[int, int]:
+    """Bytes of a file, or of all files of a directory, and when the newest was changed (ns)."""
+    try:
+        facts = os.stat(path)
+    except FileNotFoundError:
+        raise MissingInputError(path) from None
+    if not os.path.isdir(path):
+        return facts.st_size, facts.st_mtime_ns
+    size, stamp = 0, 0
+    for folder, names, files in os.walk(path):
+        names.sort()
+        for name in files:
+            entry = os.stat(os.path.join(folder, name))
+            size, stamp = size + entry.st_size, max(stamp, entry.st_mtime_ns)
+    return size, stamp
+
+
+def _listed(arguments: Iterable[str | os.PathLike[str]]) -> Iterator[str]:
+    """The arguments, lists of paths written out."""
+    for given in arguments:
+        argument = os.fspath(given)
+        if argument == "-":
+            yield from (line for line in sys.stdin.read().splitlines() if line.strip())
+        elif argument.startswith(LIST_MARK) and not os.path.lexists(argument):
+            try:
+                text = Path(argument[1:]).read_text(encoding="utf-8", errors="surrogateescape")
+            except FileNotFoundError:
+                raise MissingInputError(argument[1:]) from None
+            yield from (line for line in text.splitlines() if line.strip())
+        else:
+            yield argument
+
+
+def _found(argument: str) -> Iterator[tuple[str, str, bool]]:
+    """Path, the directory it was found below, and whether it was searched for."""
+    if os.path.isdir(argument):
+        yield from _directory(argument.rstrip(os.sep) or os.sep, None)
+    elif os.path.lexists(argument):
+        yield argument, os.path.dirname(argument) or ".", False
+    elif glob.has_magic(argument):
+        matches = sorted(glob.iglob(argument, recursive=True))
+        if not matches:
+            raise UsageError(f"no file fits {argument}")
+        root = _fixed_part(argument)
+        for path in matches:
+            if not os.path.isdir(path):
+                yield path, root, False
+            elif not argument.rstrip(os.sep).endswith("**"):
+                # what '**' finds are the files below; the directories are only on the way to them
+                yield from _directory(path.rstrip(os.sep), root)
+    else:
+        raise MissingInputError(argument)
+
+
+def _fixed_part(pattern: str) -> str:
+    """The directory of a glob that no wildcard is in."""
+    parts = pattern.split(os.sep)
+    fixed = []
+    for part in parts[:-1]:
+        if glob.has_magic(part):
+            break
+        fixed.append(part)
+    return os.sep.join(fixed) or (os.sep if pattern.startswith(os.sep) else ".")
+
+
+def _directory(path: str, root: str | None) -> Iterator[tuple[str, str, bool]]:
+    """A directory that is a source as itself, else the sources in it."""
+    if _is_source(path):
+        yield path, os.path.dirname(path) or "." if root is None else root, False
+        return
+    yield from _searched(path, path if root is None else root)
+
+
+def _searched(path: str, root: str) -> Iterator[tuple[str, str, bool]]:
+    for entry in sorted(os.scandir(path), key=lambda entry: entry.name):
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir():
+            if _is_source(entry.path):
+                yield entry.path, root, True
+            else:
+                yield from _searched(entry.path, root)
+        elif entry.is_file():
+            yield entry.path, root, True
+
+
+def _is_source(path: str) -> bool:
+    try:
+        detect([Path(path)])
+    except (MolrecError, OSError):
+        return False
+    return True

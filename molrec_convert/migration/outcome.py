@@ -1,0 +1,75 @@
+"""What a migration tells: on its way to whoever watches, and in the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from molrec_convert.errors import MolrecError
+from molrec_convert.migration.plan import Plan
+from molrec_convert.report import Fate, Item, Report
+
+__all__ = ["MigrationStopped", "NobodyWatches", "Outcome", "Watcher", "report_of"]
+
+
+class Watcher(Protocol):
+    """Whoever watches."""
+
+    def stage(self, label: str, inputs: int, nbytes: int) -> None:
+        """Work on that many inputs and bytes begins."""
+
+    def advance(self, inputs: int, nbytes: int, records: int, failures: int) -> None:
+        """So much more is done; `records` and `failures` are totals so far."""
+
+
+class NobodyWatches:
+    """Nobody watches."""
+
+    def stage(self, label: str, inputs: int, nbytes: int) -> None:
+        """See `Watcher.stage`."""
+
+    def advance(self, inputs: int, nbytes: int, records: int, failures: int) -> None:
+        """See `Watcher.advance`."""
+
+
+class MigrationStopped(MolrecError):
+    """An input is at fault, and `--on-error stop` was asked for. What was done before is kept."""
+
+
+@dataclass
+class Outcome:
+    """How a migration ended: what is in the target, what was left out and why."""
+
+    target: Path
+    inputs: int = 0
+    records: int = 0
+    frames: int = 0
+    failures: int = 0
+    duplicates: int = 0
+    known: int = 0
+    aside: int = 0
+    resumed: bool = False
+    failures_path: Path | None = None
+    plan: Plan | None = None
+    report: Report = field(default_factory=Report)
+
+
+def report_of(tallies: Mapping[str, int]) -> Report:
+    """The items of all inputs, each once, with the number of times it was met."""
+    report = Report()
+    for key, count in Counter(dict(tallies)).items():
+        fate, tab, rest = key.partition("\t")
+        if not tab:
+            continue
+        name, _, detail = rest.partition("\t")
+        times = f" ({count:,} times)" if count > 1 else ""
+        if fate == "warning":
+            report.warn(name + times)
+        elif fate == "cut off":
+            report.truncated(name + times)
+        else:
+            report.add(Item(Fate(fate), name, detail + times))
+    return report

@@ -1,0 +1,318 @@
+"""The collection that is being written: values and entries in the order of the inputs, commits, and its completion."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from molrec_convert.migration.digests import DigestSet
+from molrec_convert.migration.encode import Done, Entry, Event, Failed, Frames, Restart
+from molrec_convert.migration.failures import Failure, failure_line, write_failures
+from molrec_convert.migration.index_values import COLUMNS, COUNT_PREFIX, GROUP
+from molrec_convert.migration.journal import Commit, Journal
+from molrec_convert.migration.plan import Plan
+from molrec_convert.migration.record_log import RecordLog, log_entry
+from molrec_convert.migration.state import State
+from molrec_convert.model.collection_index import IndexBuilder, index_rows
+from molrec_convert.model.declaration import ColumnDeclaration
+from molrec_convert.stores.lmdb.keys import FRAME, numbered
+from molrec_convert.stores.lmdb.reader import StoredCollection
+from molrec_convert.stores.lmdb.store import StoreFile
+from molrec_convert.stores.lmdb.writer import CollectionWriter
+
+__all__ = ["Output"]
+
+_FLUSH_BYTES, _FLUSH_VALUES = 8 * 2**20, 4096
+#: A commit costs a wait for the disk.
+COMMIT_SECONDS = 2.0
+DUPLICATES, FAILURES = "duplicates", "failures"
+
+
+class Output:
+    """Takes events in; `commit` makes what came so far safe against any kill. Goes on from the last commit there is."""
+
+    def __init__(self, state: State, plan: Plan, *, commit_seconds: float = COMMIT_SECONDS) -> None:
+        self._state, self._plan = state, plan
+        self._journal = Journal(state.journal)
+        at = self._journal.last
+        self._file = StoreFile(state.target, overwrite=True, resume=at.records > 0, durable=True)
+        if at.frames and not self._file.has(numbered(FRAME, at.frames - 1)):
+            # what was committed is not there any more: from the beginning
+            at = Commit()
+            self._journal.close()
+            state.journal.unlink()
+            self._journal = Journal(state.journal)
+        self._file.remove_from(numbered(FRAME, at.frames))
+        self._log = RecordLog(state.log, at.log)
+        self.inputs, self.skip, self.records, self.frames = at.inputs, at.skip, at.records, at.frames
+        self._base = at.base
+        self.tallies: Counter[str] = Counter(at.tallies)
+        self._flushed = at.frames
+        self._pending: list[bytes] = []
+        self._pending_bytes = 0
+        self._entries: list[bytes] = []
+        self._entries_bytes = 0
+        self._digests = DigestSet() if plan.settings.dedupe else None
+        if self._digests is not None:
+            for entry in self._log:
+                self._digests.add(entry.digest)
+        write_failures(state.failures, self.failures())
+        self._new_failures: list[str] = []
+        self._commit_seconds, self._committed = commit_seconds, time.monotonic()
+        #: Frames of the record that is coming in.
+        self._partial = 0
+
+    def seed(self, before: StoredCollection) -> None:
+        """Begin with the records of a collection, as they are stored. Does nothing when anything is there already."""
+        if self.records or self.inputs:
+            return
+        for number, row in enumerate(index_rows(before.index)):
+            meta, system, values = before.stored_record(number)
+            has = bool(before.index["has_trajectory"][number])
+            columns, elements = _divided(row)
+            text = _row_text({"columns": columns, "elements": elements})
+            atoms = int(before.index["n_atoms"][number])
+            self._take_frames(values)
+            self._take_entry(Entry(-1, len(values), log_entry(meta, system, text, len(values), atoms, has, b""), b""))
+        self._base = (self.records, self.frames, self._log_size)
+        self.commit()
+
+    def take(self, event: Event) -> None:
+        """One event; they come in the order of the inputs."""
+        if type(event) is Frames:
+            self._reach(event.input)
+            self._take_frames(event.values)
+        elif type(event) is Entry:
+            self._reach(event.input)
+            self._take_entry(event)
+        elif type(event) is Done:
+            self._reach(event.input)
+            self._done(event)
+        elif type(event) is Failed:
+            self._reach(event.input)
+            self._fail(event.input, event.failure)
+        elif type(event) is Restart:
+            self._reach(event.input)
+            self._take_back()
+
+    def finish_inputs(self) -> None:
+        """No event comes any more: the inputs that are left are those the plan has no use for."""
+        self._reach(len(self._plan.table))
+        self.commit()
+
+    def commit_when_due(self) -> None:
+        """Commit, if the last one is some time ago."""
+        if time.monotonic() - self._committed >= self._commit_seconds:
+            self.commit()
+
+    def commit(self) -> None:
+        """Everything that came so far is safe when this returns; of a record that is coming in nothing is."""
+        self._flush()
+        self._log.append(self._entries)
+        self._entries, self._entries_bytes = [], 0
+        self._log.sync()
+        self._journal.commit(self._now())
+        if self._new_failures:
+            with self._state.failures.open("a", encoding="utf-8") as file:
+                file.writelines(self._new_failures)
+            self._new_failures = []
+        self._committed = time.monotonic()
+
+    def failures(self) -> Iterator[tuple[str, Failure]]:
+        """The inputs at fault and their errors."""
+        for entry in self._journal.entries():
+            if "failure" in entry:
+                yield self._plan.table.paths[entry["input"]], entry["failure"]
+
+    def done(self) -> Iterator[dict[str, Any]]:
+        """What is remembered of each input that was migrated."""
+        table = self._plan.table
+        for entry in self._journal.entries():
+            if "hash" in entry:
+                number = entry["input"]
+                yield {
+                    "path": _absolute(table.paths[number]),
+                    "size": table.sizes[number],
+                    "stamp": table.stamps[number],
+                    "hash": entry["hash"],
+                    "records": entry["records"],
+                    "first": entry["first"],
+                }
+
+    def complete(self, document: Mapping[str, Any], before: Mapping[str, ColumnDeclaration]) -> None:
+        """Put what follows the frames and give the collection its name."""
+        index = self._index(before)
+        writer = CollectionWriter.finishing(
+            self._file,
+            declaration=self._plan.declaration,
+            document=dict(document),
+            index=index,
+            n_frames=self.frames,
+            metas=((number, entry.meta) for number, entry in enumerate(self._log)),
+            systems=((n, entry.system) for n, entry in enumerate(self._log) if entry.system is not None),
+        )
+        writer.close()
+
+    def close(self) -> None:
+        """Let go of the files; they stay for an attempt that goes on."""
+        self._log.close()
+        self._journal.close()
+        self._file.suspend()
+
+    @property
+    def _log_size(self) -> int:
+        return self._log.size + self._entries_bytes
+
+    def _now(self) -> Commit:
+        whole = (self.inputs, self.skip, self.records, self.frames, self._log_size)
+        return Commit(*whole, self._base, dict(self.tallies))
+
+    def _reach(self, number: int) -> None:
+        """Inputs before `number` that nothing came of: those the plan knows to be at fault, or left aside."""
+        while self.inputs < number:
+            failure = self._plan.failures.get(self.inputs)
+            if failure is not None:
+                self._fail(self.inputs, failure)
+            else:
+                self._next_input()
+
+    def _take_frames(self, values: list[bytes]) -> None:
+        self._pending += values
+        self._pending_bytes += sum(map(len, values))
+        self._partial += len(values)
+        if self._pending_bytes >= _FLUSH_BYTES or len(self._pending) >= _FLUSH_VALUES:
+            self._flush()
+
+    def _take_entry(self, event: Entry) -> None:
+        self.skip += 1
+        if self._digests is not None and event.digest:
+            if event.digest in self._digests:
+                self.tallies[DUPLICATES] += 1
+                self._cut_frames(self.frames)
+                return
+            self._digests.add(event.digest)
+        self._entries.append(event.entry)
+        self._entries_bytes += len(event.entry)
+        self.records += 1
+        self.frames += event.n_frames
+        self._partial = 0
+        if self._entries_bytes >= _FLUSH_BYTES:
+            self._log.append(self._entries)
+            self._entries, self._entries_bytes = [], 0
+
+    def _done(self, event: Done) -> None:
+        if event.digest:
+            records = self.records - self._base[0]
+            facts = {"input": event.input, "hash": event.digest, "records": records, "first": self._base[0]}
+            self._journal.note(facts)
+        for item in event.items:
+            self.tallies["\t".join(item)] += 1
+        self._next_input()
+
+    def _fail(self, number: int, failure: Failure) -> None:
+        self._take_back()
+        self.tallies[FAILURES] += 1
+        self._journal.note({"input": number, "failure": failure})
+        self._new_failures.append(failure_line(self._plan.table.paths[number], failure))
+        self._next_input()
+
+    def _next_input(self) -> None:
+        self.inputs += 1
+        self.skip = 0
+        self._base = (self.records, self.frames, self._log_size)
+
+    def _take_back(self) -> None:
+        """Forget what came of the input that is coming in."""
+        records, frames, size = self._base
+        changed = records != self.records
+        self.skip, self.records = 0, records
+        if frames < self._journal.last.frames or size < self._journal.last.log:
+            # what counts must not be less than what the last commit says is there
+            self.frames = frames
+            here = Commit(self.inputs, 0, records, frames, size, self._base, dict(self.tallies))
+            self._journal.commit(here)
+        if size < self._log.size:
+            self._entries, self._entries_bytes = [], 0
+            self._log.cut(size)
+        else:
+            while self._log.size + self._entries_bytes > size:
+                self._entries_bytes -= len(self._entries.pop())
+        self._cut_frames(frames)
+        if changed and self._digests is not None:
+            self._digests = DigestSet()
+            self._log.append(self._entries)
+            self._entries, self._entries_bytes = [], 0
+            for entry in self._log:
+                self._digests.add(entry.digest)
+
+    def _cut_frames(self, frames: int) -> None:
+        """Forget all frames from a number on."""
+        if frames < self._flushed:
+            self._file.remove_from(numbered(FRAME, frames))
+            self._flushed = frames
+        del self._pending[frames - self._flushed :]
+        self._pending_bytes = sum(map(len, self._pending))
+        self.frames, self._partial = frames, 0
+
+    def _flush(self) -> None:
+        self._file.append([(numbered(FRAME, n), value) for n, value in enumerate(self._pending, self._flushed)])
+        self._flushed += len(self._pending)
+        self._pending, self._pending_bytes = [], 0
+
+    def _index(self, before: Mapping[str, ColumnDeclaration]) -> IndexBuilder:
+        """The rows of all records. A key whose values are of several kinds is a text in all of them."""
+        settings = self._plan.settings
+        keys = [*settings.index, *(name for name in before if not _is_fixed(name) and name not in settings.index)]
+        elements: set[str] = set()
+        kinds: dict[str, set[type]] = {key: set() for key in keys}
+        for entry in self._log:
+            values = entry.values()
+            elements |= set(values["elements"] or ())
+            for key in keys:
+                value = values["columns"].get(key)
+                if value is not None:
+                    kinds[key].add(type(value))
+        dtypes = self._plan.index_dtypes()
+        spec: dict[str, Any] = dict(zip(COLUMNS, ("string", "f64", "string", "u64"), strict=True))
+        spec |= {f"{COUNT_PREFIX}{name}": "u32" for name in sorted(elements)}
+        for key in keys:
+            mixed = len(kinds[key]) > 1 and kinds[key] != {int, float}
+            spec[key] = "string" if mixed else before[key].dtype if key in before else dtypes.get(key)
+        if settings.group_by is not None or GROUP in before:
+            spec[GROUP] = "string"
+        builder = IndexBuilder(spec)
+        for entry in self._log:
+            values = entry.values()
+            columns, counts = values["columns"], values["elements"]
+            row = {name: columns.get(name) for name in spec}
+            for key in keys:
+                if spec[key] == "string" and row[key] is not None and not isinstance(row[key], str):
+                    row[key] = str(row[key])
+            for name in elements:
+                row[f"{COUNT_PREFIX}{name}"] = None if counts is None else counts.get(name, 0)
+            builder.add(row, entry.n_frames, entry.n_atoms, entry.has_trajectory)
+        return builder
+
+
+def _is_fixed(name: str) -> bool:
+    return name in COLUMNS or name == GROUP or name.startswith(COUNT_PREFIX)
+
+
+def _divided(row: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, int] | None]:
+    """A row of an index as a migration keeps it: columns, and the number of each element."""
+    counts = {n.removeprefix(COUNT_PREFIX): v for n, v in row.items() if n.startswith(COUNT_PREFIX)}
+    columns = {name: value for name, value in row.items() if not name.startswith(COUNT_PREFIX)}
+    unknown = not counts or any(value is None for value in counts.values())
+    return columns, None if unknown else {name: count for name, count in counts.items() if count}
+
+
+def _row_text(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document).encode()
+
+
+def _absolute(path: str) -> str:
+    return os.path.abspath(path)

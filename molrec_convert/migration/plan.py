@@ -1,0 +1,240 @@
+"""The plan of a migration: what the inputs hold, what the collection will declare, what has to be settled first."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from array import array
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from molrec_convert.errors import MissingInputError, UsageError
+from molrec_convert.migration.conflicts import Conflict, Content, declaration_conflicts, unit_conflicts
+from molrec_convert.migration.failures import Failure
+from molrec_convert.migration.inputs import InputTable
+from molrec_convert.migration.names import Naming
+from molrec_convert.migration.scan import Scan
+from molrec_convert.migration.settings import Settings
+from molrec_convert.model.collection_declaration import derive_declaration
+from molrec_convert.model.declaration import NO_FILL, BlockDeclaration, Declaration, MetaDeclaration
+
+__all__ = ["Plan", "read_declaration"]
+
+_UNKNOWN, _ASIDE, _FAULTY = -1, -2, -3
+
+
+class Plan:
+    """All inputs and what is known of them. `content_of[i]` is a number of `contents`, negative where there is none.
+
+    `declaration` and `units` are those of the collection; `conflicts` is empty when it can be made.
+    """
+
+    def __init__(self, table: InputTable, settings: Settings) -> None:
+        self.table, self.settings = table, settings
+        self.naming = Naming(settings.rename, settings.drop, settings.fill)
+        self.formats: list[str | None] = []
+        self.content_of: array[int] = array("i")
+        self.records: array[int] = array("q")
+        self.contents: list[dict[str, Any]] = []
+        self.failures: dict[int, Failure] = {}
+        self.nbytes = self.frames = 0
+        self._numbers: dict[str, int] = {}
+        self.declaration = Declaration()
+        self.units: dict[str, str] = {}
+        self.conflicts: list[Conflict] = []
+        self.notes: list[str] = []
+
+    @classmethod
+    def unscanned(cls, table: InputTable, settings: Settings) -> Plan:
+        """A plan that knows nothing of its inputs but where they are."""
+        plan = cls(table, settings)
+        count = len(table)
+        plan.formats = [None] * count
+        plan.content_of = array("i", [_UNKNOWN]) * count
+        plan.records = array("q", [-1]) * count
+        return plan
+
+    @classmethod
+    def restored(cls, table: InputTable, settings: Settings, kept: Mapping[str, Any]) -> Plan:
+        """A plan an earlier attempt made and kept."""
+        plan = cls(table, settings)
+        names = kept["names"]
+        plan.formats = [None if number < 0 else names[number] for number in kept["formats"]]
+        plan.content_of = array("i", kept["content_of"])
+        plan.records = array("q", kept["records"])
+        plan.contents = kept["contents"]
+        plan.failures = {int(number): failure for number, failure in kept["failures"].items()}
+        plan.declaration = Declaration.from_json(kept["declaration"])
+        plan.units = kept["units"]
+        plan.nbytes, plan.frames, plan.notes = kept["nbytes"], kept["frames"], kept["notes"]
+        return plan
+
+    def kept(self) -> dict[str, Any]:
+        """The plan as a document; what is asked for and the inputs are not in it."""
+        names = list(dict.fromkeys(name for name in self.formats if name is not None))
+        numbers = {name: number for number, name in enumerate(names)}
+        return {
+            "names": names,
+            "formats": [-1 if name is None else numbers[name] for name in self.formats],
+            "content_of": list(self.content_of),
+            "records": list(self.records),
+            "contents": self.contents,
+            "failures": self.failures,
+            "declaration": self.declaration.to_json(),
+            "units": self.units,
+            "nbytes": self.nbytes,
+            "frames": self.frames,
+            "notes": self.notes,
+        }
+
+    def take(self, scan: Scan) -> None:
+        """What one task found; tasks come in the order of the inputs."""
+        numbers = []
+        for text in scan.contents:
+            number = self._numbers.setdefault(text, len(self.contents))
+            if number == len(self.contents):
+                self.contents.append(json.loads(text))
+            numbers.append(number)
+        for offset, entry in enumerate(scan.inputs):
+            self.formats.append(entry.format)
+            if entry.error is not None:
+                self.failures[scan.first + offset] = entry.error
+            kind = _ASIDE if entry.aside else _FAULTY if entry.error is not None else numbers[entry.content]
+            self.content_of.append(kind)
+            self.records.append(entry.records)
+            self.nbytes += entry.nbytes
+            self.frames += max(entry.frames, 0)
+
+    def is_aside(self, number: int) -> bool:
+        """Whether an input was found in a directory and is of no known format."""
+        return self.content_of[number] == _ASIDE
+
+    @property
+    def aside(self) -> list[str]:
+        """Files found in directories that are of no known format."""
+        return [path for path, kind in zip(self.table.paths, self.content_of, strict=True) if kind == _ASIDE]
+
+    @property
+    def n_records(self) -> int | None:
+        """Records of all inputs; None where only reading to the end tells."""
+        counts = [n for n, kind in zip(self.records, self.content_of, strict=True) if kind not in (_ASIDE, _FAULTY)]
+        return None if any(count < 0 for count in counts) else sum(counts)
+
+    def settle(self, given: Declaration | None, units: Mapping[str, str] | None) -> None:
+        """Work out declaration and units of the collection: those given, or what the inputs agree on."""
+        contents = list(self._contents())
+        target = self.settings.units if self.settings.units is not None else units
+        if contents or target is None:
+            self.conflicts = unit_conflicts(contents, target)
+        if target is None and not self.conflicts and contents:
+            target = contents[0].units
+        self.units = dict(target or {})
+        if given is not None:
+            self.declaration = given
+        else:
+            self.conflicts += declaration_conflicts(contents, self.naming)
+            if not self.conflicts:
+                self.declaration = _union([content.declaration for content in contents])
+        self._note(contents)
+
+    def format_counts(self) -> dict[str, tuple[int, int]]:
+        """Format → inputs and records (those that are known)."""
+        found: dict[str, tuple[int, int]] = {}
+        for name, count in zip(self.formats, self.records, strict=True):
+            if name is not None:
+                inputs, records = found.get(name, (0, 0))
+                found[name] = inputs + 1, records + max(count, 0)
+        return found
+
+    def index_dtypes(self) -> dict[str, str]:
+        """Dtypes of the index columns inputs bring themselves and that are asked for."""
+        found: dict[str, str] = {}
+        for content in self.contents:
+            for name, dtype in content["columns"].items():
+                if name in self.settings.index:
+                    found.setdefault(name, dtype)
+        return found
+
+    def _contents(self) -> Iterator[Content]:
+        counts: dict[int, list[int]] = {}
+        for number, kind in enumerate(self.content_of):
+            if kind >= 0:
+                entry = counts.setdefault(kind, [0, number])
+                entry[0] += 1
+        for kind, (count, first) in sorted(counts.items()):
+            content = self.contents[kind]
+            declaration = self.naming.declaration(Declaration.from_json(content["declaration"]))
+            yield Content(
+                declaration,
+                content["units"],
+                content["columns"],
+                content["forcefield"],
+                count,
+                self.table.paths[first],
+            )
+
+    def _note(self, contents: list[Content]) -> None:
+        silent = sum(content.count for content in contents if not content.units)
+        if silent and self.settings.units is not None:
+            self.notes.append(f"{silent:,} of the inputs state no units: taken as those of --units")
+        converted = sum(c.count for c in contents if c.units and dict(c.units) != self.units)
+        if converted:
+            self.notes.append(f"{converted:,} of the inputs state other units: converted")
+        fields = sum(content.count for content in contents if content.forcefield)
+        if fields:
+            self.notes.append(f"{fields:,} of the inputs have a force field of their own, which is left out")
+        seen = {key for content in self.contents for key in content["declaration"]["meta"]}
+        for content in self.contents:
+            for name, block in content["declaration"]["blocks"].items():
+                seen |= {name, *block["columns"], *(f"{name}/{key}" for key in block["columns"])}
+        self.notes += [f"{text} fits no key, column or block of the frames" for text in self.naming.idle(seen)]
+
+
+def _union(declarations: list[Declaration]) -> Declaration:
+    """The union of declarations without a conflict: missing columns and keys, whose fill is given, included.
+
+    A fill that not all declare is none: every value is written.
+    """
+    blocks: dict[str, BlockDeclaration] = {}
+    meta: dict[str, MetaDeclaration] = {}
+    for declaration in declarations:
+        for name, block in declaration.blocks.items():
+            known = blocks.get(name)
+            columns = {**({} if known is None else known.columns)}
+            for key, column in block.columns.items():
+                before = columns.get(key, column)
+                columns[key] = dataclasses.replace(before, nullable=before.nullable or column.nullable)
+            blocks[name] = dataclasses.replace(block if known is None else known, columns=columns, settles=None)
+        for key, entry in declaration.meta.items():
+            if key not in meta:
+                meta[key] = entry
+            elif meta[key] != entry:
+                meta[key] = MetaDeclaration(entry.dtype, NO_FILL, meta[key].extra)
+    extra = declarations[0].extra if declarations else {}
+    return derive_declaration([Declaration(blocks, meta, dict(extra))])
+
+
+def read_declaration(path: str) -> tuple[Declaration, dict[str, str] | None]:
+    """Declaration and units in a file: a `sequence_schema`, or `{"sequence_schema": …, "units": …}`, or a collection.
+
+    Raises `UsageError` where it is neither, `ContractError` for a declaration that breaks a rule.
+    """
+    where = Path(path)
+    if not where.exists():
+        raise MissingInputError(path)
+    if where.name.endswith(".mrec.lmdb"):
+        from molrec_convert.stores.lmdb.reader import open_collection
+
+        with open_collection(where) as collection:
+            return collection.declaration, dict(collection.units)
+    try:
+        document = json.loads(where.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UsageError(f"{path} is no JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise UsageError(f"{path} holds no declaration: it is not a JSON object")
+    units = document.get("units") if "sequence_schema" in document else None
+    if units is not None and not (isinstance(units, dict) and all(isinstance(u, str) for u in units.values())):
+        raise UsageError(f"{path}: units are quantity → unit")
+    return Declaration.from_json(document.get("sequence_schema", document)), units

@@ -1,0 +1,184 @@
+"""Tasks done by several processes, their messages handed out in the order of the tasks.
+
+Whoever is ahead waits: what has been sent and is not yet wanted is bounded, so memory is. Processes are spawned; each
+has a pipe of its own, and ends when that is closed, so none outlives the one that started it.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import signal
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from molrec_convert.errors import MolrecError
+
+__all__ = ["WorkerLost", "in_order"]
+
+#: Bytes of messages that wait for their turn.
+WAITING_BYTES = 64 * 2**20
+_TASK, _MESSAGE, _END, _ERROR = b"t", b"m", b"e", b"x"
+
+
+class WorkerLost(MolrecError):
+    """A worker process ended in the middle of a task (of which `task` is the number): killed, or crashed."""
+
+    def __init__(self, task: int, code: int | None) -> None:
+        self.task, self.code = task, code
+        how = "ended" if code is None or code >= 0 else f"was ended by {signal.Signals(-code).name}"
+        super().__init__(f"the process that was reading {how}")
+
+
+@dataclass
+class _Worker:
+    process: BaseProcess
+    pipe: Connection
+    task: int | None = None
+
+
+@dataclass
+class _Waiting:
+    """What came of a task so far."""
+
+    messages: deque[bytes] = field(default_factory=deque)
+    ended: bool = False
+
+
+def in_order(
+    make: Callable[..., Callable[[Any], Iterable[Any]]], arguments: tuple[Any, ...], tasks: Iterable[Any], workers: int
+) -> Iterator[tuple[int, Any]]:
+    """Number of the task and message, for each message of `make(*arguments)(task)`, task by task.
+
+    With one worker everything is done in this process, to the same end. Raises what a task raises, `WorkerLost` where
+    a process ends before its task.
+    """
+    if workers <= 1:
+        work = make(*arguments)
+        for number, task in enumerate(tasks):
+            for message in work(task):
+                yield number, message
+        return
+    pool = _Pool(make, arguments, workers)
+    try:
+        yield from pool.run(enumerate(tasks))
+    finally:
+        pool.close()
+
+
+class _Pool:
+    def __init__(self, make: Callable[..., Any], arguments: tuple[Any, ...], count: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._workers: list[_Worker] = []
+        self._waiting: dict[int, _Waiting] = {}
+        self._bytes = 0
+        for _ in range(count):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_work, args=(theirs, make, arguments), daemon=True)
+            process.start()
+            theirs.close()
+            self._workers.append(_Worker(process, ours))
+
+    def run(self, tasks: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
+        turn = 0
+        self._assign(tasks)
+        while self._waiting:
+            waiting = self._waiting.get(turn)
+            if waiting is None:
+                return
+            while waiting.messages:
+                message = waiting.messages.popleft()
+                self._bytes -= len(message)
+                yield turn, pickle.loads(message)
+            if waiting.ended:
+                del self._waiting[turn]
+                turn += 1
+                self._assign(tasks)
+                continue
+            self._receive(turn)
+            self._assign(tasks)
+
+    def _assign(self, tasks: Iterator[tuple[int, Any]]) -> None:
+        """Give whoever is free something to do, unless too much waits already."""
+        for worker in self._workers:
+            if worker.task is not None or (self._bytes > WAITING_BYTES and self._waiting):
+                continue
+            following = next(tasks, None)
+            if following is None:
+                return
+            number, task = following
+            worker.task = number
+            self._waiting[number] = _Waiting()
+            try:
+                worker.pipe.send_bytes(_TASK + pickle.dumps(task))
+            except OSError:
+                self._lost(worker)
+
+    def _receive(self, turn: int) -> None:
+        """Take in what was sent: from the one whose turn it is always, from the others while there is room."""
+        listened = {
+            worker.pipe: worker
+            for worker in self._workers
+            if worker.task is not None and (worker.task == turn or self._bytes <= WAITING_BYTES)
+        }
+        for pipe in wait(list(listened)):
+            worker = listened[pipe]  # type: ignore[index]
+            try:
+                data = worker.pipe.recv_bytes()
+            except (EOFError, OSError):
+                self._lost(worker)
+            assert worker.task is not None
+            waiting = self._waiting[worker.task]
+            kind, content = data[:1], data[1:]
+            if kind == _MESSAGE:
+                waiting.messages.append(content)
+                self._bytes += len(content)
+            elif kind == _END:
+                waiting.ended = True
+                worker.task = None
+            else:
+                raise pickle.loads(content)
+
+    def _lost(self, worker: _Worker) -> None:
+        worker.process.join(5)
+        raise WorkerLost(-1 if worker.task is None else worker.task, worker.process.exitcode)
+
+    def close(self) -> None:
+        """End all processes."""
+        for worker in self._workers:
+            worker.pipe.close()
+        for worker in self._workers:
+            worker.process.join(0.2 if worker.task is None else 0)
+            if worker.process.is_alive():
+                worker.process.terminate()
+                worker.process.join()
+
+
+def _work(pipe: Connection, make: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    """A worker process: tasks in, messages out, until the pipe is closed."""
+    # An interrupt from the keyboard reaches every process; the one that started us closes the pipe then.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with suppress(EOFError, OSError, BrokenPipeError):
+        try:
+            work = make(*arguments)
+            while True:
+                task = pickle.loads(pipe.recv_bytes()[1:])
+                for message in work(task):
+                    pipe.send_bytes(_MESSAGE + pickle.dumps(message, protocol=5))
+                pipe.send_bytes(_END)
+        except (EOFError, BrokenPipeError, ConnectionError):
+            raise
+        except Exception as error:
+            pipe.send_bytes(_ERROR + _pickled(error))
+
+
+def _pickled(error: Exception) -> bytes:
+    try:
+        return pickle.dumps(error)
+    except Exception:  # an error of foreign code may hold anything
+        return pickle.dumps(MolrecError(f"{type(error).__name__}: {error}"))

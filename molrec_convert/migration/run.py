@@ -1,0 +1,321 @@
+"""Many inputs into one collection: plan, encode in worker processes, append in order, complete; resumable anywhere."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from array import array
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from molrec_convert.errors import UsageError
+from molrec_convert.migration.encode import Done, Encoder, Entry, Failed, content_digest
+from molrec_convert.migration.index_values import check_index_names
+from molrec_convert.migration.inputs import InputTable, expand_inputs
+from molrec_convert.migration.outcome import MigrationStopped, NobodyWatches, Outcome, Watcher, report_of
+from molrec_convert.migration.output import COMMIT_SECONDS, DUPLICATES, FAILURES, Output
+from molrec_convert.migration.plan import Plan, read_declaration
+from molrec_convert.migration.pool import in_order
+from molrec_convert.migration.scan import Scanner, Task
+from molrec_convert.migration.settings import Settings, default_workers
+from molrec_convert.migration.sources import check_options
+from molrec_convert.migration.state import SUFFIX, Known, State
+from molrec_convert.model.collection_declaration import collection_document
+from molrec_convert.model.declaration import ColumnDeclaration, Declaration
+from molrec_convert.stores.lmdb.reader import StoredCollection, open_collection
+
+__all__ = ["migrate"]
+
+#: A task is so many inputs, or so many bytes.
+_TASK_INPUTS, _TASK_BYTES = 250, 4 * 2**20
+
+
+def migrate(
+    inputs: Sequence[str | os.PathLike[str]],
+    target: str | os.PathLike[str],
+    settings: Settings | None = None,
+    *,
+    workers: int | None = None,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    watcher: Watcher | None = None,
+    commit_seconds: float = COMMIT_SECONDS,
+) -> Outcome:
+    """Make one collection of the records of all inputs, in their order, whatever the number of `workers`.
+
+    Inputs are paths, globs, `@FILE` (a list of paths) or `-` (a list on standard input). A migration that was killed
+    goes on when it is called the same way again; inputs of a collection that is complete are recognised, and only new
+    ones are added. With `dry_run` nothing is written and the outcome has the plan.
+
+    Raises `UsageError` for conflicts, all of them at once, and for a call that is wrong; `MigrationStopped` at the
+    first input at fault where the settings ask for that.
+    """
+    settings = Settings() if settings is None else settings
+    where = Path(target)
+    if not where.name.endswith(SUFFIX):
+        raise UsageError(f"{target} is no name of a collection: it ends in {SUFFIX}")
+    for name in check_index_names(settings):
+        raise UsageError(f"--index {name}: every collection has that column")
+    check_options(settings.options)
+    job = _Job(where, settings, workers or default_workers(), watcher or NobodyWatches(), commit_seconds)
+    table = expand_inputs(inputs, where)
+    return job.preview(table) if dry_run else job.run(table, overwrite=overwrite)
+
+
+class _Job:
+    def __init__(self, target: Path, settings: Settings, workers: int, watcher: Watcher, commit_seconds: float) -> None:
+        self.target, self.settings, self.workers, self.watcher = target, settings, workers, watcher
+        self.commit_seconds = commit_seconds
+        self.declared: Declaration | None = None
+        self.units: dict[str, str] | None = None
+        if settings.declaration is not None:
+            self.declared, self.units = read_declaration(settings.declaration)
+
+    def preview(self, table: InputTable) -> Outcome:
+        """The plan alone."""
+        known = 0
+        state = State(self.target)
+        if self.target.exists() and state.manifest.exists():
+            count = len(table)
+            table = _unknown(table, state.migrated())
+            known = count - len(table)
+        plan = self._scanned(table)
+        plan.settle(self.declared, self.units)
+        return Outcome(self.target, len(table), failures=len(plan.failures), known=known, plan=plan)
+
+    def run(self, table: InputTable, *, overwrite: bool) -> Outcome:
+        """The whole migration."""
+        state = State(self.target)
+        state.begin()
+        try:
+            if state.is_finished:
+                state.leave()
+                state.begin()
+            return self._run(state, table, overwrite=overwrite)
+        finally:
+            state.end()
+
+    def _run(self, state: State, table: InputTable, *, overwrite: bool) -> Outcome:
+        before: StoredCollection | None = None
+        known = 0
+        if os.path.lexists(self.target) and not overwrite:
+            if not state.manifest.exists() or not self.target.is_file():
+                self._give_up(state)
+                raise UsageError(f"{self.target} exists already: name another target, or replace it with --overwrite")
+            count = len(table)
+            table = _unknown(table, state.migrated())
+            known = count - len(table)
+            before = open_collection(self.target)
+        try:
+            if before is not None and not table:
+                self._give_up(state)
+                return Outcome(self.target, records=len(before), frames=before.n_frames, known=known)
+            outcome = self._go_on(state, table, before, overwrite=overwrite)
+        finally:
+            if before is not None:
+                before.close()
+        outcome.known = known
+        return outcome
+
+    def _go_on(self, state: State, table: InputTable, before: StoredCollection | None, *, overwrite: bool) -> Outcome:
+        facts = {**self.settings.facts(), **_facts(table), "collection before": _stamp(before)}
+        note = state.note()
+        resumed = note is not None
+        if note is not None and note != facts:
+            if not overwrite:
+                changed = ", ".join(sorted(key for key in {*note, *facts} if note.get(key) != facts.get(key)))
+                raise UsageError(
+                    f"a migration to {self.target} was begun with other {changed} than now: "
+                    f"go on with the same command, or start over with --overwrite"
+                )
+            resumed = False
+        if not resumed:
+            state.restart()
+            state.write_note(facts)
+        state.unmark()
+        plan = self._plan(state, table, before)
+        output = Output(state, plan, commit_seconds=self.commit_seconds)
+        try:
+            if before is not None:
+                output.seed(before)
+            self._fill(output, plan)
+            if not output.records:
+                failures = list(output.failures())
+                first = f"; the first: {failures[0][0]}: {failures[0][1]['error']}" if failures else ""
+                raise MigrationStopped(f"none of the {len(table):,} inputs gave a record{first}")
+            earlier = [] if before is None else list(state.manifest_entries())
+            state.mark_finished([*earlier, *output.done()], output.failures())
+            columns: dict[str, ColumnDeclaration] = {} if before is None else before.index_columns
+            document = before.document if before is not None else collection_document({"units": plan.units})
+            output.complete(document, columns)
+        finally:
+            output.close()
+        state.leave()
+        return Outcome(
+            self.target,
+            len(table),
+            output.records,
+            output.frames,
+            output.tallies[FAILURES],
+            output.tallies[DUPLICATES],
+            aside=len(plan.aside),
+            resumed=resumed,
+            failures_path=state.failures if output.tallies[FAILURES] else None,
+            plan=plan,
+            report=report_of(output.tallies),
+        )
+
+    def _plan(self, state: State, table: InputTable, before: StoredCollection | None) -> Plan:
+        """The plan of an earlier attempt, else a new one, kept for the next. Raises `UsageError` for conflicts."""
+        kept = state.plan()
+        if kept is not None:
+            return Plan.restored(table, self.settings, kept)
+        declared, units = self.declared, self.units
+        if before is not None:
+            declared, units = before.declaration, dict(before.units)
+        plan = Plan.unscanned(table, self.settings) if self.declared is not None else self._scanned(table)
+        plan.settle(declared, units)
+        if before is not None and plan.units != units:
+            raise UsageError(f"{self.target} is in other units than those of --units: leave that off")
+        if plan.conflicts:
+            self._give_up(state)
+            raise UsageError(_conflict_text(plan))
+        state.write_plan(plan.kept())
+        return plan
+
+    def _scanned(self, table: InputTable) -> Plan:
+        """The first pass."""
+        plan = Plan(table, self.settings)
+        self.watcher.stage("looking at inputs", len(table), table.nbytes)
+        count = len(table)
+        tasks = _tasks(table, [None] * count, [True] * count, 0, 0)
+        records = 0
+        for _, scan in in_order(Scanner, (self.settings,), tasks, self._useful(count)):
+            plan.take(scan)
+            if plan.failures and self.settings.on_error == "stop":
+                number, failure = next(iter(plan.failures.items()))
+                raise MigrationStopped(_failure_text(table.paths[number], failure["error"]))
+            last = scan.first + len(scan.inputs)
+            records += sum(max(count, 0) for count in plan.records[scan.first : last])
+            nbytes = sum(table.sizes[scan.first : last])
+            self.watcher.advance(len(scan.inputs), nbytes, records, len(plan.failures))
+        return plan
+
+    def _fill(self, output: Output, plan: Plan) -> None:
+        """The second pass."""
+        table = plan.table
+        eligible = [number not in plan.failures and not plan.is_aside(number) for number in range(len(table))]
+        tasks = _tasks(table, plan.formats, eligible, output.inputs, output.skip)
+        self.watcher.stage("migrating", len(table), table.nbytes)
+        at, failures = 0, -1
+
+        def advance() -> None:
+            nonlocal at
+            done = output.inputs
+            if done > at:
+                nbytes = sum(table.sizes[at:done])
+                self.watcher.advance(done - at, nbytes, output.records, output.tallies[FAILURES])
+                at = done
+
+        advance()
+        arguments = (self.settings, plan.declaration, plan.units)
+        for _, message in in_order(Encoder, arguments, tasks, self._useful(sum(eligible[output.inputs :]))):
+            for event in message:
+                output.take(event)
+            if self.settings.on_error == "stop" and output.tallies[FAILURES] != failures:
+                failures = output.tallies[FAILURES]
+                for event in message:
+                    if isinstance(event, Failed):
+                        output.commit()
+                        raise MigrationStopped(_failure_text(table.paths[event.input], event.failure["error"]))
+            if any(isinstance(event, (Entry, Done)) for event in message):
+                output.commit_when_due()
+                advance()
+        output.finish_inputs()
+        advance()
+
+    def _useful(self, inputs: int) -> int:
+        """As many workers as there is work for: starting one takes as long as reading some hundred small files."""
+        return 1 if inputs <= 1 else self.workers
+
+    def _give_up(self, state: State) -> None:
+        """Leave nothing behind, unless there is something to go on from."""
+        if state.note() is None or not state.journal.exists():
+            state.discard()
+
+
+def _tasks(
+    table: InputTable, formats: Sequence[str | None], eligible: Sequence[bool], first: int, skip: int
+) -> Iterator[Task]:
+    """Consecutive inputs from `first` on; of that the first `skip` records are done."""
+    number, count = first, len(table)
+    while number < count:
+        if not eligible[number]:
+            number += 1
+            continue
+        stop, nbytes = number + 1, table.sizes[number]
+        while (
+            stop < count
+            and not skip
+            and eligible[stop]
+            and stop - number < _TASK_INPUTS
+            and nbytes + table.sizes[stop] <= _TASK_BYTES
+        ):
+            nbytes += table.sizes[stop]
+            stop += 1
+        yield Task(
+            number,
+            table.paths[number:stop],
+            list(table.sizes[number:stop]),
+            [bool(flag) for flag in table.searched[number:stop]],
+            list(formats[number:stop]),
+            skip,
+        )
+        number, skip = stop, 0
+
+
+def _unknown(table: InputTable, migrated: dict[str, Known]) -> InputTable:
+    """The inputs that were not migrated yet. Raises `UsageError` for one that was, and is another now."""
+    left = InputTable()
+    for number, path in enumerate(table.paths):
+        known = migrated.get(os.path.abspath(path))
+        if known is None:
+            left.paths.append(path)
+            left.roots.append(table.roots[number])
+            left.searched.append(table.searched[number])
+            left.sizes.append(table.sizes[number])
+            left.stamps.append(table.stamps[number])
+            continue
+        size, stamp, digest = known
+        same = table.sizes[number] == size and (table.stamps[number] == stamp or content_digest(path) == digest)
+        if not same:
+            raise UsageError(f"{path} is another than when it was migrated: start over with --overwrite")
+    return left
+
+
+def _facts(table: InputTable) -> dict[str, Any]:
+    """The inputs, in short."""
+    digest = hashlib.blake2b(digest_size=16)
+    for path in table.paths:
+        digest.update(os.path.abspath(path).encode("utf-8", "surrogateescape") + b"\0")
+    for numbers in (table.sizes, table.stamps):
+        digest.update(array("q", numbers).tobytes())
+    return {"inputs": f"{len(table)}, {digest.hexdigest()}"}
+
+
+def _stamp(before: StoredCollection | None) -> Any:
+    if before is None or before.path is None:
+        return None
+    facts = os.stat(before.path)
+    return [facts.st_size, facts.st_mtime_ns]
+
+
+def _failure_text(path: str, text: str) -> str:
+    return text if path in text else f"{path}: {text}"
+
+
+def _conflict_text(plan: Plan) -> str:
+    listed = "; ".join(str(conflict) for conflict in plan.conflicts)
+    many = f"{len(plan.conflicts)} things are" if len(plan.conflicts) > 1 else "one thing is"
+    return f"{many} to be settled before: {listed}"

@@ -1,0 +1,209 @@
+"""The first pass: what each input holds and declares, found without reading frames; in a worker process.
+
+Inputs that declare the same share one entry, so that what comes back is small however many there are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from molrec_convert.errors import MolrecError
+from molrec_convert.formats import Format
+from molrec_convert.migration.failures import error_document
+from molrec_convert.migration.settings import Settings
+from molrec_convert.migration.sources import FormatFinder, Sources, record_count, split_declaration
+from molrec_convert.model import Declaration, Record
+from molrec_convert.model.collection import Collection
+from molrec_convert.model.collection_member import as_member
+from molrec_convert.model.collection_record import collection_units
+from molrec_convert.model.dtypes import DTYPES
+from molrec_convert.report import Report
+
+__all__ = ["Scanned", "Scanner", "Task"]
+
+#: Inputs up to this size are read together.
+SMALL_BYTES = 2**20
+
+
+@dataclass(frozen=True)
+class Task:
+    """Consecutive inputs for one worker: the number of the first, paths, sizes, which were searched for.
+
+    `formats`: the name of each where it is known. `skip`: records of the first that are done already.
+    """
+
+    first: int
+    paths: list[str]
+    sizes: list[int]
+    searched: list[bool]
+    formats: list[str | None]
+    skip: int = 0
+
+
+@dataclass
+class Scanned:
+    """What one input holds: its format and kind of content (a number of `Scan.contents`), records, frames, bytes.
+
+    `records` and `frames` are -1 where only reading to the end tells. `error` is that of an input at fault, `aside`
+    says that it was searched for and is of no known format.
+    """
+
+    format: str | None = None
+    content: int = -1
+    records: int = 0
+    frames: int = 0
+    nbytes: int = 0
+    error: dict[str, Any] | None = None
+    aside: bool = False
+
+
+@dataclass
+class Scan:
+    """The inputs of one task. `contents`: texts of `{declaration, units, columns, forcefield}` documents."""
+
+    first: int
+    inputs: list[Scanned] = field(default_factory=list)
+    contents: list[str] = field(default_factory=list)
+
+
+class Scanner:
+    """Looks at the inputs of tasks."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._finder = FormatFinder(settings)
+        self._sources = Sources(settings, Report())
+
+    def __call__(self, task: Task) -> Iterator[Scan]:
+        """One message: what all inputs of the task hold."""
+        scan = Scan(task.first)
+        known: dict[str, int] = {}
+        found: list[Scanned | Format] = [self._format(task, number) for number in range(len(task.paths))]
+        for start, stop, chosen in runs(found, task):
+            if isinstance(chosen, Scanned):
+                scan.inputs.append(chosen)
+                continue
+            scan.inputs += self._scan(task.paths[start:stop], chosen, scan, known)
+        yield scan
+
+    def _format(self, task: Task, number: int) -> Scanned | Format:
+        path = Path(task.paths[number])
+        try:
+            return self._finder.find(path)
+        except (MolrecError, OSError) as error:
+            if task.searched[number]:
+                return Scanned(aside=True)
+            return Scanned(error=error_document(error))
+
+    def _scan(self, paths: Sequence[str], chosen: Format, scan: Scan, known: dict[str, int]) -> list[Scanned]:
+        where = [Path(path) for path in paths]
+        if len(where) > 1:
+            try:
+                joined = self._sources.open_together(where, chosen)
+            except (MolrecError, OSError):
+                joined = None
+            if joined is not None:
+                collection, counts = joined
+                with collection:
+                    entry = self._content(collection, chosen, scan, known)
+                    atoms = collection.index["n_atoms"]
+                    width = _row_bytes(collection.declaration)
+                    made, at = [], 0
+                    for count in counts:
+                        rows = int(atoms[at : at + count].sum())
+                        made.append(Scanned(chosen.name, entry, count, count, rows * width + 400 * count))
+                        at += count
+                return made
+            half = len(where) // 2
+            if chosen.joiner() is not None and half > 1:
+                return [*self._scan(paths[:half], chosen, scan, known), *self._scan(paths[half:], chosen, scan, known)]
+        return [self._one(path, chosen, scan, known) for path in where]
+
+    def _one(self, path: Path, chosen: Format, scan: Scan, known: dict[str, int]) -> Scanned:
+        try:
+            source = self._sources.open(path, chosen)
+            with source:
+                entry = self._content(source, chosen, scan, known)
+                records = record_count(source, self._settings)
+                frames, nbytes = _extent(source)
+        except (MolrecError, OSError) as error:
+            return Scanned(chosen.name, error=error_document(error))
+        except Exception as error:  # a reader is foreign code: one input that breaks it leaves the others alone
+            return Scanned(chosen.name, error=error_document(error))
+        return Scanned(chosen.name, entry, -1 if records is None else records, frames, nbytes)
+
+    def _content(self, source: Record | Collection, chosen: Format, scan: Scan, known: dict[str, int]) -> int:
+        text = json.dumps(content_of(source, self._settings, chosen))
+        number = known.setdefault(text, len(scan.contents))
+        if number == len(scan.contents):
+            scan.contents.append(text)
+        return number
+
+
+def runs(found: Sequence[Scanned | Format], task: Task) -> Iterator[tuple[int, int, Scanned | Format]]:
+    """Consecutive inputs that may be read together: from, to, and their format; those without one alone."""
+    start = 0
+    while start < len(found):
+        stop, chosen = start + 1, found[start]
+        if isinstance(chosen, Format) and task.sizes[start] <= SMALL_BYTES:
+            while stop < len(found) and found[stop] is chosen and task.sizes[stop] <= SMALL_BYTES:
+                stop += 1
+        yield start, stop, chosen
+        start = stop
+
+
+def content_of(source: Record | Collection, settings: Settings, chosen: Format) -> dict[str, Any]:
+    """What an input declares, as a document: declaration, units, index columns of its own, a force field it has."""
+    stated: Mapping[str, str]
+    if isinstance(source, Collection):
+        declaration, stated = source.declaration, source.units
+        columns = {name: column.dtype for name, column in source.index_columns.items() if not column.trailing}
+    else:
+        member = as_member(source)
+        declaration = Declaration() if member.trajectory is None else member.trajectory.declaration
+        if settings.split == "frames" and member.trajectory is not None and member.trajectory.n_frames != 1:
+            declaration = split_declaration(declaration)
+        stated, columns = collection_units(source.units), {}
+    return {
+        "format": chosen.name,
+        "declaration": declaration.to_json(),
+        "units": dict(stated),
+        "columns": columns,
+        "forcefield": source.forcefield is not None,
+    }
+
+
+def _extent(source: Record | Collection) -> tuple[int, int]:
+    """Frames, and the bytes they will take about; -1 frames where only reading to the end tells."""
+    if isinstance(source, Collection):
+        index = source.index
+        frames = int(index["n_frames"].sum())
+        rows = int((index["n_frames"] * index["n_atoms"]).sum())
+        return frames, rows * _row_bytes(source.declaration) + 400 * frames
+    if source.trajectory is None:
+        return int(source.frame is not None), 0
+    count = source.trajectory.n_frames
+    declaration = source.trajectory.declaration
+    frame = sum((block.rows or 0) * _block_bytes(name, declaration) for name, block in declaration.blocks.items())
+    return (-1, 0) if count is None else (count, count * (frame + 400))
+
+
+def _block_bytes(name: str, declaration: Declaration) -> int:
+    block = declaration.blocks[name]
+    if block.settles is not None:
+        return 0
+    total = 0
+    for column in block.columns.values():
+        width = 1
+        for axis in column.trailing:
+            width *= axis
+        total += width * (8 if column.dtype == "string" else DTYPES[column.dtype].itemsize)
+    return total
+
+
+def _row_bytes(declaration: Declaration) -> int:
+    return _block_bytes("atoms", declaration) if "atoms" in declaration.blocks else 0

@@ -1,0 +1,107 @@
+"""What is asked of a migration, as it travels to its worker processes."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from molrec_convert.errors import UsageError
+from molrec_convert.forcefield.units import PRESETS, same_unit
+from molrec_convert.model.collection_record import collection_units
+
+__all__ = ["SPLITS", "OnError", "Settings", "Split", "parse_pairs", "parse_units", "parse_value"]
+
+Split = Literal["frames", "files", "rows"]
+OnError = Literal["skip", "stop"]
+SPLITS: tuple[Split, ...] = ("frames", "files", "rows")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is asked for.
+
+    `split`: what becomes a record (None: what the format holds). `units` are those of the collection, `fill`, `rename`
+    and `drop` settle conflicts of names ("pe", "x", "atoms/x"), `index` are further index columns, `group_by` names
+    the key whose values become `molecule_id`. `options` are those of the formats' readers, `format` is one for all.
+    """
+
+    split: Split | None = None
+    units: Mapping[str, str] | None = None
+    fill: Mapping[str, str] = field(default_factory=dict)
+    rename: Mapping[str, str] = field(default_factory=dict)
+    drop: tuple[str, ...] = ()
+    index: tuple[str, ...] = ()
+    group_by: str | None = None
+    on_error: OnError = "skip"
+    dedupe: bool = False
+    format: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    declaration: str | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """What must be the same for an interrupted migration to go on."""
+        return {
+            "split": self.split,
+            "units": None if self.units is None else dict(self.units),
+            "fill": dict(self.fill),
+            "rename": dict(self.rename),
+            "drop": sorted(self.drop),
+            "index": list(self.index),
+            "group-by": self.group_by,
+            "dedupe": self.dedupe,
+            "from": self.format,
+            "options": {key: repr(value) for key, value in sorted(self.options.items())},
+            "declaration": self.declaration,
+        }
+
+
+def default_workers() -> int:
+    """As many processes as there are processors for us."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def parse_units(text: str) -> dict[str, str]:
+    """A preset ("metal"), or quantities (`length=angstrom,energy=eV`), a preset and what differs from it included.
+
+    Raises `UsageError` for what is neither, and for what is no unit.
+    """
+    stated: dict[str, str] = {}
+    for part in filter(None, (word.strip() for word in text.split(","))):
+        quantity, equals, unit = part.partition("=")
+        if equals:
+            if not same_unit(unit.strip(), f"1.0*({unit.strip()})"):
+                raise UsageError(f"--units {part}: {unit.strip()!r} is no unit")
+            stated[quantity.strip()] = unit.strip()
+        elif part in PRESETS and "preset" not in stated:
+            stated["preset"] = part
+        else:
+            raise UsageError(f"--units {part}: name one of {', '.join(PRESETS)}, or QUANTITY=UNIT")
+    units = collection_units(stated)
+    if not units and "preset" not in stated:
+        raise UsageError("--units names no unit")
+    return units
+
+
+def parse_pairs(values: Iterable[str], flag: str) -> dict[str, str]:
+    """`NAME=VALUE` texts. Raises `UsageError` for one without a name or '=', or a name twice."""
+    pairs: dict[str, str] = {}
+    for value in values:
+        name, equals, rest = value.partition("=")
+        if not equals or not name.strip() or not rest.strip():
+            raise UsageError(f"{flag} {value}: expected NAME=VALUE")
+        if name.strip() in pairs:
+            raise UsageError(f"{flag} {value}: {name.strip()} has a value already")
+        pairs[name.strip()] = rest.strip()
+    return pairs
+
+
+def parse_value(text: str) -> Any:
+    """The value of a fill: a number, NaN, true, false, a list of numbers; any other text is itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        words = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
+        return words.get(text.lower(), text)

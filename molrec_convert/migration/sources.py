@@ -1,0 +1,156 @@
+"""One input, opened, and the records it becomes."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from molrec_convert.errors import MissingInputError, UsageError
+from molrec_convert.formats import Arrangement, Format, ReadContext, make_options
+from molrec_convert.migration.settings import Settings
+from molrec_convert.model import Block, Declaration, Frame, MemoryTrajectory, Record, Trajectory
+from molrec_convert.model.collection import Collection
+from molrec_convert.plugins import detect, format_named, formats, plugin_manager, read_head
+from molrec_convert.report import Report
+
+__all__ = ["FormatFinder", "Sources", "record_count", "records_of"]
+
+Member = tuple[Record, dict[str, Any]]
+
+
+class FormatFinder:
+    """The format of each input; of many alike the first is looked at by all formats, the others by that one."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._named = None if settings.format is None else format_named(settings.format)
+        self._last: dict[str, Format] = {}
+
+    def find(self, path: Path) -> Format:
+        """Raises `FormatError` or `UsageError` where it is not told, `MissingInputError`."""
+        if self._named is not None:
+            if not path.exists():
+                raise MissingInputError(path)
+            return self._named
+        suffix = path.suffix.lower()
+        known = self._last.get(suffix)
+        if known is not None and path.is_file() and known.sniff(read_head(path), path) == 1.0:
+            return known
+        found = detect([path])
+        named = any(fnmatch.fnmatch(path.name.lower(), pattern.lower()) for pattern in found.patterns)
+        if named and path.is_file():
+            self._last[suffix] = found
+        return found
+
+
+class Sources:
+    """Opens inputs as the settings ask for. What becomes of their items goes to `report`."""
+
+    def __init__(self, settings: Settings, report: Report) -> None:
+        self._settings, self._report = settings, report
+        self._options: dict[str, Any] = {}
+
+    def open(self, path: Path, chosen: Format, hints: frozenset[str] = frozenset()) -> Record | Collection:
+        """The record or collection in one input."""
+        source = chosen.reader()([path], self._context(chosen, hints))
+        if isinstance(source, Record):
+            plugin_manager().hook.molrec_record_read(record=source, context=self._context(chosen, hints))
+        return source
+
+    def open_together(self, paths: Sequence[Path], chosen: Format) -> tuple[Collection, list[int]] | None:
+        """The records of several inputs in one go and how many are of each; None where that is not to be had."""
+        joiner = chosen.joiner()
+        if joiner is None or len(paths) < 2 or self._settings.split == "files":
+            return None
+        return joiner(paths, self._context(chosen, frozenset()))
+
+    def _context(self, chosen: Format, hints: frozenset[str]) -> ReadContext:
+        if chosen.name not in self._options:
+            known = {entry.name for entry in dataclasses.fields(chosen.read_options)}
+            given = {key: value for key, value in self._settings.options.items() if key in known}
+            self._options[chosen.name] = make_options(chosen.read_options, given, f"the format {chosen.name}")
+        return ReadContext(
+            self._options[chosen.name],
+            self._report,
+            hints=hints,
+            arrangement=_arrangement(chosen, self._settings),
+            target="collection",
+        )
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuse an option no format has."""
+    known = {entry.name for chosen in formats().values() for entry in dataclasses.fields(chosen.read_options)}
+    for name in options:
+        if name not in known:
+            raise UsageError(f"no format that is read has an option {name!r}")
+
+
+def records_of(source: Record | Collection, settings: Settings, start: int = 0) -> Iterator[Member]:
+    """The records of an input from one on, with the values the input's own index has for each."""
+    if isinstance(source, Collection):
+        if settings.split == "files" and len(source) != 1:
+            where = source.path or "the input"
+            raise UsageError(f"{where} holds {len(source):,} records and no single one: leave off --split files")
+        members = source.members() if start == 0 else source.select(slice(start, None)).members()
+        yield from members
+    elif settings.split == "frames" and source.trajectory is not None and source.trajectory.n_frames != 1:
+        yield from ((record, {}) for record in _frames_of(source, start))
+    elif start == 0:
+        yield dataclasses.replace(source, _close=None), {}
+
+
+def record_count(source: Record | Collection, settings: Settings) -> int | None:
+    """How many records `records_of` gives; None where only reading to the end tells."""
+    if isinstance(source, Collection):
+        return len(source)
+    if settings.split == "frames" and source.trajectory is not None:
+        return source.trajectory.n_frames
+    return 1
+
+
+def _arrangement(chosen: Format, settings: Settings) -> Arrangement | None:
+    if not chosen.arrangements:
+        return None
+    wanted: Arrangement = "trajectory" if settings.split == "files" else "collection"
+    return wanted if wanted in chosen.arrangements else None
+
+
+def _frames_of(record: Record, start: int) -> Iterator[Record]:
+    """A record for each frame. A block that settles goes to the system, as its only update is that frame's."""
+    trajectory = record.trajectory
+    assert trajectory is not None
+    settling = {n: b.settles for n, b in trajectory.declaration.blocks.items() if b.settles is not None}
+    declaration = split_declaration(trajectory.declaration)
+    for number, frame in enumerate(trajectory):
+        if number < start:
+            continue
+        system = record.system
+        for name, target in settling.items():
+            if name in frame.blocks and target is not None:
+                system = _settled(system, target, frame.blocks[name])
+        blocks = {name: block for name, block in frame.blocks.items() if name not in settling}
+        alone = dataclasses.replace(frame, blocks=blocks)
+        one: Trajectory = MemoryTrajectory([alone], declaration, cell_defined=trajectory.cell_defined)
+        yield dataclasses.replace(record, system=system, frame=None, trajectory=one, _close=None)
+
+
+def split_declaration(declaration: Declaration) -> Declaration:
+    """What single frames of a trajectory declare."""
+    blocks = {name: block for name, block in declaration.blocks.items() if block.settles is None}
+    blocks = {
+        name: block if block.aligned_with in (None, *blocks) else dataclasses.replace(block, aligned_with=None)
+        for name, block in blocks.items()
+    }
+    return dataclasses.replace(declaration, blocks=blocks)
+
+
+def _settled(system: Frame | None, name: str, block: Block) -> Frame:
+    system = Frame() if system is None else system
+    known = system.blocks.get(name)
+    columns = {**({} if known is None else known.columns), **block.columns}
+    targets = {**({} if known is None else known.targets), **block.targets}
+    joined = Block(columns, count=block.count, targets=targets)
+    return dataclasses.replace(system, blocks={**system.blocks, name: joined})
