@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         Trajectory,
     )
     from molrec_convert.model.collection import Collection, MemoryCollection
+    from molrec_convert.offered import from_ase
     from molrec_convert.report import Report
     from molrec_convert.resolving import resolve
     from molrec_convert.stores.lmdb.dataset import CollectionDataset
@@ -93,12 +94,14 @@ _HOME = {
     "CollectionWriter": "molrec_convert.stores.lmdb.writer",
     "MetricsLog": "molrec_convert.stores.zarr.metrics_log",
     "Report": "molrec_convert.report",
+    "from_ase": "molrec_convert.offered",
     "open_collection": "molrec_convert.stores.lmdb.reader",
     "resolve": "molrec_convert.resolving",
 }
 
 # What the model calls and cannot import, as it stands above it.
 provide("resolve", "molrec_convert.resolving:resolve")
+provide("offered", "molrec_convert.offered:offered")
 
 __all__ = [
     "Block",
@@ -136,6 +139,7 @@ __all__ = [
     "__version__",
     "append",
     "convert",
+    "from_ase",
     "hookimpl",
     "open",
     "open_collection",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,6 +20,7 @@ from molrec_convert.wiring import provided
 if TYPE_CHECKING:
     from molrec_convert.forcefield.linking import Resolution
     from molrec_convert.forcefield.registry import Registry
+    from molrec_convert.report import Report
 
 __all__ = [
     "NEWEST_VERSION",
@@ -73,6 +74,10 @@ class Record:
     path: str | None = None
     _close: Callable[[], None] | None = field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        if self.trajectory is not None:
+            self.trajectory.system = self.system
+
     @property
     def units(self) -> Any:
         """The record's units: `system`'s, without a system `frame`'s; None when unstated. A string is a preset."""
@@ -90,6 +95,22 @@ class Record:
         """What every atom, relation and pair of `system` takes from `forcefield`: see `molrec_convert.resolve`."""
         resolution: Resolution = provided("resolve")(self, registry)
         return resolution
+
+    def to_ase(self, index: int = -1, *, elements: Sequence[str] = (), report: Report | None = None) -> Any:
+        """A frame as `ase.Atoms`, the last one by default: in ASE's units, with results, constraints, `info`.
+
+        `elements` names those of the atom types where a record has none ("C", "H" from type 1 on, or "CT=C").
+        What `Atoms` cannot hold is in `report`. `UsageError` without elements or positions, `UnsupportedError`
+        where ASE is not installed.
+        """
+        return provided("offered")("ase", "to_ase")(self, index, elements=elements, report=report)
+
+    def iter_ase(self, *, elements: Sequence[str] = (), report: Report | None = None) -> Iterator[Any]:
+        """Every frame as `ase.Atoms`, one after another; see `to_ase`."""
+        frames: Iterator[Any] = provided("offered")("ase", "iter_ase")(
+            self.trajectory, self, elements=elements, report=report
+        )
+        return frames
 
     def _has(self, section: str) -> bool:
         """Whether a section is there, told without reading it."""

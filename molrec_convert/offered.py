@@ -1,0 +1,49 @@
+"""What plugins offer beside formats: functions that methods of records stand for, loaded when they are called.
+
+A plugin's module has them in `FUNCTIONS`, name → "module:function". Without the plugin, or the library it needs, a call
+is an `UnsupportedError` that says what to install.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from molrec_convert.errors import UnsupportedError
+from molrec_convert.plugins import plugin_manager
+
+if TYPE_CHECKING:
+    from molrec_convert.formats import Arrangement
+    from molrec_convert.model.collection import Collection
+    from molrec_convert.model.record import Record
+    from molrec_convert.report import Report
+
+__all__ = ["from_ase", "offered"]
+
+
+def offered(plugin: str, name: str) -> Callable[..., Any]:
+    """A function a plugin offers. Plugin, extra and the library it needs have one name."""
+    found: dict[str, str] = getattr(plugin_manager().get_plugin(plugin), "FUNCTIONS", {})
+    try:
+        if name in found:
+            importlib.import_module(plugin)
+            module, _, attribute = found[name].partition(":")
+            function: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+            return function
+        missing = f"the plugin {plugin!r}"
+    except ModuleNotFoundError as error:
+        if error.name != plugin:
+            raise
+        missing = plugin
+    raise UnsupportedError(f"{name} needs {missing}, which is not installed: pip install 'molrec-convert[{plugin}]'")
+
+
+def from_ase(atoms: Any, as_: Arrangement | None = None, *, report: Report | None = None) -> Record | Collection:
+    """A record of `ase.Atoms`; of several a record with a trajectory, or where their atoms differ a collection.
+
+    `as_` says which. Arrays, cell, constraints, `info` and the results a calculator holds are kept, whatever has no
+    form in a record is in `report` as dropped. `UnsupportedError` where ASE is not installed.
+    """
+    made: Record | Collection = offered("ase", "from_ase")(atoms, as_, report=report)
+    return made

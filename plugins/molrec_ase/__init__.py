@@ -1,0 +1,1 @@
+"""ASE: databases, trajectories and `Atoms` to and from MolRec records, and MolRec inside ASE."""

@@ -1,0 +1,100 @@
+"""What the package offers with `Atoms`: `Record.to_ase`, `Trajectory.iter_ase`, `molrec_convert.from_ase`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from molrec_ase.atoms import atoms_of, part_of_atoms
+from molrec_ase.configurations import of_record, units_of
+from molrec_ase.reader import arranged
+from molrec_ase.source import PartSource
+from molrec_convert.errors import ContractError, UsageError
+from molrec_convert.formats import ARRANGEMENTS, Arrangement
+from molrec_convert.model import Record, Trajectory
+from molrec_convert.model.collection import Collection
+from molrec_convert.report import Report
+
+__all__ = ["from_ase", "iter_ase", "to_ase"]
+
+
+def to_ase(record: Record, index: int = -1, *, elements: Sequence[str] = (), report: Report | None = None) -> Any:
+    """A frame of a record as `ase.Atoms`, in ASE's units; see `Record.to_ase`."""
+    report = Report() if report is None else report
+    trajectory = record.trajectory
+    count = 1 if trajectory is None else len(trajectory)
+    number = index + count if index < 0 else index
+    if not 0 <= number < count:
+        raise IndexError(f"frame {index} of a record of {count}")
+    return next(_atoms(record, elements, report, number, number + 1, 1))
+
+
+def iter_ase(
+    trajectory: Trajectory | None,
+    record: Record | None = None,
+    *,
+    elements: Sequence[str] = (),
+    report: Report | None = None,
+) -> Iterator[Any]:
+    """The frames of a trajectory, or of a record, as `ase.Atoms`, one after another; see `Trajectory.iter_ase`."""
+    if record is None:
+        assert trajectory is not None
+        record = Record(system=trajectory.system, trajectory=trajectory)
+    yield from _atoms(record, elements, Report() if report is None else report, 0, None, 1)
+
+
+def from_ase(atoms: Any, as_: Arrangement | None = None, *, report: Report | None = None) -> Record | Collection:
+    """A record of `ase.Atoms`, a record or a collection of several; see `molrec_convert.from_ase`."""
+    from ase import Atoms
+
+    if as_ is not None and as_ not in ARRANGEMENTS:
+        raise UsageError(f"atoms cannot be taken as {as_!r}; there are {', '.join(ARRANGEMENTS)}")
+    report = Report() if report is None else report
+    images = [atoms] if isinstance(atoms, Atoms) else list(atoms)
+    for number, image in enumerate(images):
+        if not isinstance(image, Atoms):
+            raise UsageError(f"atoms are ase.Atoms, number {number} is {type(image).__name__}")
+    steps, times = _counted(images, "step", int), _counted(images, "time", float)
+    if isinstance(atoms, Atoms):
+        as_ = as_ or "trajectory"
+    elif as_ is None:
+        first = images[0].numbers.tolist() if images else []
+        as_ = "trajectory" if all(image.numbers.tolist() == first for image in images) else "collection"
+
+    def make(number: int) -> Any:
+        image = images[number]
+        taken = [key for key, found in (("step", steps), ("time", times)) if found is not None]
+        if taken:
+            image = image.copy()
+            image.calc = images[number].calc
+            for key in taken:
+                del image.info[key]
+        part = part_of_atoms(image, report)
+        part.step = None if steps is None else steps[number]
+        part.time = None if times is None else times[number]
+        return part
+
+    try:
+        return arranged(PartSource(len(images), make), as_)
+    except ContractError:
+        raise
+    except ValueError as error:
+        raise UsageError(f"the atoms cannot be one {as_}: {error}; take fewer, or as_='collection'") from None
+
+
+def _atoms(
+    record: Record, elements: Sequence[str], report: Report, start: int, stop: int | None, step: int
+) -> Iterator[Any]:
+    units = units_of(record.units, report)
+    for number, (made, _) in enumerate(of_record(record, units, elements, report, "", start, stop, step)):
+        said = made.step if made.step is not None and made.step != start + number * step else None
+        yield atoms_of(made, step=said, time=made.time)
+
+
+def _counted(images: list[Any], key: str, kind: type) -> list[Any] | None:
+    """What `info` says of all images under a key, where it ascends as steps and times do."""
+    found = [image.info.get(key) for image in images]
+    if not found or not all(type(value) is kind for value in found):
+        return None
+    return found if all(a < b for a, b in itertools.pairwise(found)) else None

@@ -1,0 +1,49 @@
+"""What a row of a database has no column for, kept in its `data` under the key `molrec` and put back by the reader.
+
+`columns` are columns of the atoms, `keys` keys with their tags in typed JSON, `per_step` names of keys that are one
+value per frame, `without` names of what the row says and the record did not, `step`, `time`, `meta` and the `origin` of
+the cell the record's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from molrec_ase.chunk import Part
+from molrec_convert.model.dtypes import as_values
+from molrec_convert.model.tags import from_typed_json
+
+__all__ = ["BESIDE", "apart", "put_back"]
+
+BESIDE = "molrec"
+_KNOWN = frozenset({"columns", "keys", "per_step", "without", "step", "time", "meta", "origin"})
+
+
+def apart(data: Any) -> tuple[Any, dict[str, Any] | None]:
+    """The data of a row without what stands beside it, and that."""
+    if not isinstance(data, dict) or not isinstance(data.get(BESIDE), dict) or not data[BESIDE].keys() <= _KNOWN:
+        return data, None
+    rest = {key: value for key, value in data.items() if key != BESIDE}
+    return rest or None, data[BESIDE]
+
+
+def put_back(part: Part, beside: dict[str, Any]) -> Part:
+    """The configuration with what stands beside the row. ValueError where it does not fit."""
+    for name in beside.get("without", ()):
+        part.columns.pop(name, None)
+        part.values.pop(name, None)
+    for name, values in beside.get("columns", {}).items():
+        column = as_values(np.asarray(values))
+        if len(column) != part.count:
+            raise ValueError(f"the column {name} has {len(column)} rows for {part.count} atoms")
+        part.columns[name] = column
+    for name, (tag, document) in beside.get("keys", {}).items():
+        part.values[name] = from_typed_json(document, tag, name)
+    if "origin" in beside:
+        part.origin = np.array(beside["origin"], np.float64).reshape(3)
+    part.step, part.time = beside.get("step"), beside.get("time")
+    part.meta = dict(beside.get("meta", {}))
+    part.per_step = frozenset(beside.get("per_step", ()))
+    return part

@@ -1,0 +1,122 @@
+"""Consecutive configurations in a record's terms: what every source of ASE's data is turned into.
+
+A `Part` is one configuration, a `Chunk` several with the rows of their atoms joined. Columns and values have the
+names they have in a record; `names` says which are whose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Chunk", "Part", "join_parts", "split_chunk"]
+
+
+@dataclass
+class Part:
+    """One configuration: columns of its atoms, values of its own, its cell (vectors as columns), origin, boundary."""
+
+    count: int
+    columns: dict[str, NDArray[Any]] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+    vectors: NDArray[np.float64] = field(default_factory=lambda: np.zeros((3, 3)))
+    origin: NDArray[np.float64] = field(default_factory=lambda: np.zeros(3))
+    boundary: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(3, np.bool_))
+    meta: dict[str, Any] = field(default_factory=dict)
+    step: int | None = None
+    time: float | None = None
+    #: Keys that are one value per frame, whatever they hold.
+    per_step: frozenset[str] = frozenset()
+
+
+@dataclass
+class Chunk:
+    """Configurations: `counts` atoms each, `columns[name]` the rows of all, `present[name]` who has the column.
+
+    Rows of a configuration without a column hold nothing of meaning. A column that is not in `present` is everyone's.
+    `values[name]` has one entry each, None for none.
+    """
+
+    counts: NDArray[np.int64]
+    columns: dict[str, NDArray[Any]]
+    present: dict[str, NDArray[np.bool_]]
+    values: dict[str, list[Any]]
+    vectors: NDArray[np.float64]
+    origin: NDArray[np.float64]
+    boundary: NDArray[np.bool_]
+    metas: list[dict[str, Any]]
+    steps: list[int | None]
+    times: list[float | None]
+    per_step: list[frozenset[str]]
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @property
+    def offset(self) -> NDArray[np.int64]:
+        """Where the rows of each configuration begin, and the end."""
+        return np.concatenate([[0], np.cumsum(self.counts)]).astype(np.int64)
+
+
+def join_parts(parts: Sequence[Part]) -> Chunk:
+    """The chunk of some configurations; a column is of the shape and dtype its first owner has."""
+    counts = np.array([part.count for part in parts], np.int64)
+    columns: dict[str, NDArray[Any]] = {}
+    present: dict[str, NDArray[np.bool_]] = {}
+    for name in dict.fromkeys(name for part in parts for name in part.columns):
+        there = np.array([name in part.columns for part in parts])
+        sample = next(part.columns[name] for part in parts if name in part.columns)
+        pieces = [
+            part.columns[name] if name in part.columns else np.zeros((part.count, *sample.shape[1:]), sample.dtype)
+            for part in parts
+        ]
+        columns[name] = np.concatenate(pieces)
+        if not there.all():
+            present[name] = there
+    return Chunk(
+        counts,
+        columns,
+        present,
+        {
+            name: [part.values.get(name) for part in parts]
+            for name in dict.fromkeys(name for part in parts for name in part.values)
+        },
+        np.array([part.vectors for part in parts], np.float64).reshape(-1, 3, 3),
+        np.array([part.origin for part in parts], np.float64).reshape(-1, 3),
+        np.array([part.boundary for part in parts], np.bool_).reshape(-1, 3),
+        [part.meta for part in parts],
+        [part.step for part in parts],
+        [part.time for part in parts],
+        [part.per_step for part in parts],
+    )
+
+
+def split_chunk(chunk: Chunk) -> list[Part]:
+    """The configurations of a chunk one by one; their columns are views."""
+    offset = chunk.offset.tolist()
+    parts = []
+    for number in range(len(chunk)):
+        rows = slice(offset[number], offset[number + 1])
+        parts.append(
+            Part(
+                rows.stop - rows.start,
+                {
+                    name: values[rows]
+                    for name, values in chunk.columns.items()
+                    if name not in chunk.present or chunk.present[name][number]
+                },
+                {name: entry[number] for name, entry in chunk.values.items() if entry[number] is not None},
+                chunk.vectors[number],
+                chunk.origin[number],
+                chunk.boundary[number],
+                chunk.metas[number],
+                chunk.steps[number],
+                chunk.times[number],
+                chunk.per_step[number],
+            )
+        )
+    return parts

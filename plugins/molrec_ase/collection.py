@@ -1,0 +1,157 @@
+"""Configurations as a collection: a record of each.
+
+What says what the atoms are goes to the system of a record, with the key-value pairs; positions, forces and results are
+a trajectory of one frame. The index has the key-value pairs as columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from molrec_ase.chunk import Part, join_parts, split_chunk
+from molrec_ase.declaring import ATOMS, Plan
+from molrec_ase.names import DATA, IDENTITY, OWN_KEYS
+from molrec_ase.one_frame import OneFrame
+from molrec_ase.source import Source
+from molrec_ase.survey import is_cell
+from molrec_ase.trajectory import batch_of
+from molrec_ase.values import tag_of
+from molrec_convert.model import Block, BoxUpdates, Column, Declaration, ForceField, Frame, Meta, Record
+from molrec_convert.model.collection import Collection
+from molrec_convert.model.collection_declaration import collection_document
+from molrec_convert.model.collection_index import INDEX_COLUMNS, index_rows
+from molrec_convert.model.collection_record import collection_units
+from molrec_convert.model.dtypes import DTYPES
+from molrec_convert.model.names import name_fault
+from molrec_convert.model.standard import STANDARD_DTYPES
+
+__all__ = ["METADATA", "AseCollection", "record_of_part"]
+
+#: Key of a collection's document: the metadata of the database it is from.
+METADATA = "ase.metadata"
+_NUMPY = {"bool": "bool", "i64": "i64", "f64": "f64", "string": "string"}
+
+
+class AseCollection(Collection):
+    """One record for each configuration of a source."""
+
+    def __init__(self, source: Source, plan: Plan) -> None:
+        self._source, self._plan = source, plan
+        self.path = source.path
+        self.declaration = plan.declaration
+        document: dict[str, Any] = {"units": collection_units(plan.system.meta.get("units"))}
+        if source.metadata:
+            document[METADATA] = source.metadata
+        self.document = collection_document(document)
+        self._index: Block | None = None
+
+    @property
+    def index(self) -> Block:
+        """See `Collection.index`."""
+        if self._index is None:
+            self._index = self._make_index()
+        return self._index
+
+    @property
+    def n_frames(self) -> int:
+        """See `Collection.n_frames`."""
+        return len(self)
+
+    @property
+    def forcefield(self) -> ForceField | None:
+        """ASE's files have none."""
+        return None
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def record(self, index: int) -> Record:
+        """See `Collection.record`."""
+        return next(self._records([index]))
+
+    def __iter__(self) -> Iterator[Record]:
+        return self._records(range(len(self)))
+
+    def members(self) -> Iterator[tuple[Record, dict[str, Any]]]:
+        """See `Collection.members`."""
+        return zip(self, index_rows(self.index), strict=True)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._source.close()
+
+    def _records(self, numbers: Sequence[int]) -> Iterator[Record]:
+        for chunk in self._source.chunks(numbers):
+            for part in split_chunk(chunk):
+                yield record_of_part(part, self.declaration)
+
+    def _make_index(self) -> Block:
+        survey = self._source.survey
+        frames = len(survey)
+        columns = {
+            "first_frame": Column(np.arange(frames, dtype=np.uint64)),
+            "n_frames": Column(np.ones(frames, np.uint64)),
+            "n_atoms": Column(survey.counts.astype(np.uint64)),
+            "has_trajectory": Column(np.ones(frames, np.bool_)),
+        }
+        kinds = {
+            name: _index_dtype(name, facts.tags)
+            for name, facts in survey.values.items()
+            if name not in self.declaration.meta and name not in OWN_KEYS
+        }
+        wanted = {name: dtype for name, dtype in kinds.items() if dtype is not None}
+        found: dict[str, list[Any]] = {name: [] for name in wanted}
+        if wanted:
+            for values in self._source.values(list(wanted)):
+                for name in wanted:
+                    found[name].append(values.get(name))
+        for name, dtype in wanted.items():
+            mask = np.array([value is not None for value in found[name]], np.bool_)
+            fill = DTYPES[dtype].fill
+            filled = [fill if value is None else value for value in found[name]]
+            columns[name] = Column(np.array(filled, DTYPES[dtype].numpy), mask)
+        return Block(columns, count=frames)
+
+
+def record_of_part(part: Part, declaration: Declaration, units: bool = False) -> Record:
+    """The record of one configuration; `units`: its system states them."""
+    identity = {name: Column(values) for name, values in part.columns.items() if name in IDENTITY}
+    meta = Meta()
+    if units:
+        from molrec_ase.declaring import UNITS
+
+        meta.put("units", UNITS, "json")
+    for name, value in part.values.items():
+        if name not in declaration.meta:
+            meta.put(name, value, tag_of(value))
+    chunk = join_parts([part])
+    step = np.array([0 if part.step is None else part.step], np.int64)
+    times = None if part.time is None else np.array([part.time], np.float64)
+    batch = batch_of(chunk, declaration, step, times, np.zeros(1, np.int64))
+    if is_cell(part):
+        batch.box = BoxUpdates(np.zeros(1, np.int64), chunk.vectors, chunk.origin, chunk.boundary)
+    system = Frame({ATOMS: Block(identity, count=part.count)} if identity else {}, meta)
+    return Record(
+        meta=dict(part.meta),
+        system=system if system.blocks or system.meta else None,
+        trajectory=OneFrame(declaration, batch),
+    )
+
+
+def _index_dtype(name: str, tags: set[str]) -> str | None:
+    """The dtype of a key as an index column; None where it can be none."""
+    if name_fault(name) is not None or name in INDEX_COLUMNS or name == DATA:
+        return None
+    if tags <= {"i64", "f64"}:
+        dtype = "f64" if "f64" in tags else "i64"
+    elif len(tags) == 1 and tags <= {"bool", "string"}:
+        (dtype,) = tags
+    else:
+        return None
+    standard = STANDARD_DTYPES.get(name)
+    if standard is None or standard == dtype:
+        return dtype
+    return standard if (dtype, standard) == ("i64", "u64") else None

@@ -1,0 +1,86 @@
+"""ASE's databases and trajectories as records: the readers of both formats.
+
+SQLite is read from its tables; databases in JSON, LMDB and whatever else ASE knows go through ASE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from molrec_ase.collection import AseCollection, record_of_part
+from molrec_ase.declaring import Plan, plan_collection, plan_trajectory
+from molrec_ase.source import Source
+from molrec_ase.sqlite_rows import SqliteRows
+from molrec_ase.trajectory import AseTrajectory
+from molrec_convert.errors import FormatError
+from molrec_convert.formats import Arrangement, ReadContext
+from molrec_convert.model import Record
+from molrec_convert.model.collection import Collection
+
+__all__ = ["arranged", "read_database", "read_trajectory"]
+
+_SQLITE = b"SQLite format 3\0"
+
+
+def read_database(paths: Sequence[Path], context: ReadContext) -> Record | Collection:
+    """Read one database: a collection with a record of each row, or a record with a trajectory of all.
+
+    FormatError names the row that is at fault.
+    """
+    path = paths[0]
+    with path.open("rb") as file:
+        head = file.read(len(_SQLITE))
+    source: Source
+    if head == _SQLITE:
+        source = SqliteRows(path, context.progress)
+    elif not head:
+        raise FormatError(path, found="an empty file", expected="a database of ASE")
+    else:
+        from molrec_ase.other_rows import open_rows
+
+        source = open_rows(path, context.report)
+    if context.arrangement is None and len(source):
+        context.report.converted("rows", "one record each; --as trajectory makes one run of them")
+    return arranged(source, context.arrangement or "collection", path)
+
+
+def read_trajectory(paths: Sequence[Path], context: ReadContext) -> Record | Collection:
+    """Read one trajectory: a record, or a collection with a record of each frame."""
+    from molrec_ase.traj_frames import open_frames
+
+    source = open_frames(paths[0], context.report)
+    wanted = context.arrangement
+    if wanted is None:
+        wanted = "trajectory"
+        if context.target == "collection" and not source.survey.uniform:
+            wanted = "collection"
+            context.report.converted(
+                "frames", "one record each: their numbers of atoms differ; --as trajectory makes one run of them"
+            )
+    return arranged(source, wanted, paths[0])
+
+
+def arranged(source: Source, arrangement: Arrangement, path: Path | None = None) -> Record | Collection:
+    """The configurations of a source as a record with a trajectory, or as a collection."""
+    try:
+        if arrangement != "trajectory":
+            return AseCollection(source, plan_collection(source.survey))
+        return _record(source, plan_trajectory(source.survey))
+    except BaseException:
+        source.close()
+        raise
+
+
+def _record(source: Source, plan: Plan) -> Record:
+    if len(source) == 1:
+        collection = plan_collection(source.survey)
+        from molrec_ase.chunk import split_chunk
+
+        part = split_chunk(next(source.chunks([0])))[0]
+        record = record_of_part(part, collection.declaration, units=True)
+        record._close = source.close
+        return record
+    record = Record(system=plan.system, trajectory=AseTrajectory(source, plan))
+    record._close = source.close
+    return record

@@ -1,0 +1,77 @@
+"""Where configurations come from: what `trajectory` and `collection` read, one by one or many at once."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from molrec_ase.chunk import Chunk, Part, join_parts
+from molrec_ase.survey import Survey, survey_parts
+
+__all__ = ["PartSource", "Source"]
+
+#: Configurations that are joined at once, where one is made after another, and atoms of them at most.
+_TOGETHER, _ATOMS = 256, 2**17
+
+
+class Source(ABC):
+    """Configurations in order, and what is known of all of them."""
+
+    path: str | None = None
+    survey: Survey
+    #: What a database says of itself.
+    metadata: dict[str, Any]
+
+    @abstractmethod
+    def chunks(self, numbers: Sequence[int]) -> Iterator[Chunk]:
+        """Some configurations, by their ascending numbers, in chunks."""
+
+    def values(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Some values of every configuration, those it has."""
+        for chunk in self.chunks(range(len(self))):
+            for number in range(len(chunk)):
+                entries = ((name, chunk.values.get(name)) for name in names)
+                yield {name: entry[number] for name, entry in entries if entry is not None}
+
+    def close(self) -> None:  # noqa: B027 - most sources hold no file
+        """Let go of the file."""
+
+    def __len__(self) -> int:
+        return len(self.survey)
+
+
+class PartSource(Source):
+    """Configurations made one by one by a function of their number; all of them are looked at first."""
+
+    def __init__(
+        self,
+        count: int,
+        make: Callable[[int], Part],
+        *,
+        path: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        close: Callable[[], None] | None = None,
+    ) -> None:
+        self._make, self._close, self.path = make, close, path
+        self.metadata = metadata or {}
+        self.survey = survey_parts(make(number) for number in range(count))
+
+    def chunks(self, numbers: Sequence[int]) -> Iterator[Chunk]:
+        """See `Source.chunks`."""
+        parts: list[Part] = []
+        atoms = 0
+        for number in numbers:
+            parts.append(self._make(number))
+            atoms += parts[-1].count
+            if len(parts) == _TOGETHER or atoms >= _ATOMS:
+                yield join_parts(parts)
+                parts, atoms = [], 0
+        if parts:
+            yield join_parts(parts)
+
+    def close(self) -> None:
+        """See `Source.close`."""
+        if self._close is not None:
+            self._close()
+            self._close = None

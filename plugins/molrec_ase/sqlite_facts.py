@@ -1,0 +1,156 @@
+"""The columns of text of a database's rows, and the facts of a whole database."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_ase.beside import apart
+from molrec_ase.chunk import split_chunk
+from molrec_ase.constraints import free_atoms, modern
+from molrec_ase.data_blob import read_data
+from molrec_ase.names import ARRAYS, CALCULATOR, CONSTRAINTS, DATA, RESULTS, VECTORS, key_name
+from molrec_ase.plain import parse_json, to_plain
+from molrec_ase.sqlite_survey import BLOBS, REALS
+from molrec_ase.survey import ColumnFacts, Survey, ValueFacts, add_column, survey_parts
+from molrec_ase.values import as_value
+from molrec_convert.errors import FormatError
+
+if TYPE_CHECKING:
+    from molrec_ase.sqlite_rows import SqliteRows
+
+__all__ = ["TABLES", "facts_of", "free_of", "parsed", "text_values"]
+
+#: Key of what other tables of the database say of a row.
+TABLES = "ase.tables"
+
+
+def parsed(path: Path, what: str, text: str) -> Any:
+    """JSON of a database; FormatError where it is none."""
+    try:
+        return parse_json(text)
+    except (ValueError, TypeError) as error:
+        raise FormatError(path, found=f"{what} that are no JSON ({error})", expected="JSON as ASE writes it") from None
+
+
+def text_values(
+    path: Path, row: dict[str, Any], cache: dict[Any, Any], external: dict[str, Any] | None = None
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """The values of a row that are not numbers of its atoms, and what stands beside it. `cache`: texts seen before."""
+    where = f"row id {row['id']}"
+    values: dict[str, Any] = {"id": row["id"]}
+    for key, name in (("unique_id", "unique_id"), ("ctime", "ctime"), ("mtime", "mtime"), ("user", "username")):
+        if row[name] is not None:
+            values[key] = row[name]
+    beside = None
+    try:
+        text = row["key_value_pairs"]
+        if text and text != "{}":
+            values.update({key_name(key): as_value(value) for key, value in parse_json(text).items()})
+        text = row["constraints"]
+        if text:
+            if text not in cache:
+                cache[text] = to_plain(modern(parse_json(text)))
+            if cache[text]:
+                values[CONSTRAINTS] = cache[text]
+        if row["calculator"] is not None:
+            calculator = (row["calculator"], row["calculator_parameters"])
+            if calculator not in cache:
+                cache[calculator] = {"name": calculator[0], "parameters": to_plain(_parameters(calculator[1]))}
+            values[CALCULATOR] = cache[calculator]
+        content = row["data"]
+        if content is not None and len(content) > 2:
+            data, beside = apart(read_data(content))
+            if data is not None and data != {}:
+                values[DATA] = to_plain(data)
+    except (ValueError, TypeError, AttributeError, KeyError, IndexError, json.JSONDecodeError) as error:
+        raise FormatError(
+            path, where, found=f"text that is not ASE's ({error})", expected="JSON as ASE writes it"
+        ) from None
+    if external:
+        values[TABLES] = to_plain(external)
+    return values, beside
+
+
+def free_of(path: Path, text: str, count: int, cache: dict[Any, Any]) -> NDArray[np.bool_] | None:
+    """Which atoms constraints leave free."""
+    key = (text, count)
+    if key not in cache:
+        try:
+            cache[key] = free_atoms(modern(parse_json(text)), count)
+        except (ValueError, TypeError, IndexError) as error:
+            raise FormatError(path, found=f"constraints {text[:60]} ({error})") from None
+    found: NDArray[np.bool_] | None = cache[key]
+    return found
+
+
+def facts_of(rows: SqliteRows) -> Survey:
+    """The facts of a whole database: blobs by their lengths, texts by reading them.
+
+    Where something stands beside rows all of them are read.
+    """
+    table = rows.table
+    count = len(table.ids)
+    survey = Survey(table.counts)
+    survey.steps, survey.times = [None] * count, [None] * count
+    if count == 0:
+        return survey
+    if _add_texts(survey, rows):
+        return survey_parts(part for chunk in rows.chunks(range(count)) for part in split_chunk(chunk))
+    blobs = {name: int(facts.there.sum()) for name, facts in table.blobs.items()}
+    constant = rows.constant([*(name for name in ("masses", "initial_charges") if name in blobs), "tags", "numbers"])
+    first = split_chunk(rows.chunk(np.zeros(1, np.int64)))[0].columns
+    for name, owners in blobs.items():
+        width = table.blobs[name].width
+        if not BLOBS[name][0]:
+            if name != "cell":
+                survey.values[RESULTS[name]] = ValueFacts({f"f64x{width}"}, owners, constant=False)
+            continue
+        vectors = () if name == "momenta" else VECTORS.get(name, ())
+        for column in vectors or (ARRAYS.get(name, name),):
+            trailing = () if vectors or width == 1 else (width,)
+            same = constant.get(name, False) and owners == count
+            survey.columns[column] = ColumnFacts("f64", trailing, owners, same, first.get(column))
+        if name == "momenta":
+            for column in VECTORS["velocities"]:
+                survey.columns[column] = ColumnFacts("f64", (), owners, False)
+    if table.tags.any():
+        survey.columns["tags"] = ColumnFacts("i64", (), int(table.tags.sum()), constant["tags"], first.get("tags"))
+    for name in REALS:
+        if table.reals[name].any():
+            survey.values[RESULTS[name]] = ValueFacts({"f64"}, int(table.reals[name].sum()), constant=False)
+    survey.has_cell = rows.any_cell()
+    strange = rows.strange_rows()
+    for name, owners, dtype in (("element", count - strange, "string"), ("atomic_number", strange, "u64")):
+        if owners:
+            survey.columns[name] = ColumnFacts(dtype, (), owners, constant["numbers"], first.get(name))
+    return survey
+
+
+def _add_texts(survey: Survey, rows: SqliteRows) -> bool:
+    """The facts of what is text; true, and no more, where something stands beside a row."""
+    counts = survey.counts.tolist()
+    for number, (row, cache) in enumerate(rows.every_text()):
+        values, beside = text_values(Path(str(rows.path)), row, cache, rows.external(row["id"]))
+        if beside is not None:
+            survey.columns, survey.values = {}, {}
+            return True
+        if CONSTRAINTS in values:
+            free = free_of(Path(str(rows.path)), row["constraints"], counts[number], cache)
+            if free is not None:
+                add_column(survey, "free", free, number)
+        for key, value in values.items():
+            survey.values.setdefault(key, ValueFacts()).add(value)
+    return False
+
+
+def _parameters(text: str | None) -> Any:
+    """The parameters of a calculator; old files have JSON in JSON, several times."""
+    value: Any = text or "{}"
+    while isinstance(value, str):
+        value = parse_json(value)
+    return value or {}

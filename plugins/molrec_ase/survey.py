@@ -1,0 +1,130 @@
+"""What there is in a whole source: which columns and keys its configurations have, which of them never change.
+
+From it follow the declaration of a trajectory or a collection, and what goes to the system of a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_ase.chunk import Part
+from molrec_ase.names import RESULTS
+from molrec_ase.values import is_missing, tag_of
+from molrec_convert.model.dtypes import dtype_name, same_bits
+from molrec_convert.model.tags import same_value
+
+__all__ = ["ColumnFacts", "Survey", "ValueFacts", "survey_parts"]
+
+STEP_KEYS = frozenset(RESULTS.values())
+
+
+@dataclass
+class ColumnFacts:
+    """A column: dtype, shape of a row, how many configurations have it, whether its values are the same in all."""
+
+    dtype: str
+    trailing: tuple[int, ...]
+    owners: int = 0
+    constant: bool = True
+    first: NDArray[Any] | None = None
+
+
+@dataclass
+class ValueFacts:
+    """A key: the tags of its values, how many there are, whether one is not a number, whether all are the same."""
+
+    tags: set[str] = field(default_factory=set)
+    owners: int = 0
+    missing: bool = False
+    constant: bool = True
+    first: Any = None
+
+    def tag(self, count: int, *, marked: bool = False) -> str:
+        """The one tag all have: `json` where they differ, or where there is no value that stands for none.
+
+        `marked`: another key says which values that are not a number are there.
+        """
+        if len(self.tags) != 1:
+            return "json"
+        (tag,) = self.tags
+        if self.owners < count and (not tag.startswith("f64") or (self.missing and not marked)):
+            return "json"
+        return tag
+
+    def add(self, value: Any) -> None:
+        """One more value."""
+        tag = tag_of(value)
+        self.missing = self.missing or is_missing(value, tag)
+        if not self.owners:
+            self.first = value
+        elif self.constant:
+            self.constant = tag in self.tags and len(self.tags) == 1 and same_value(value, self.first, tag)
+        self.tags.add(tag)
+        self.owners += 1
+
+
+@dataclass
+class Survey:
+    """Facts of a source of `len(counts)` configurations, in its order."""
+
+    counts: NDArray[np.int64]
+    columns: dict[str, ColumnFacts] = field(default_factory=dict)
+    values: dict[str, ValueFacts] = field(default_factory=dict)
+    has_cell: bool = False
+    steps: list[int | None] = field(default_factory=list)
+    times: list[float | None] = field(default_factory=list)
+    #: Keys that are one value per frame whatever they hold.
+    per_step: set[str] = field(default_factory=set)
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @property
+    def uniform(self) -> bool:
+        """Whether all have the same number of atoms."""
+        return bool((self.counts == self.counts[:1]).all()) if len(self.counts) else True
+
+
+def survey_parts(parts: Iterable[Part]) -> Survey:
+    """The facts of configurations seen one by one. ValueError: a column that is of two kinds."""
+    counts: list[int] = []
+    survey = Survey(np.zeros(0, np.int64))
+    for number, part in enumerate(parts):
+        counts.append(part.count)
+        for name, values in part.columns.items():
+            add_column(survey, name, values, number)
+        for name, value in part.values.items():
+            survey.values.setdefault(name, ValueFacts()).add(value)
+        survey.has_cell = survey.has_cell or is_cell(part)
+        survey.steps.append(part.step)
+        survey.times.append(part.time)
+        survey.per_step |= part.per_step
+    survey.counts = np.array(counts, np.int64)
+    return survey
+
+
+def add_column(survey: Survey, name: str, values: NDArray[Any], number: int) -> None:
+    """One more owner of a column. ValueError: it is of another kind than before."""
+    dtype, trailing = dtype_name(values.dtype, name), tuple(values.shape[1:])
+    facts = survey.columns.get(name)
+    if facts is None:
+        survey.columns[name] = ColumnFacts(dtype, trailing, 1, number == 0, values)
+        return
+    if (dtype, trailing) != (facts.dtype, facts.trailing):
+        raise ValueError(
+            f"{name} is {dtype}{list(trailing)} in configuration {number} and {facts.dtype}{list(facts.trailing)} "
+            "before; a column is of one kind"
+        )
+    facts.owners += 1
+    if facts.constant:
+        facts.constant = facts.first is not None and same_bits(facts.first, values)
+
+
+def is_cell(part: Part) -> bool:
+    """Whether a configuration has a cell, or anything else a box says."""
+    return bool(part.boundary.any()) or bool(part.vectors.view(np.uint64).any()) or bool(part.origin.any())
