@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from molrec_convert.compression import Decompressed, unreadable
 
-__all__ = ["MEMORY_BYTES", "Contents"]
+__all__ = ["MEMORY_BYTES", "Contents", "forget"]
 
 #: Decompressed text up to this length stays in memory.
 MEMORY_BYTES = 2**25
@@ -62,6 +62,14 @@ class Contents:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def forget(data: object, start: int, stop: int) -> None:
+    """Let go of the memory of a part of a map that was read; it is read again where it is asked for again."""
+    if isinstance(data, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        begin, end = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE, min(stop, len(data)) // mmap.PAGESIZE * mmap.PAGESIZE
+        if end > begin:
+            data.madvise(mmap.MADV_DONTNEED, begin, end - begin)
 
 
 def _mapped(file: BinaryIO) -> bytes | mmap.mmap:

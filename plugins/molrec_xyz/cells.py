@@ -85,8 +85,10 @@ def read_cells(path: Path, headers: Headers, table: FrameTable, report: Report) 
 def _by_frame(parts: list[Part], frames: int) -> list[tuple[str, bytes] | None]:
     found: list[tuple[str, bytes] | None] = [None] * frames
     for part in parts:
+        # one pair for each text, as there are few
+        pairs = {raw: (part.form, raw) for raw in set(part.raws)}
         for frame, raw in zip(part.frames.tolist(), part.raws, strict=True):
-            found[frame] = (part.form, raw)
+            found[frame] = pairs[raw]
     return found
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import sys
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,11 +129,23 @@ def read_fixed(text: Any, rows: int, layout: FixedLayout, out: list[NDArray[Any]
     return found
 
 
+_held = threading.local()
+
+
+def _rooms(rows: int) -> NDArray[np.uint64]:
+    rooms: NDArray[np.uint64] | None = getattr(_held, "rooms", None)
+    if rooms is None or rooms.shape[1] < rows:
+        _held.rooms = rooms = np.empty((8, max(rows, 2**13)), np.uint64)
+    return rooms
+
+
 class _Bytes:
     """Rows of one width, seen as one byte, or eight, of each row."""
 
     def __init__(self, text: Any, rows: int, width: int) -> None:
         self.text, self.rows, self.width = text, rows, width
+        #: Arrays to work in, one number a row, the same ones for every piece a thread reads.
+        self.room: list[Words] = [room[:rows] for room in _rooms(rows)]
 
     def differ(self, place: int, byte: int) -> bool:
         """Whether some row has another byte there."""
@@ -149,81 +162,103 @@ class _Bytes:
 def _real(rows: _Bytes, start: int, end: int, point: int, out: NDArray[np.float64] | None) -> bool:
     digits = end - point - 1
     scale = 10**digits
-    whole, negative, bad = _signed(rows, start, point)
-    bad |= whole > _U(2**53 // scale)
-    mantissa = whole
+    mantissa, negative, bad, part, other = rows.room[:5]
+    _signed(rows, start, point)
+    np.greater(mantissa, _U(2**53 // scale), out=part, casting="unsafe")
+    bad |= part
     mantissa *= _U(scale)
     for last in range(end, point + 1, -8):
         words, mask = rows.lane(last, point + 1)
-        values = words ^ _ZEROS
-        values &= mask
-        wrong = values + _OVER
-        wrong |= values
-        wrong &= _TOP
-        bad |= wrong
-        part = _eight(values)
+        np.bitwise_xor(words, _ZEROS, out=part)
+        if mask != _U(_ALL):
+            part &= mask
+        np.add(part, _OVER, out=other)
+        other |= part
+        other &= _TOP
+        bad |= other
+        _eight(part)
         if last != end:
             part *= _U(10 ** (end - last))
         mantissa += part
-    bad |= mantissa >> _U(53)
-    if bad.any() or rows.differ(point, _POINT):
+    np.right_shift(mantissa, _U(53), out=part)
+    bad |= part
+    if bad.max() or rows.differ(point, _POINT):
         return False
     if out is not None:
         np.divide(mantissa.view(np.int64), float(scale), out=out)
-        np.negative(out, where=negative, out=out)
+        # the sign as a bit, so that a negative zero is one
+        negative <<= _U(63)
+        signs = out.view(np.uint64)
+        signs ^= negative
     return True
 
 
 def _integer(rows: _Bytes, start: int, end: int, out: NDArray[np.int64] | None) -> bool:
-    values, negative, bad = _signed(rows, start, end)
-    if bad.any():
+    values, negative, bad = rows.room[:3]
+    _signed(rows, start, end)
+    if bad.max():
         return False
     if out is not None:
         out[:] = values
-        np.negative(out, where=negative, out=out)
+        np.negative(out, where=negative != 0, out=out)
     return True
 
 
-def _signed(rows: _Bytes, start: int, end: int) -> tuple[Words, NDArray[np.bool_], Words]:
-    """Blanks, a minus or none, and one to eight digits before `end`; the last is not zero where it is otherwise."""
+def _signed(rows: _Bytes, start: int, end: int) -> None:
+    """Blanks, a minus or none, and one to eight digits before `end`, into the first three rooms.
+
+    The number; 1 where there is a minus, else 0; what is not zero where a row has anything else.
+    """
+    values, negative, bad, digit, full, rest, below, other = rows.room
     words, mask = rows.lane(end, start)
-    values = words ^ _BLANKS
-    values &= mask
-    bad = values & _HIGH3
-    digit = values >> _U(4)
+    np.bitwise_xor(words, _BLANKS, out=values)
+    if mask != _U(_ALL):
+        values &= mask
+    np.bitwise_and(values, _HIGH3, out=bad)
+    # a one in each byte that is a digit; all of them stand together at the end
+    np.right_shift(values, _U(4), out=digit)
     digit &= _ONES
-    full = digit << _U(8)
-    bad |= full & ~digit
+    np.left_shift(digit, _U(8), out=full)
+    np.invert(digit, out=other)
+    np.bitwise_and(full, other, out=below)
+    bad |= below
     full -= digit
-    rest = values & ~full
+    # what is left beside the digits: nothing, or a minus in the byte before them
+    np.right_shift(digit, _U(8), out=below)
+    below &= other
+    below *= _MINUS
+    np.invert(full, out=other)
+    np.bitwise_and(values, other, out=rest)
+    np.minimum(rest, _U(1), out=negative)
+    np.subtract(_U(0), negative, out=other)
+    below ^= rest
+    below &= other
+    bad |= below
     values &= full
     values &= _NIBBLES
-    bad |= (values + _SIX) & _TEN
-    below = digit >> _U(8)
-    below &= ~digit
-    below *= _MINUS
-    negative = rest != 0
-    below ^= rest
-    bad |= np.where(negative, below, _U(0))
-    bad |= (digit >> _U(56)) ^ _U(1)
-    if start:
-        place = start - (end - 8)
-        if place >= 0:
-            # the blank that parts the field from the one before
-            if place < 8:
-                bad |= rest & _U(0xFF << (8 * place))
-                bad |= digit & _U(1 << (8 * place))
-            else:
-                bad |= _U(1)
+    np.add(values, _SIX, out=other)
+    other &= _TEN
+    bad |= other
+    np.right_shift(digit, _U(56), out=other)
+    other ^= _U(1)
+    bad |= other
+    place = start - (end - 8)
+    if start and place >= 0:
+        # the blank that parts the field from the one before
+        rest |= digit
+        rest &= _U(0xFF << (8 * min(place, 7)))
+        bad |= rest
     for last in range(end - 8, start, -8):
         words, mask = rows.lane(last, start)
-        bad |= (words ^ _BLANKS) & mask
-    return _eight(values), negative, bad
+        np.bitwise_xor(words, _BLANKS, out=other)
+        other &= mask
+        bad |= other
+    _eight(values)
 
 
-def _eight(values: Words) -> Words:
-    """Eight decimal digits, one a byte, the first in the lowest, as one number."""
-    values = values * _TIMES[0]
+def _eight(values: Words) -> None:
+    """Eight decimal digits, one a byte, the first in the lowest, as one number; in place."""
+    values *= _TIMES[0]
     values >>= _U(8)
     values &= _PAIRS
     values *= _TIMES[1]
@@ -231,11 +266,12 @@ def _eight(values: Words) -> Words:
     values &= _QUADS
     values *= _TIMES[2]
     values >>= _U(32)
-    return values
 
 
 def _words(rows: _Bytes, start: int, end: int) -> tuple[NDArray[np.int32], list[bytes]] | None:
     """The words of a column of eight bytes at most: a code for each row, and what the codes stand for."""
+    if end - start <= 2:
+        return _short_words(rows, start, end)
     words, mask = rows.lane(end, start)
     values = words & mask
     codes = np.empty(len(values), np.int32)
@@ -259,3 +295,19 @@ def _words(rows: _Bytes, start: int, end: int) -> tuple[NDArray[np.int32], list[
     if any(len(part) != 1 for part in parts):
         return None
     return codes, [part[0] for part in parts]
+
+
+def _short_words(rows: _Bytes, start: int, end: int) -> tuple[NDArray[np.int32], list[bytes]] | None:
+    """`_words` of one or two bytes, by way of a table of all there can be."""
+    kind = np.uint8 if end - start == 1 else np.uint16
+    values = np.ndarray((rows.rows,), kind, rows.text, PAD + start, (rows.width,)).copy()
+    there = np.zeros(2 ** (8 * (end - start)), np.bool_)
+    there[values] = True
+    found = np.flatnonzero(there)
+    texts = [int(value).to_bytes(end - start, "little") for value in found]
+    parts = [text.split() for text in texts]
+    if any(len(part) != 1 for part in parts) or (start and any(text[:1] != b" " for text in texts)):
+        return None
+    codes = np.zeros(len(there), np.int32)
+    codes[found] = np.arange(len(found), dtype=np.int32)
+    return codes[values], [part[0] for part in parts]

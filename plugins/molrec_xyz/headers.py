@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from molrec_convert.contents import forget
 from molrec_convert.report import Report
 from molrec_xyz.keyvalues import Pair, parse_line
-from molrec_xyz.scan import FrameTable
+from molrec_xyz.scan import HELD, FrameTable
 from molrec_xyz.sniffing import is_extended
 
 __all__ = ["CELL", "COLUMNS", "PERIODIC", "Headers", "Part", "read_headers"]
@@ -70,10 +71,13 @@ def read_headers(path: Path, data: Any, table: FrameTable, report: Report) -> He
     headers = Headers(np.zeros(len(table), np.bool_))
     layouts: dict[bytes, _Layout] = {}
     recent: list[_Layout] = []
-    last, known = b"", None
+    last, known, forgotten = b"", None, 0
     starts, stops = table.header.tolist(), table.rows.tolist()
     for frame, (start, stop) in enumerate(zip(starts, stops, strict=True)):
         line = data[start:stop].rstrip(b"\r\n")
+        if stop - forgotten > HELD:
+            forget(data, forgotten, start)
+            forgotten = start
         if line == last and known is not None:
             known.frames.append(frame)
             known.texts.append(known.texts[-1])

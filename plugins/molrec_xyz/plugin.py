@@ -34,6 +34,7 @@ EXTXYZ = Format(
     arrangements=ARRANGEMENTS,
     takes_collections=True,
     predicts="molrec_xyz.write:predict",
+    joins="molrec_xyz.joined:read_joined",
 )
 
 XYZ = Format(

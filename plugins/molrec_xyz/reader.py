@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from molrec_convert.contents import forget
 from molrec_convert.errors import FormatError, LayoutChanged
 from molrec_xyz.columns import RowLayout
 from molrec_xyz.fixed import PAD, FixedLayout, find_layout, read_fixed
@@ -26,7 +27,7 @@ __all__ = ["FOUR_COLUMNS", "Batch", "Reader"]
 #: Hint: rows of plain frames have four columns, whatever stands behind them in the first.
 FOUR_COLUMNS = "xyz: four columns"
 _PIECE_BYTES = 2**20
-_PIECE_ROWS = 2**13
+_PIECE_ROWS = 2**14
 _BATCH_BYTES = 2**24
 _PADDING = b" " * PAD
 _DTYPES = {"R": np.float64, "I": np.int64, "L": np.bool_, "S": np.int32}
@@ -98,6 +99,9 @@ class Reader:
                 future.result()
             except RowFault as fault:
                 raise self._error(piece, fault) from None
+        spans = [span for piece, _ in pieces for span in piece.spans]
+        if spans:
+            forget(self.data, spans[0][0], spans[-1][1])
         return batch
 
     def _groups(self, frames: NDArray[np.int64], batch_bytes: int) -> Iterator[NDArray[np.int64]]:

@@ -14,12 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from molrec_convert.contents import forget
 from molrec_convert.errors import FormatError
 
-__all__ = ["FrameTable", "scan_frames", "shown"]
+__all__ = ["HELD", "FrameTable", "scan_frames", "shown"]
 
 _NEWLINE = 10
 _WINDOW = 2**22
+#: Bytes of the file that are held in memory at most.
+HELD = 2**26
 #: Bytes of frames that are looked at together.
 _RUN_BYTES = 2**20
 _COUNT = re.compile(rb"[ \t]*\+?([0-9]{1,15})[ \t]*\r?")
@@ -130,7 +133,7 @@ def scan_frames(path: Path, data: Any) -> FrameTable:
     ends = _Ends(data)
     found = _Found()
     position = len(_BOM) if data[:3] == _BOM else 0
-    line, blanks, pending, vectors = 1, 0, 0, 0
+    line, blanks, pending, vectors, forgotten = 1, 0, 0, 0, 0
     rest: tuple[int, str] | None = None
     short: str | None = None
     while position < ends.size:
@@ -163,6 +166,9 @@ def scan_frames(path: Path, data: Any) -> FrameTable:
         found.one.append((after, rows, end, count, line))
         length = end - position
         position, line = end, line + count + 2
+        if position - forgotten > HELD:
+            forget(data, forgotten, position)
+            forgotten = position
         more = _like_last(ends.view, position, length, after, rows, end, count)
         if more:
             steps = np.arange(1, more + 1, dtype=np.int64)
@@ -192,7 +198,7 @@ def _like_last(
     total, run = 0, 1
     while True:
         frames = min(run, (len(view) - position) // length)
-        if frames == 0:
+        if frames == 0 or total * length > HELD:
             return total
         grid = np.lib.stride_tricks.as_strided(view[position:], (frames, length), (length, 1), writeable=False)
         same = (grid[:, : header - start] == view[start:header]).all(axis=1)
