@@ -56,7 +56,9 @@ if TYPE_CHECKING:
     from molrec_convert.report import Report
     from molrec_convert.resolving import resolve
     from molrec_convert.stores.lmdb.dataset import CollectionDataset
-    from molrec_convert.stores.lmdb.reader import open_collection
+    from molrec_convert.stores.lmdb.merging import merge_collections
+    from molrec_convert.stores.lmdb.sharded import open_collection
+    from molrec_convert.stores.lmdb.sharded_writer import ShardedCollectionWriter
     from molrec_convert.stores.lmdb.writer import CollectionWriter
     from molrec_convert.stores.zarr.metrics_log import MetricsLog
 
@@ -92,10 +94,12 @@ _HOME = {
     **dict.fromkeys(("Collection", "MemoryCollection"), "molrec_convert.model.collection"),
     "CollectionDataset": "molrec_convert.stores.lmdb.dataset",
     "CollectionWriter": "molrec_convert.stores.lmdb.writer",
+    "ShardedCollectionWriter": "molrec_convert.stores.lmdb.sharded_writer",
+    "merge_collections": "molrec_convert.stores.lmdb.merging",
     "MetricsLog": "molrec_convert.stores.zarr.metrics_log",
     "Report": "molrec_convert.report",
     "from_ase": "molrec_convert.offered",
-    "open_collection": "molrec_convert.stores.lmdb.reader",
+    "open_collection": "molrec_convert.stores.lmdb.sharded",
     "resolve": "molrec_convert.resolving",
 }
 
@@ -132,6 +136,7 @@ __all__ = [
     "Record",
     "Report",
     "Series",
+    "ShardedCollectionWriter",
     "Trajectory",
     "UnsupportedError",
     "UsageError",
@@ -141,6 +146,7 @@ __all__ = [
     "convert",
     "from_ase",
     "hookimpl",
+    "merge_collections",
     "open",
     "open_collection",
     "option",

@@ -23,8 +23,8 @@ from molrec_convert.errors import UsageError
 
 __all__ = ["Staging", "check_apart", "check_target"]
 
-#: The document at the root of a record's directory.
-_ROOT = "zarr.json"
+#: The document at the root of a record's directory, and of a collection's in several files.
+_ROOTS = ("zarr.json", "mrec-set.json")
 
 _EXCHANGE = 2
 _AT_FDCWD = -100
@@ -111,7 +111,8 @@ def check_target(target: Path, *, overwrite: bool) -> None:
         return
     if not overwrite:
         raise UsageError(f"{target} exists already: name another target, or replace it with --overwrite")
-    if where.is_dir() and not where.is_symlink() and not (where / _ROOT).is_file() and any(where.iterdir()):
+    ours = any((where / root).is_file() for root in _ROOTS)
+    if where.is_dir() and not where.is_symlink() and not ours and any(where.iterdir()):
         raise UsageError(f"{target} is a directory that holds no record, and is not replaced: name another target")
 
 

@@ -266,7 +266,7 @@ def _counts(target: Path, arguments: dict[str, Any]) -> list[tuple[int, str]]:
 
     name = arguments["to_format"] or detect_target(target).name
     if name == "mrec-lmdb":
-        from molrec_convert.stores.lmdb.reader import open_collection
+        from molrec_convert.stores.lmdb.sharded import open_collection
 
         with open_collection(target) as collection:
             return [(len(collection), "record"), (collection.n_frames, "frame")]

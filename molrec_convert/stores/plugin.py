@@ -41,9 +41,11 @@ def sniff_zip(head: bytes, path: Path) -> float:
 
 
 def sniff_lmdb(head: bytes, path: Path) -> float:
-    """An LMDB file that is a collection; what tells is imported when a file has something to tell."""
+    """An LMDB file that is a collection, or a set of them; what tells is imported when a file has something to tell."""
     if path.is_dir():
-        return 0.0
+        return 1.0 if (path / "mrec-set.json").is_file() else 0.0
+    if b'"mrec-lmdb-set"' in head[:4096]:
+        return 1.0
     from molrec_convert.stores.lmdb.sniffing import sniff_collection
 
     return sniff_collection(head, path)

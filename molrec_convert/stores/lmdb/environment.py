@@ -7,6 +7,7 @@ no locks: a finished collection is replaced, never altered, and its folder may b
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import weakref
@@ -83,6 +84,20 @@ class Environment:
             while found and (key := cursor.key()) < end:
                 yield key, cursor.value()
                 found = cursor.next()
+
+    def batches(self, start: bytes, end: bytes, count: int) -> Iterator[list[tuple[bytes, bytes]]]:
+        """Keys from `start` up to but not `end`, and copies of their values, so many at a time."""
+        with self._env.begin() as transaction, transaction.cursor() as cursor:
+            if not cursor.set_range(start):
+                return
+            items = cursor.iternext(keys=True, values=True)
+            while batch := list(itertools.islice(items, count)):
+                if batch[-1][0] >= end:
+                    batch = [(key, value) for key, value in batch if key < end]
+                    if batch:
+                        yield batch
+                    return
+                yield batch
 
     def views(self) -> Iterator[tuple[bytes, memoryview]]:
         """Every key in order and a view of its value, good until the next one is asked for."""

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from molrec_convert.formats import ReadContext, WriteContext
 from molrec_convert.model.collection import Collection, CollectionView
 from molrec_convert.model.collection_declaration import derive_declaration
@@ -22,14 +20,16 @@ from molrec_convert.model.record import Record
 from molrec_convert.report import Fate, Report
 from molrec_convert.stores.lmdb.keys import is_known, key_text
 from molrec_convert.stores.lmdb.options import CollectionOptions
-from molrec_convert.stores.lmdb.reader import StoredCollection, open_collection
+from molrec_convert.stores.lmdb.sharded import open_collection
+from molrec_convert.stores.lmdb.sharded_writer import ShardedCollectionWriter
+from molrec_convert.stores.lmdb.taking import is_stored, places
 from molrec_convert.stores.lmdb.writer import CollectionWriter
 
 __all__ = ["CollectionOptions", "collection_units", "read_collection", "record_of", "write_collection"]
 
 
-def read_collection(paths: Sequence[Path], context: ReadContext) -> StoredCollection:
-    """The collection in one file, every page of which has been looked at where the context asks for it."""
+def read_collection(paths: Sequence[Path], context: ReadContext) -> Collection:
+    """The collection in a file, or a set of them, every page looked at where the context asks for it."""
     return open_collection(paths[0], verify=context.verify)
 
 
@@ -52,37 +52,33 @@ def write_collection(source: Record | Collection, path: Path, context: WriteCont
     columns.update((name, None) for name in options.index if name not in columns and name not in dropped)
     document = {**source.document, "units": {**options.units(), **source.units}}
     context.progress.start("records", len(source))
-    with CollectionWriter.create(
+    with _create(
         path,
+        options,
         declaration=source.declaration,
         document=document,
         index_columns=columns,
         forcefield=source.forcefield,
-        in_place=True,
         report=context.report,
     ) as writer:
-        stored, numbers = _stored(source)
-        for position, row in enumerate(index_rows(source.index)) if stored is not None else ():
-            values = {name: value for name, value in row.items() if name in columns}
-            assert stored is not None
-            writer.copy(stored, numbers[position], values)
+        stored = is_stored(source)
+        for place, row in zip(places(source), index_rows(source.index), strict=True) if stored else ():
+            writer.copy(*place, {name: value for name, value in row.items() if name in columns})
             context.progress.advance(1)
-        for record, row in source.members() if stored is None else ():
+        for record, row in () if stored else source.members():
             writer.append(record, {name: value for name, value in row.items() if name in columns})
             context.progress.advance(1)
         _carry_unknown(source, writer, context.report)
 
 
-def _stored(source: Collection) -> tuple[StoredCollection | None, Sequence[int]]:
-    """The stored collection whose records these are as they stand in its file, and their numbers there."""
-    numbers: Sequence[int] = range(len(source))
-    while isinstance(source, CollectionView):
-        numbers = source.positions[np.asarray(numbers, np.int64)].tolist()
-        source = source.source
-    return (source, numbers) if isinstance(source, StoredCollection) else (None, ())
+def _create(path: Path, options: CollectionOptions, **stated: Any) -> CollectionWriter | ShardedCollectionWriter:
+    """The writer that is asked for: of one file, or of a directory of them."""
+    if options.shard_records is None:
+        return CollectionWriter.create(path, in_place=True, **stated)
+    return ShardedCollectionWriter.create(path, shard_records=options.shard_records, in_place=True, **stated)
 
 
-def _carry_unknown(source: Collection, writer: CollectionWriter, report: Report) -> None:
+def _carry_unknown(source: Collection, writer: CollectionWriter | ShardedCollectionWriter, report: Report) -> None:
     """What this version has no meaning for goes with the whole of a collection; of some records nobody knows."""
     writer.extra = dict(source.extra)
     whole = source
@@ -113,13 +109,13 @@ def _write_record(record: Record, path: Path, context: WriteContext, options: Co
     declared = [] if member.trajectory is None else [member.trajectory.declaration]
     frames = 0 if member.trajectory is None else member.trajectory.n_frames
     context.progress.start("frames", frames)
-    with CollectionWriter.create(
+    with _create(
         path,
+        options,
         declaration=derive_declaration(declared),
         document={"molrec_version": version, "units": units},
         index_columns=options.index,
         forcefield=forcefield,
-        in_place=True,
         report=mine,
     ) as writer:
         writer.append(member)

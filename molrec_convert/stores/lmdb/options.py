@@ -20,6 +20,9 @@ class CollectionOptions:
     collection_units: tuple[str, ...] = option(
         (), "units of the collection's numbers, where the source states none", metavar="QUANTITY=UNIT,..."
     )
+    shard_records: int | None = option(
+        None, "write a directory of collections with so many records each, read as one collection", metavar="N"
+    )
 
     def units(self) -> dict[str, str]:
         """The units named; `UsageError` for anything but QUANTITY=UNIT."""

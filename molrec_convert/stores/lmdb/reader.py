@@ -231,6 +231,26 @@ class StoredCollection(Collection):
         if expected != count and prefix != SYSTEM:
             raise ContractError(f"{prefix.decode()}[{expected}]", "the key is not there")
 
+    def stored_batches(self, prefix: bytes, size: int) -> Iterator[tuple[NDArray[np.uint64], list[bytes]]]:
+        """What `stored_values` gives, so many at a time: numbers and values."""
+        count = self._n_frames if prefix == FRAME else self._n_records
+        expected = 0
+        for batch in self._file.open().batches(numbered(prefix, 0), numbered(prefix, count), size):
+            keys = b"".join(key for key, _ in batch)
+            if len(keys) != 9 * len(batch) or any(len(key) != 9 for key, _ in batch):
+                batch = [(key, value) for key, value in batch if len(key) == 9]
+                keys = b"".join(key for key, _ in batch)
+            table = np.frombuffer(keys, np.uint8).reshape(-1, 9)
+            numbers = np.ascontiguousarray(table[:, 1:]).view(">u8").ravel().astype(np.uint64)
+            wanted = np.arange(expected, expected + len(numbers), dtype=np.uint64)
+            if prefix != SYSTEM and (numbers != wanted).any():
+                expected += int(np.argmax(numbers != wanted))
+                break
+            expected += len(numbers)
+            yield numbers, [value for _, value in batch]
+        if expected != count and prefix != SYSTEM:
+            raise ContractError(f"{prefix.decode()}[{expected}]", "the key is not there")
+
     def stored_items(self) -> Iterator[tuple[bytes, memoryview]]:
         """Every key of the file and a view of its value, good until the next one is asked for."""
         yield from self._file.open().views()

@@ -1,0 +1,54 @@
+"""`mrec merge`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from molrec_convert.cli.common import PATH, directory_size, examples, human_size
+from molrec_convert.cli.progress import watch
+from molrec_convert.cli.showing import show_report
+
+__all__ = ["merge_command"]
+
+
+@click.command(
+    "merge",
+    epilog=examples(
+        "mrec merge a.mrec.lmdb b.mrec.lmdb -o all.mrec.lmdb",
+        "mrec merge parts.mrec.lmdb -o one.mrec.lmdb        a directory of collections becomes one file",
+        "mrec merge part-*.mrec.lmdb -o all.mrec.json       only a manifest: the files stay, and are read as one",
+    ),
+)
+@click.argument("paths", type=PATH, nargs=-1, required=True, metavar="COLLECTION...")
+@click.option("-o", "--output", type=PATH, required=True, metavar="TARGET", help="The collection to write.")
+@click.option("--overwrite", is_flag=True, help="Replace TARGET, once the new one is complete.")
+def merge_command(paths: tuple[Path, ...], output: Path, overwrite: bool) -> None:
+    """Write the records of all COLLECTIONs, in their order, as one collection TARGET.
+
+    Values are copied as they are stored, nothing is decoded. Units, force field and per-step keys must be the same, and
+    blocks of one name must be declared alike; what else differs is said. A TARGET that ends in .json becomes a manifest
+    of the files where they lie, which is read as one collection: their declarations must be equal then.
+    """
+    from molrec_convert.report import Report
+    from molrec_convert.stores.lmdb.sharded import open_collection
+
+    began, report = time.monotonic(), Report()
+    if output.name.endswith(".json"):
+        from molrec_convert.staging import check_apart, check_target
+        from molrec_convert.stores.lmdb.sharded_writer import save_set
+
+        check_target(output, overwrite=overwrite)
+        check_apart(output, paths)
+        save_set(paths, output)
+    else:
+        from molrec_convert.stores.lmdb.merging import merge_collections
+
+        with watch() as watcher:
+            merge_collections(paths, output, overwrite=overwrite, report=report, progress=watcher)
+    show_report(report)
+    with open_collection(output) as merged:
+        counts = f"{len(merged):,} records, {merged.n_frames:,} frames"
+    click.echo(f"{output}: {counts}, {human_size(directory_size(output))} in {time.monotonic() - began:.1f} s", err=True)

@@ -1,0 +1,207 @@
+"""Collections one after the other in one file: values go over as they are stored, only their keys are counted anew.
+
+Source: Collection and its LMDB file.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import struct
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from molrec_convert.errors import ContractError, UsageError
+from molrec_convert.formats import NoProgress, Progress
+from molrec_convert.model.collection_declaration import collection_document, derive_declaration
+from molrec_convert.model.declaration import Declaration
+from molrec_convert.model.index_joining import joined_index
+from molrec_convert.model.tags import canonical_json
+from molrec_convert.report import Report
+from molrec_convert.staging import check_apart
+from molrec_convert.stores.lmdb.closing import collection_meta, last_values
+from molrec_convert.stores.lmdb.keys import FRAME, RECORD, SYSTEM, is_known, key_text
+from molrec_convert.stores.lmdb.reader import StoredCollection
+from molrec_convert.stores.lmdb.sharded import ShardedCollection, open_collection
+from molrec_convert.stores.lmdb.store import StoreFile
+
+__all__ = ["merge_collections"]
+
+#: A transaction holds so many bytes; values are looked at so many at a time.
+_BATCH_BYTES, _BATCH_VALUES = 32 * 2**20, 1024
+
+
+def merge_collections(
+    sources: Sequence[str | os.PathLike[str]],
+    target: str | os.PathLike[str],
+    *,
+    document: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+    verify: bool = True,
+    report: Report | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """The records of all sources, in their order, as one collection, which has its name when it is complete.
+
+    Sources are collections or sets of them. No value is decoded: blocks may differ from source to source, what two of
+    them declare alike must be equal, per-step keys, units and force field must be the same. `document` is that of the
+    result (None: what all documents say). Raises `ContractError` that says which source differs in what, `UsageError`
+    where the target is taken or one of the sources, and as `open_collection` does.
+    """
+    report = Report() if report is None else report
+    progress = NoProgress() if progress is None else progress
+    paths = [Path(source) for source in sources]
+    if not paths:
+        raise UsageError("there is nothing to merge: name the collections")
+    check_apart(Path(target), paths)
+    with ExitStack() as stack:
+        parts: list[tuple[str, StoredCollection]] = []
+        for path in paths:
+            opened = open_collection(path, verify=verify)
+            stack.callback(opened.close)
+            if isinstance(opened, ShardedCollection):
+                parts.extend((part.path, part) for part in opened.each_part())
+            else:
+                parts.append((os.fspath(path), opened))
+        _merge(parts, Path(target), document, overwrite, report, progress)
+    return report
+
+
+def _merge(
+    parts: list[tuple[str, StoredCollection]],
+    target: Path,
+    stated: Mapping[str, Any] | None,
+    overwrite: bool,
+    report: Report,
+    progress: Progress,
+) -> None:
+    """Put everything into a new file."""
+    forcefield = common_forcefield(parts)
+    declaration = common_declaration(parts)
+    document = common_document(parts, report) if stated is None else collection_document(stated)
+    extra, unknown = common_unknown(parts, report)
+    index = joined_index([(name, part.index) for name, part in parts])
+    size = sum(os.path.getsize(part.path) for _, part in parts)
+    progress.start("records", len(index["n_frames"]))
+    # all of it fits the map at once, so no transaction is run twice
+    file = StoreFile(target, overwrite=overwrite, map_size=2 * size + 2**26)
+    try:
+        for prefix in (FRAME, RECORD, SYSTEM):
+            first = 0
+            for _, part in parts:
+                _copy(part, prefix, first, file)
+                first += part.n_frames if prefix == FRAME else len(part)
+                if prefix == FRAME:
+                    progress.advance(len(part))
+        meta = collection_meta(document, declaration, index, extra)
+        file.put([*unknown, *last_values(meta, index, forcefield)])
+        file.complete()
+    except BaseException:
+        file.discard()
+        raise
+
+
+def _copy(part: StoredCollection, prefix: bytes, first: int, file: StoreFile) -> None:
+    """The values of one letter; its numbers begin at `first`."""
+    pack = struct.Struct(">cQ").pack
+    items: list[tuple[bytes, bytes]] = []
+    size = 0
+    for numbers, values in part.stored_batches(prefix, _BATCH_VALUES):
+        keys = map(pack, itertools.repeat(prefix), (numbers + np.uint64(first)).tolist())
+        items += zip(keys, values, strict=True)
+        size += sum(map(len, values))
+        if size >= _BATCH_BYTES:
+            file.append(items)
+            items, size = [], 0
+    file.append(items)
+
+
+def common_declaration(parts: Sequence[tuple[str, StoredCollection]]) -> Declaration:
+    """All blocks, which must agree, and the per-step keys, which must be the same."""
+    first, known = parts[0][0], parts[0][1].declaration
+    declared = known
+    for name, part in parts[1:]:
+        other = part.declaration
+        if other == known:
+            continue
+        for key in sorted({*known.meta, *other.meta}):
+            ours, theirs = other.meta.get(key), known.meta.get(key)
+            if ours != theirs:
+                raise ContractError(
+                    f"trajectory/meta/{key}",
+                    f"{name} declares the per-step key otherwise than {first}",
+                    found="none" if ours is None else str(ours.to_json()),
+                    expected="none" if theirs is None else str(theirs.to_json()),
+                )
+        if other.extra != known.extra:
+            raise ContractError(
+                "sequence_schema", f"{name} states other keys than {first}", found=str(other.extra)[:80]
+            )
+        try:
+            declared = derive_declaration([declared, other])
+        except ContractError as error:
+            raise ContractError(error.node, f"{name}: {str(error).removeprefix(f'{error.node}: ')}") from None
+    return declared
+
+
+def common_document(parts: Sequence[tuple[str, StoredCollection]], report: Report) -> dict[str, Any]:
+    """Units, which must be the same, and what else all documents say; what only some say is reported as dropped."""
+    first, known = parts[0][0], parts[0][1].document
+    for name, part in parts[1:]:
+        for quantity in sorted({*known["units"], *part.units}):
+            ours, theirs = part.units.get(quantity), known["units"].get(quantity)
+            if ours != theirs:
+                raise ContractError(
+                    f"units.{quantity}",
+                    f"the numbers of a collection are in one unit: {first} and {name} differ",
+                    found=ours or "none stated",
+                    expected=theirs or "none stated",
+                )
+    documents = [part.document for _, part in parts]
+    version = max(document.get("molrec_version", 1) for document in documents)
+    common = {key: value for key, value in known.items() if all(_says(d, key, value) for d in documents)}
+    for key in sorted({key for document in documents for key in document} - common.keys() - {"molrec_version"}):
+        report.dropped(f"collection.{key}", "not all collections state the same")
+    return collection_document({**common, "molrec_version": version})
+
+
+def _says(document: Mapping[str, Any], key: str, value: Any) -> bool:
+    return key in document and canonical_json(document[key]) == canonical_json(value)
+
+
+def common_forcefield(parts: Sequence[tuple[str, StoredCollection]]) -> bytes | None:
+    """The value of the force field, which must be the same in all."""
+    first, known = parts[0][0], parts[0][1].stored_forcefield()
+    for name, part in parts[1:]:
+        other = part.stored_forcefield()
+        if other == known or (other is not None and known is not None and part.forcefield == parts[0][1].forcefield):
+            continue
+        found, expected = ("none" if value is None else "one" for value in (other, known))
+        rule = f"a collection has one force field: {name} has another than {first}"
+        if found != expected:
+            raise ContractError("forcefield", rule, found=found, expected=expected)
+        raise ContractError("forcefield", rule)
+    return known
+
+
+def common_unknown(
+    parts: Sequence[tuple[str, StoredCollection]], report: Report
+) -> tuple[dict[str, Any], list[tuple[bytes, bytes]]]:
+    """What this version has no meaning for and all files have alike: keys of `meta`, and of the file."""
+    extras = [dict(part.extra) for _, part in parts]
+    extra = {key: value for key, value in extras[0].items() if all(_says(other, key, value) for other in extras)}
+    for key in sorted({key for other in extras for key in other} - extra.keys()):
+        report.dropped(f"key {key} of meta", "not all collections state the same")
+    values = [dict(part.unknown_values()) for _, part in parts]
+    known = {key: value for key, value in values[0].items() if all(other.get(key) == value for other in values)}
+    for unknown in sorted({key for other in values for key in other}):
+        if is_known(unknown):
+            report.dropped(f"key {key_text(unknown)}", "the collection does not count it")
+            known.pop(unknown, None)
+        elif unknown not in known:
+            report.dropped(f"key {key_text(unknown)}", "not all collections have the same")
+    return extra, list(known.items())
