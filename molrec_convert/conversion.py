@@ -393,9 +393,7 @@ def _divide(options: Mapping[str, Any], sources: Sequence[Format], target: Forma
 def _predict(record: Record | Collection, chosen: Format, context: WriteContext) -> None:
     """Report what the target has no place for, before anything is written."""
     report = context.report
-    if not isinstance(record, Record):
-        return
-    for section in record.sections:
+    for section in record.sections if isinstance(record, Record) else ():
         capability = chosen.carries.get(section)
         if section == "meta" and capability is None and not record.meta.keys() - _STAMPS:
             continue  # says nothing of what the record holds
@@ -404,7 +402,7 @@ def _predict(record: Record | Collection, chosen: Format, context: WriteContext)
         elif capability.write != "exact":
             report.converted(section, capability.write)
     predictor = chosen.predictor()
-    if predictor is not None:
+    if predictor is not None and (isinstance(record, Record) or chosen.takes_collections):
         predictor(record, context)
 
 

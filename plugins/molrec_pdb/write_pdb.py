@@ -103,7 +103,7 @@ class _RecordWriter:
         self._lines("trailing", self.document.get("trailing"))
 
     def _frame(self, ordinal: int, frame: OutFrame, many: bool, titles: list[str] | None) -> Rows:
-        cell, changed = self._cell_of(frame, ordinal)
+        cell = self._cell_of(frame, ordinal)
         rotation = None if cell is None else cell.rotation
         extra = self.document.get("frames")
         own = extra.get(str(ordinal), {}) if isinstance(extra, dict) and titles is None else {}
@@ -125,8 +125,6 @@ class _RecordWriter:
             self.put(titles[ordinal].encode())
         else:
             self._lines("frames", own.get("lines") if isinstance(own, dict) else None)
-        if ordinal and cell is not None and changed:
-            self.put(f"{cell.line}\n".encode())
         if many:
             number = frame.frame.meta.get("model", self.next_model)
             if self.one_of_many and number != self.next_model:
@@ -134,6 +132,9 @@ class _RecordWriter:
                 number = self.next_model
             self.put(f"{f'MODEL {int(number):8d}':<80}\n".encode())
             self.next_model += 1
+            if cell is not None:
+                # some readers look for it before the first model, some in each
+                self.put(f"{cell.line}\n".encode())
         rows = self.rows.rows(frame, rotation, fixed=frame.own <= _STATE)
         self.put(np.ascontiguousarray(rows.lines).data)
         if many:
@@ -150,17 +151,13 @@ class _RecordWriter:
         lines = [line for key in ("lines", "inside") for line in self.document.get(key) or [] if isinstance(line, str)]
         return conect_records(system.blocks["bonds"], rows, lines, self.report)
 
-    def _cell_of(self, frame: OutFrame, ordinal: int) -> tuple[OutCell | None, bool]:
+    def _cell_of(self, frame: OutFrame, ordinal: int) -> OutCell | None:
         if ordinal and frame.box == self._box:
-            return self._cell, False
-        before = self._cell
+            return self._cell
         self._box = frame.box
-        self._cell = (
-            None
-            if frame.box is None
-            else out_cell(frame.box, self.document, self.report, foreign="hetatm" not in frame.columns)
-        )
-        return self._cell, before is None or self._cell is None or before.line != self._cell.line
+        foreign = "hetatm" not in frame.columns
+        self._cell = None if frame.box is None else out_cell(frame.box, self.document, self.report, foreign=foreign)
+        return self._cell
 
     def _lines(self, key: str, lines: Any, *, rotated: bool = False, titles: bool = True) -> None:
         """Lines as they are, but those the writer makes itself or that are none of the format."""
