@@ -139,6 +139,8 @@ def detect(paths: Sequence[Path]) -> Format:
     if len(names) == 1 and each[0].many_inputs:
         return each[0]
     combining = [entry for entry in formats().values() if names <= {entry.name, *entry.combines}]
+    if not combining:
+        combining = [entry for entry in formats().values() if entry.name in names <= {entry.name, *entry.beside}]
     if len(combining) == 1:
         return combining[0]
     listing = ", ".join(f"{path} is {entry.name}" for path, entry in zip(paths, each, strict=True))

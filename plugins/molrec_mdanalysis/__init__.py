@@ -1,0 +1,17 @@
+"""MDAnalysis: what it opens to MolRec records and back, and records at home inside it.
+
+    import MDAnalysis, molrec_mdanalysis
+
+    universe = MDAnalysis.Universe("run.mrec")
+    universe.select_atoms("resname SOL").write("water.mrec", frames="all")
+
+Importing this package registers the readers, the parser and the writer of `.mrec` and `.mrec.zip`.
+"""
+
+from __future__ import annotations
+
+from molrec_mdanalysis.parser import MrecParser
+from molrec_mdanalysis.reader import MrecReader
+from molrec_mdanalysis.writer import MrecWriter
+
+__all__ = ["MrecParser", "MrecReader", "MrecWriter"]

@@ -1,0 +1,237 @@
+"""The trajectory reader of `.mrec` and `.mrec.zip` in MDAnalysis: any frame at once, runs of frames in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from MDAnalysis.coordinates.base import ReaderBase
+from MDAnalysis.lib.util import store_init_arguments
+from numpy.typing import NDArray
+
+import molrec_convert
+from molrec_convert.errors import UnsupportedError
+from molrec_convert.model import BlockUpdates, FrameBatch, MemoryTrajectory, Record, Trajectory
+from molrec_convert.model.names import unescape_name
+from molrec_mdanalysis.cells import dimensions_of
+from molrec_mdanalysis.layout import APART, ATOMS
+from molrec_mdanalysis.names import STATE
+from molrec_mdanalysis.paths import is_packed
+from molrec_mdanalysis.units import Factors, factors_of
+
+__all__ = ["MrecReader", "frames_of"]
+
+#: How much is read at once where frames are read one after the other.
+_BATCH = 8 * 2**20
+
+
+def frames_of(record: Record) -> Trajectory:
+    """The trajectory of a record, else its `frame` as one of one frame."""
+    if record.trajectory is not None and record.trajectory.n_frames != 0:
+        return record.trajectory
+    if record.frame is not None:
+        return MemoryTrajectory([record.frame])
+    raise UnsupportedError("a record without a trajectory or a frame has no coordinates")
+
+
+@dataclass
+class _State:
+    """Where the rows of the atoms are, and the vectors of the cell."""
+
+    updates: BlockUpdates | None = None
+    rows: slice = field(default_factory=lambda: slice(0, 0))
+    vectors: NDArray[np.float64] | None = None
+
+
+class MrecReader(ReaderBase):  # type: ignore[misc]
+    """Frames of a record. Numbers come in MDAnalysis' units where the record states its own.
+
+    `ts.data` has the values per step and the columns of the atoms MDAnalysis has no name for.
+    """
+
+    format = "MREC"
+    units: ClassVar[dict[str, str | None]] = {"time": None, "length": None, "velocity": None, "force": None}
+
+    @staticmethod
+    def _format_hint(thing: Any) -> bool:
+        return isinstance(thing, Record) or is_packed(thing)
+
+    @store_init_arguments  # type: ignore[untyped-decorator]
+    def __init__(self, filename: Any, convert_units: bool = True, **kwargs: Any) -> None:
+        self._own = False
+        self._record: Record | None = None
+        super().__init__(
+            filename if not isinstance(filename, Record) else filename.path or "record", convert_units, **kwargs
+        )
+        self._own = not isinstance(filename, Record)
+        self._record = molrec_convert.open(filename) if self._own else filename
+        self._trajectory = frames_of(self._record)
+        self._factors = factors_of(self._record.units) if convert_units else Factors()
+        self.n_frames = len(self._trajectory)
+        self._columns, self._rows = self._wanted()
+        names = [column for columns in self._columns.values() for column in columns]
+        declared = self._trajectory.declaration.blocks
+        there = declared[ATOMS].columns if ATOMS in declared else {}
+        self._read = [f"{ATOMS}/{column}" for column in (*names, *self._rows.values()) if column in there]
+        self._batches: Iterator[FrameBatch] | None = None
+        self._batch: FrameBatch | None = None
+        self._before = _State()
+        self._first = self._next = self._streak = 0
+        first = self._trajectory.frame(0)
+        if ATOMS not in first.blocks:
+            raise UnsupportedError(f"{self.filename}: the first frame has no atoms")
+        self.n_atoms = first[ATOMS].count
+        self.ts = self._Timestep(self.n_atoms, **self._ts_kwargs)
+        for name in self._columns:
+            setattr(self.ts, f"has_{name}", True)
+        self._frame = -2
+        self._read_frame(0)
+
+    def _wanted(self) -> tuple[dict[str, tuple[str, str, str]], dict[str, str]]:
+        """Arrays of a time step there are columns for, and other columns by their key in `ts.data`."""
+        declared = self._trajectory.declaration.blocks
+        columns = declared[ATOMS].columns if ATOMS in declared else {}
+        arrays = {name: names for name, names in STATE.items() if any(column in columns for column in names)}
+        state = {column for names in STATE.values() for column in names}
+        rows = {
+            unescape_name(column.removeprefix(APART)): column
+            for column, entry in columns.items()
+            if column not in state and entry.dtype != "string"
+        }
+        return arrays, rows
+
+    @classmethod
+    def parse_n_atoms(cls, filename: Any, **_: Any) -> int:
+        """The number of atoms of the first frame."""
+        with molrec_convert.open(filename) as record:
+            return int(frames_of(record).frame(0)[ATOMS].count)
+
+    def _get_dt(self) -> float:
+        times = self._trajectory.times if self.n_frames > 1 else None
+        if times is None:
+            raise AttributeError("the record states no times")
+        return float(times[1] - times[0]) * self._factors.time
+
+    def _reopen(self) -> None:
+        self._frame = -1
+        self.ts.frame = 0
+
+    def close(self) -> None:
+        """Let go of the files, where the reader opened them."""
+        record, self._record = self._record, None
+        if record is not None and self._own:
+            self._batches = self._batch = None
+            record.close()
+
+    def _read_next_timestep(self, ts: Any = None) -> Any:
+        if self._frame + 1 >= self.n_frames:
+            raise EOFError
+        return self._read_frame(self._frame + 1)
+
+    def _read_frame(self, i: int) -> Any:
+        """Frame `i` into the time step."""
+        if not 0 <= i < self.n_frames:
+            raise OSError(f"frame {i} of a trajectory of {self.n_frames}")
+        if self._record is None:
+            raise OSError(f"{self.filename} is closed")
+        held = self._batch
+        if held is None or not self._first <= i < self._first + held.n_frames:
+            held = self._fetch(i)
+        self._fill(held, i - self._first, i)
+        self._frame = i
+        return self.ts
+
+    def _fetch(self, i: int) -> FrameBatch:
+        """The batch that has frame `i`: one of a run of frames read one after the other, else that frame alone."""
+        self._streak = self._streak + 1 if i == self._frame + 1 else 0
+        if self._batches is not None and self._batch is not None and i == self._next:
+            self._before = self._state(self._batch, self._batch.n_frames - 1)
+            self._batch = next(self._batches)
+        else:
+            self._before = _State()
+            self._batches = None
+            if self._streak > 1:
+                self._batches = iter(self._trajectory.batches(i, columns=self._read, batch_bytes=_BATCH))
+                self._batch = next(self._batches)
+            else:
+                self._batch = next(iter(self._trajectory.batches(i, i + 1, columns=self._read)))
+        self._first = i
+        self._next = i + self._batch.n_frames
+        return self._batch
+
+    def _state(self, batch: FrameBatch, at: int) -> _State:
+        """The rows of the atoms and the cell a frame of a batch has, its own or those of a frame before."""
+        state = _State(self._before.updates, self._before.rows, self._before.vectors)
+        updates = batch.blocks.get(ATOMS)
+        position = -1 if updates is None else int(np.searchsorted(updates.frames, at, side="right")) - 1
+        if updates is not None and position >= 0:
+            state.updates, state.rows = updates, updates.rows_of(position)
+        position = -1 if batch.box is None else int(np.searchsorted(batch.box.frames, at, side="right")) - 1
+        if batch.box is not None and position >= 0:
+            state.vectors = batch.box.vectors[position]
+        return state
+
+    def _fill(self, batch: FrameBatch, at: int, i: int) -> None:
+        ts, factors = self.ts, self._factors
+        ts.frame = i
+        ts.data.pop("time", None)
+        if batch.time is not None:
+            ts.data["time"] = float(batch.time[at]) * factors.time
+        ts.data["step"] = int(batch.step[at])
+        for key, entry in self._trajectory.declaration.meta.items():
+            value = batch.meta[key][at] if key in batch.meta else entry.fill
+            if key != "dimensions":
+                ts.data[unescape_name(key)] = value.item() if isinstance(value, np.generic) else value
+        state = self._state(batch, at)
+        self._atoms(state, i)
+        if "dimensions" in batch.meta:
+            ts.dimensions = batch.meta["dimensions"][at]
+        elif state.vectors is None or not self._trajectory.cell_defined:
+            ts.dimensions = None
+        else:
+            ts.dimensions = dimensions_of(state.vectors, factors.length)[0]
+
+    def _atoms(self, state: _State, i: int) -> None:
+        """The arrays of the time step, and the columns in `ts.data`."""
+        updates, rows = state.updates, state.rows
+        if updates is None:
+            return
+        if rows.stop - rows.start != self.n_atoms:
+            raise UnsupportedError(
+                f"{self.filename}: frame {i} has {rows.stop - rows.start} atoms, the first {self.n_atoms}; "
+                "MDAnalysis' trajectories have the same atoms in every frame"
+            )
+        factors = self._factors
+        scale = {"positions": factors.length, "velocities": factors.velocity, "forces": factors.force}
+        for name, columns in self._columns.items():
+            self._array(name, columns, updates, rows, scale[name])
+        for key, column in self._rows.items():
+            self.ts.data[key] = updates.columns[column][rows].copy()
+
+    def _array(self, name: str, columns: tuple[str, str, str], updates: Any, rows: slice, factor: float) -> None:
+        """One of the arrays of the time step; without it where the frame has none."""
+        there = [column for column in columns if column in updates.columns]
+        missing = [
+            column for column in there if column in updates.validity and not updates.validity[column][rows].all()
+        ]
+        if missing and not any(updates.validity[column][rows].any() for column in missing):
+            setattr(self.ts, f"has_{name}", False)
+            return
+        setattr(self.ts, f"has_{name}", True)
+        target: NDArray[np.float32] = getattr(self.ts, name)
+        for axis, column in enumerate(columns):
+            if column not in there:
+                target[:, axis] = 0.0
+                continue
+            values = updates.columns[column][rows]
+            target[:, axis] = values if factor == 1.0 else values * factor
+            if column in missing:
+                target[~updates.validity[column][rows], axis] = np.nan
+
+    def Writer(self, filename: str, n_atoms: int | None = None, **kwargs: Any) -> Any:
+        """A writer of a record, by default of as many atoms."""
+        from molrec_mdanalysis.writer import MrecWriter
+
+        return MrecWriter(filename, n_atoms=self.n_atoms if n_atoms is None else n_atoms, **kwargs)

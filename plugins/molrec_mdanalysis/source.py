@@ -1,0 +1,92 @@
+"""Files opened by MDAnalysis: one universe of a topology and any number of trajectories."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import MDAnalysis
+
+from molrec_convert.errors import FormatError, MolrecError
+from molrec_convert.report import Report
+from molrec_mdanalysis.topology import attributes_of
+from molrec_mdanalysis_format.options import MdaOptions
+
+__all__ = ["open_universe", "said_aloud"]
+
+
+def open_universe(paths: Sequence[Path], options: MdaOptions, report: Report) -> tuple[Any, dict[str, int]]:
+    """The universe of some files, the topology first, and what MDAnalysis guessed of it: attribute → atoms.
+
+    FormatError: MDAnalysis cannot open them.
+    """
+    keywords: dict[str, Any] = {"to_guess": ()}
+    named = {
+        "topology_format": options.topology_format,
+        "format": options.trajectory_format,
+        "atom_style": options.atom_style,
+        "dt": options.dt,
+    }
+    keywords |= {key: value for key, value in named.items() if value is not None}
+    with said_aloud(report):
+        try:
+            universe = MDAnalysis.Universe(*(os.fspath(path) for path in paths), **keywords)
+        except MolrecError:
+            raise
+        except Exception as error:  # a foreign library: any of its errors says it cannot read the files
+            names = ", ".join(path.name for path in paths[1:])
+            raise FormatError(
+                paths[0],
+                found=f"{type(error).__name__}: {_first_line(error)}",
+                expected=f"a topology MDAnalysis opens{f', with the trajectory {names}' if names else ''}",
+                hint="the topology is named first, trajectories after it; --topology-format and --trajectory-format "
+                "say what the names do not",
+            ) from error
+        return universe, _guess(universe, options, report)
+
+
+def _guess(universe: Any, options: MdaOptions, report: Report) -> dict[str, int]:
+    """What MDAnalysis adds to a topology, on top of what the parser found."""
+    wanted = [*(() if options.no_guess else ("types", "masses")), *options.guess]
+    found: dict[str, int] = {}
+    for name in wanted:
+        there = name in attributes_of(universe)
+        if there and not _empty(universe, name):
+            continue
+        missing = _empty(universe, name) if there else len(universe.atoms)
+        try:
+            universe.guess_TopologyAttrs(to_guess=[name], error_if_missing=False)
+        except Exception as error:  # as above
+            report.warn(f"MDAnalysis cannot guess {name}: {_first_line(error)}")
+            continue
+        if name in attributes_of(universe):
+            found[name] = missing
+    return found
+
+
+def _empty(universe: Any, name: str) -> int:
+    """How many values of an attribute the parser left for MDAnalysis to guess."""
+    attribute = attributes_of(universe)[name]
+    if not hasattr(attribute, "are_values_missing"):
+        return 0
+    return int(attribute.are_values_missing(attribute.values).sum())
+
+
+@contextmanager
+def said_aloud(report: Report) -> Iterator[None]:
+    """What MDAnalysis warns of goes into the report, what it deprecates nowhere."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for warning in caught:
+        if issubclass(warning.category, UserWarning) and not issubclass(warning.category, DeprecationWarning):
+            report.warn(f"MDAnalysis: {' '.join(str(warning.message).split())}")
+
+
+def _first_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return text if len(text) <= 300 else text[:297] + "..."

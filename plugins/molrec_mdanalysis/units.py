@@ -1,0 +1,67 @@
+"""From a record's units to those MDAnalysis counts in: Å, ps, kJ/mol, u, e."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from molrec_convert.forcefield.units import unit_of_quantity
+
+__all__ = ["Factors", "factors_of"]
+
+_AVOGADRO = 6.02214076e23
+_EV = 1.602176634e-19 * _AVOGADRO / 1000.0
+_HARTREE = 4.3597447222060e-18 * _AVOGADRO / 1000.0
+#: Quantity → unit → how much of MDAnalysis' unit it is (CODATA 2018).
+_KNOWN: dict[str, dict[str, float]] = {
+    "length": {
+        "angstrom": 1.0, "nm": 10.0, "bohr": 0.529177210903, "pm": 0.01, "m": 1e10, "cm": 1e8, "micrometer": 1e4,
+    },
+    "energy": {
+        "kJ/mol": 1.0, "kcal/mol": 4.184, "eV": _EV, "hartree": _HARTREE,
+        "J": _AVOGADRO / 1000.0, "erg": _AVOGADRO / 1e10,
+    },
+    "time": {"ps": 1.0, "fs": 0.001, "ns": 1000.0, "microsecond": 1e6, "s": 1e12},
+    "mass": {"dalton": 1.0, "g/mol": 1.0, "kg": _AVOGADRO * 1000.0, "g": _AVOGADRO},
+    "charge": {"e": 1.0, "C": 1.0 / 1.602176634e-19},
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Factors:
+    """What numbers of a record are multiplied by."""
+
+    length: float = 1.0
+    energy: float = 1.0
+    time: float = 1.0
+    mass: float = 1.0
+    charge: float = 1.0
+
+    @property
+    def velocity(self) -> float:
+        """Å/ps."""
+        return self.length / self.time
+
+    @property
+    def force(self) -> float:
+        """kJ/(mol Å)."""
+        return self.energy / self.length
+
+
+def factors_of(units: Any) -> Factors:
+    """The factors of units as a record states them; 1 where it states none, or none in units of the world (`lj`)."""
+    stated = {"preset": units} if isinstance(units, str) else units
+    if not isinstance(stated, Mapping):
+        return Factors()
+    found = {}
+    for quantity, known in _KNOWN.items():
+        text = unit_of_quantity(stated, quantity)
+        if text is None:
+            continue
+        if text in known:
+            found[quantity] = known[text]
+        else:
+            warnings.warn(f"the unit {text!r} of {quantity} is not converted to MDAnalysis' own", stacklevel=2)
+    return Factors(**found)

@@ -1,0 +1,214 @@
+"""The writer of `.mrec` and `.mrec.zip` in MDAnalysis: atoms of a universe, frame by frame, as a record.
+
+Frames are appended to a hidden record beside the target, which takes its name when the writer is closed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from MDAnalysis.coordinates.base import WriterBase
+from numpy.typing import NDArray
+
+import molrec_convert
+from molrec_convert.errors import LayoutChanged, UsageError
+from molrec_convert.model import FrameBatch, MemoryTrajectory, Record
+from molrec_convert.report import Report
+from molrec_mdanalysis.layout import Layout, layout_of
+from molrec_mdanalysis.names import STATE, UNITS
+from molrec_mdanalysis.portions import Gatherer, Pass, Portion
+from molrec_mdanalysis.selecting import selected
+from molrec_mdanalysis.topology import system_of
+
+__all__ = ["MrecWriter"]
+
+_GATHERED = 8 * 2**20
+
+
+class MrecWriter(WriterBase):  # type: ignore[misc]
+    """Writes an AtomGroup or a Universe at each of any number of frames.
+
+    The first frame says which of velocities, forces and values in `ts.data` the record has. Units are MDAnalysis' own,
+    and the record states them.
+    """
+
+    format: ClassVar[list[str]] = ["MREC", "ZIP"]
+    multiframe = True
+    units: ClassVar[dict[str, str | None]] = {"time": None, "length": None, "velocity": None, "force": None}
+
+    def __init__(self, filename: Any, n_atoms: int | None = None, **_: Any) -> None:
+        self._folder: Path | None = None
+        self._appending: Any = None
+        self._portion: Portion | None = None
+        self.filename = os.fspath(filename)
+        self._target = Path(os.path.abspath(self.filename))
+        if n_atoms is None:
+            raise TypeError("MrecWriter needs the number of atoms: MrecWriter(filename, n_atoms)")
+        self.n_atoms = n_atoms
+        self._written = 0
+        self._last_step: int | None = None
+
+    def _write_next_frame(self, obj: Any) -> None:
+        """Add the atoms of an AtomGroup or a Universe as they are now."""
+        try:
+            atoms = obj.atoms
+            ts = atoms.universe.trajectory.ts
+        except AttributeError:
+            raise TypeError(f"an AtomGroup or a Universe is written, not {type(obj).__name__}") from None
+        if len(atoms) != self.n_atoms:
+            raise ValueError(f"the writer is for {self.n_atoms} atoms, and {len(atoms)} are written")
+        if self._portion is None:
+            self._begin(atoms, ts)
+        assert self._portion is not None
+        try:
+            self._gatherer.take(self._portion, self._shown(atoms, ts))
+        except LayoutChanged as changed:
+            raise UsageError(f"{changed.reason}; a record's frames all hold what the first does") from None
+        if self._portion.frames == self._size:
+            self._flush()
+
+    def _begin(self, atoms: Any, ts: Any) -> None:
+        """Make up a layout by the first frame."""
+        rows = np.asarray(atoms.ix)
+        whole = system_of(atoms.universe, {}, dict(UNITS), Report())
+        self._system = selected(whole, rows)
+        first = _Shown(atoms, ts, dict(ts.data))
+        layout = layout_of(first, None, self._system["atoms"].columns, frozenset())
+        # a value that later frames lack is no number, or null
+        data = {key: (name, tag if tag == "f64" else "json") for key, (name, tag) in layout.data.items()}
+        self._layout: Layout = replace(layout, data=data, stepped=True)
+        declaration = self._layout.declaration()
+        self._gatherer = Gatherer(self._layout, declaration, self._target)
+        self._pass = Pass(self._layout, declaration, self._target)
+        bytes_each = max(1, self.n_atoms * 12 * len(self._layout.arrays))
+        self._size = int(min(max(1, _GATHERED // bytes_each), 1024))
+        self._portion = self._gatherer.portion(0, self._size)
+
+    def _shown(self, atoms: Any, ts: Any) -> _Shown:
+        """The frame, with a step number behind the last one's and a value for every key."""
+        data = dict(ts.data)
+        for key, (_, tag) in self._layout.data.items():
+            if tag == "f64" and key not in data:
+                data[key] = float(ts.dt) if key == "dt" else float("nan")
+        step = data.get("step")
+        last = self._last_step
+        if step is None or (last is not None and int(step) <= last):
+            if step is not None:
+                warnings.warn("step numbers do not ascend from frame to frame: they are counted on", stacklevel=4)
+            step = 0 if last is None else last + 1
+        data["step"] = self._last_step = int(step)
+        return _Shown(atoms, ts, data)
+
+    def _flush(self) -> None:
+        """What was gathered goes to the hidden record."""
+        assert self._portion is not None
+        if not self._portion.frames:
+            return
+        try:
+            batch = self._pass.batch(self._portion)
+        except LayoutChanged as changed:
+            raise UsageError(f"{changed.reason}; a record keeps the cell it has") from None
+        first = 0
+        if self._appending is None:
+            first = 1
+            self._start(batch)
+        if batch.n_frames > first:
+            self._appending.append(_from(batch, first))
+        self._written += batch.n_frames
+        self._portion = self._gatherer.portion(self._written, self._size)
+
+    def _start(self, batch: FrameBatch) -> None:
+        declaration = self._layout.declaration()
+        frame = batch.frame(0, declaration)
+        record = Record(system=self._system, trajectory=MemoryTrajectory([frame], declaration))
+        self._folder = Path(
+            tempfile.mkdtemp(prefix=f".{self._target.name}.", suffix=".partial", dir=self._target.parent)
+        )
+        molrec_convert.write(record, self._folder / "new.mrec")
+        self._appending = molrec_convert.append(self._folder / "new.mrec")
+        self._appending.__enter__()
+
+    def close(self) -> None:
+        """Write what is left; the record takes its name."""
+        portion, self._portion = self._portion, None
+        if portion is None:
+            return
+        self._portion = portion
+        try:
+            self._flush()
+        finally:
+            self._portion = None
+            appending, self._appending = self._appending, None
+            if appending is not None:
+                appending.__exit__(None, None, None)
+            folder, self._folder = self._folder, None
+            if folder is not None:
+                try:
+                    _name(folder / "new.mrec", self._target)
+                finally:
+                    shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Shown:
+    """The atoms of a group as a time step has them."""
+
+    def __init__(self, atoms: Any, ts: Any, data: dict[str, Any]) -> None:
+        self._ts = ts
+        rows = np.asarray(atoms.ix)
+        self._rows: Any = slice(None) if np.array_equal(rows, np.arange(ts.n_atoms)) else rows
+        self.n_atoms = len(rows)
+        self.data = {
+            key: value[rows]
+            if isinstance(value, np.ndarray) and value.shape[:1] == (ts.n_atoms,) and len(value) > 9
+            else value
+            for key, value in data.items()
+        }
+        self.frame, self.dimensions = ts.frame, ts.dimensions
+        for name in STATE:
+            setattr(self, f"has_{name}", getattr(ts, f"has_{name}"))
+
+    @property
+    def time(self) -> float:
+        return float(self._ts.time)
+
+    @property
+    def dt(self) -> float:
+        return float(self._ts.dt)
+
+    @property
+    def positions(self) -> NDArray[np.float32]:
+        return self._ts.positions[self._rows]  # type: ignore[no-any-return]
+
+    @property
+    def velocities(self) -> NDArray[np.float32]:
+        return self._ts.velocities[self._rows]  # type: ignore[no-any-return]
+
+    @property
+    def forces(self) -> NDArray[np.float32]:
+        return self._ts.forces[self._rows]  # type: ignore[no-any-return]
+
+
+def _from(batch: FrameBatch, first: int) -> FrameBatch:
+    """The frames of a batch from one on; all present their atoms."""
+    from molrec_convert.model.trajectory import take_frames
+
+    return take_frames(batch, np.arange(first, batch.n_frames, dtype=np.int64))
+
+
+def _name(made: Path, target: Path) -> None:
+    """A complete record under its name, in place of what had it; packed where the name says so."""
+    if target.name.lower().endswith(".zip"):
+        with molrec_convert.open(made) as record:
+            molrec_convert.write(record, target, format="mrec-zip", overwrite=True)
+        return
+    old = made.parent / "old"
+    if target.is_dir():
+        os.rename(target, old)
+    os.replace(made, target)
