@@ -22,8 +22,8 @@ def write(path: Path, text: str) -> Path:
 
 def row(
     serial: str = "1", name: str = " CA ", residue: str = "GLY", chain: str = "A", number: str = "1", *,
-    altloc: str = " ", icode: str = " ", x: str = "1.000", y: str = "2.000", z: str = "3.000", tail: str = "  1.00  0.00           C  ",
-    record: str = "ATOM",
+    altloc: str = " ", icode: str = " ", x: str = "1.000", y: str = "2.000", z: str = "3.000",
+    tail: str = "  1.00  0.00           C  ", record: str = "ATOM",
 ) -> str:  # fmt: skip
     return (
         f"{record:<6}{serial:>5} {name:<4}{altloc}{residue:>3} {chain}{number:>4}{icode}   {x:>8}{y:>8}{z:>8}{tail}\n"
@@ -269,8 +269,8 @@ def test_times_of_gromacs(tmp_path: Path) -> None:
 def test_bonds_with_orders_and_what_they_are(tmp_path: Path) -> None:
     text = (
         "SSBOND   1 CYS A    1    CYS A    2                          1555   1555  2.03  \n"
-        + row("1", " SG ", "CYS", number="1") + row("2", " SG ", "CYS", number="2") + row("3", " C1 ", "LIG", number="3")
-        + row("4", " O1 ", "LIG", number="3")
+        + row("1", " SG ", "CYS", number="1") + row("2", " SG ", "CYS", number="2")
+        + row("3", " C1 ", "LIG", number="3") + row("4", " O1 ", "LIG", number="3")
         + "CONECT    1    2\nCONECT    2    1\nCONECT    3    4    4\nCONECT    4    3    3\nCONECT    3    1\nEND\n"
     )  # fmt: skip
     record = read(write(tmp_path / "a.pdb", text))

@@ -88,9 +88,9 @@ def test_rows_are_what_gemmi_reads(shared: Path, index: dict[str, dict[str, str]
         record = records(read(path))[0]
         theirs = [
             (
-                atom.serial, atom.name, residue.name + chain.name.strip(), residue.seqid.num, residue.seqid.icode.strip(),
-                atom.altloc.strip("\0"), atom.pos.x, atom.pos.y, atom.pos.z, atom.charge, residue.segment.strip(),
-                residue.het_flag == "H",
+                atom.serial, atom.name, residue.name + chain.name.strip(), residue.seqid.num,
+                residue.seqid.icode.strip(), atom.altloc.strip("\0"), atom.pos.x, atom.pos.y, atom.pos.z,
+                atom.charge, residue.segment.strip(), residue.het_flag == "H",
             )
             for chain in structure[0] for residue in chain for atom in residue
         ]  # fmt: skip
@@ -118,6 +118,7 @@ def test_rows_are_what_gemmi_reads(shared: Path, index: dict[str, dict[str, str]
     assert compared > 40
 
 
+@pytest.mark.slow
 def test_there_and_back(shared: Path, index: dict[str, dict[str, str]], tmp_path: Path) -> None:
     for path in files(shared, index):
         first, out, second = tmp_path / "a.mrec", tmp_path / "b.pdb", tmp_path / "c.mrec"

@@ -67,8 +67,9 @@ class Scan:
     ter: Int
     trailing: list[str]
     sigmas: int
+    #: The last model has no ENDMDL.
+    unfinished: bool
     has_models: bool
-    lower: bool
 
 
 def text_of(data: Any, start: int, end: int) -> str:
@@ -157,8 +158,7 @@ def scan_lines(path: Path, data: Any) -> Scan:
         starts[atoms], ends[atoms], walk.frames,
         (starts[plenty["ANISOU"]], ends[plenty["ANISOU"]]), np.searchsorted(atoms, plenty["ANISOU"]) - 1,
         (starts[plenty["CONECT"]], ends[plenty["CONECT"]]), conect_frame.astype(np.int64),
-        np.unique(np.array(walk.ter, np.int64)), walk.trailing, sigmas, walk.has_models,
-        bool(len(atoms)) and data[int(starts[atoms[0]])] > 96,
+        np.unique(np.array(walk.ter, np.int64)), walk.trailing, sigmas, walk.unfinished, walk.has_models,
     )  # fmt: skip
 
 
@@ -182,6 +182,7 @@ class _Walk:
         self.trailing: list[str] = []
         self.has_models = False
         self.known = False
+        self.unfinished = False
         self._open = FrameLines(0, 0)
         self._in_model = False
         self._cells: list[tuple[int, str, int]] = []
@@ -222,6 +223,7 @@ class _Walk:
         """The end of the file: what is open is the last frame, or lines behind it."""
         if count > self._open.start or self._in_model or not self.frames:
             self._open.stop = count
+            self.unfinished = self._in_model
             self.frames.append(self._open)
         else:
             self.trailing = self._open.lines

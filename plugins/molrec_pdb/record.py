@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,12 +23,15 @@ from molrec_pdb.bonds import bond_block, conect_pairs
 from molrec_pdb.cells import read_cell
 from molrec_pdb.header import Header, frame_times, read_header
 from molrec_pdb.identity import Identity, read_identity
-from molrec_pdb.lines import scan_lines
+from molrec_pdb.lines import Scan, scan_lines
 from molrec_pdb.options import PdbOptions
 from molrec_pdb.survey import survey
 from molrec_pdb.trajectory import ATOMS, Layout, PdbTrajectory, PerFrame
 
 __all__ = ["read_pdb"]
+
+#: Columns a row needs to have positions.
+_ROW = 54
 
 
 def read_pdb(paths: Sequence[Path], context: ReadContext) -> Record | Collection:
@@ -46,10 +50,10 @@ def read_pdb(paths: Sequence[Path], context: ReadContext) -> Record | Collection
 def _read(path: Path, contents: Contents, context: ReadContext) -> Record | Collection:
     options = context.options if isinstance(context.options, PdbOptions) else PdbOptions()
     report = context.report
-    source = Source(path, contents.data, scan_lines(path, contents.data))
+    data = _without_torn(path, contents, report)
+    source = Source(path, data, scan_lines(path, data))
     scan = source.scan
-    if contents.cut is not None:
-        report.truncated(f"{path}: {contents.cut}; rows that are whole are kept")
+    _drop_unfinished(path, scan, report)
     if scan.sigmas:
         report.dropped("SIGATM, SIGUIJ", f"{scan.sigmas} records: standard deviations of an earlier version")
     single = len(scan.frames) == 1
@@ -68,6 +72,31 @@ def _read(path: Path, contents: Contents, context: ReadContext) -> Record | Coll
     reader.layout = replace(looked.layout, serials=False)
     records = [reader.record(range(number, number + 1)) for number in range(len(scan.frames))]
     return _Models(records, contents, report)
+
+
+def _without_torn(path: Path, contents: Contents, report: Report) -> Any:
+    """The text without a last line that breaks off, where the file is cut or the line is an atom without positions."""
+    data = contents.data
+    last = data.rfind(b"\n") + 1
+    line = bytes(data[last:])
+    torn = line[:6].upper() in (b"ATOM  ", b"HETATM") and len(line) < _ROW
+    if contents.cut is not None:
+        report.truncated(f"{path}: {contents.cut}; lines that are whole are kept")
+    elif torn and last:
+        report.truncated(f"{path}: the last line breaks off and is left out: {line.decode('latin-1').strip()}")
+    return data[:last] if line and last and (torn or contents.cut is not None) else data
+
+
+def _drop_unfinished(path: Path, scan: Scan, report: Report) -> None:
+    """Leave out a last model that breaks off."""
+    counts = [frame.stop - frame.start for frame in scan.frames]
+    if scan.unfinished and len(counts) > 1 and counts[-1] < counts[0] and len(set(counts[:-1])) == 1:
+        report.truncated(f"{path}: the last model breaks off after {counts[-1]} of {counts[0]} atoms and is left out")
+        scan.frames.pop()
+        stop = scan.frames[-1].stop
+        scan.starts, scan.ends = scan.starts[:stop], scan.ends[:stop]
+        kept = scan.anisou_row < stop
+        scan.anisou, scan.anisou_row = (scan.anisou[0][kept], scan.anisou[1][kept]), scan.anisou_row[kept]
 
 
 def _arranged(record: Record, contents: Contents, context: ReadContext) -> Record | Collection:

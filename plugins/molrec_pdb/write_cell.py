@@ -62,6 +62,8 @@ def out_cell(box: Box, document: dict[str, Any], report: Report, *, foreign: boo
         report.converted("box", "positions and cell are turned into the standard frame: a along x, b in the xy plane")
     if float(np.abs(stated - frame).max()) > 1e-9 * size:
         report.dropped("box", "digits beyond three decimals of a length and two of an angle")
+    if foreign and "space_group" not in document:
+        report.derived("space group", "P 1 with Z 1")
     z = document.get("z", 1 if foreign else None)
     group = str(document.get("space_group", "P 1" if foreign else ""))[:11]
     number = f"{z:4d}" if isinstance(z, int) and 0 <= z <= 9999 else "    "

@@ -65,7 +65,7 @@ def decimal_field(
     scale = 10.0**places
     finite = np.isfinite(values)
     there = finite if known is None else finite & known
-    scaled = np.abs(np.where(there, values, 0.0)) * scale
+    scaled = np.minimum(np.abs(np.where(there, values, 0.0)), 2.0**60) * scale
     big = scaled >= 2.0**52
     whole = np.rint(np.where(big, 0.0, scaled))
     # a product this near to a half may have been rounded across it

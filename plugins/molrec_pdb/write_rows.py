@@ -71,7 +71,11 @@ class RowWriter:
         lines = np.full((count, _WIDTH), 32, np.uint8)
         lines[:, 80] = 10
         names, residues, symbols = self._names(frame)
-        hetero = columns["hetatm"].values if "hetatm" in columns else ~np.isin(residues, sorted(STANDARD_RESIDUES))
+        if "hetatm" in columns:
+            hetero = columns["hetatm"].values
+        else:
+            self._report.derived("hetatm", "rows of the standard residues are ATOM, others HETATM")
+            hetero = ~np.isin(np.strings.strip(residues), sorted(STANDARD_RESIDUES))
         lines[:, :6] = np.where(hetero[:, None], np.frombuffer(b"HETATM", np.uint8), np.frombuffer(b"ATOM  ", np.uint8))
         rows = self._serials(frame)
         lines[:, 6:11] = rows.serials

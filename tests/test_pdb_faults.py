@@ -1,0 +1,149 @@
+"""Bad input: one sentence with file, line, found and expected, and nothing half-written."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from molrec_convert import convert, read
+from molrec_convert.errors import FormatError, MolrecError
+from molrec_convert.plugins import detect
+from molrec_convert.report import Report
+
+pytest.importorskip("gemmi")
+
+ROW = "ATOM      1  CA  GLY A   1       1.000   2.000   3.000  1.00  0.00           C  \n"
+
+
+def changed(start: int, text: str) -> str:
+    """The row with other characters from a column (from 1) on."""
+    return ROW[: start - 1] + text + ROW[start - 1 + len(text) :]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (changed(31, " " * 8), "line 2: found blanks in columns 31-38, expected x in columns 31-38"),
+        (changed(39, "  abcdef"), "line 2: found '  abcdef' in columns 39-46, expected a number, y"),
+        (ROW[:40] + "\n", "line 2: found blanks in columns 39-46"),
+        (ROW[:30] + "\n", "line 2: found blanks in columns 31-38"),
+        (changed(55, "1..0  "), "line 2: found '1..0  ' in columns 55-60, expected a number, occupancy"),
+        (changed(61, "1234.56"), "line 2: found '1234.5' followed by '6', expected B factor in columns 61-66"),
+        (changed(23, "1 2 "), "line 2: found '1 2 ', expected a residue number"),
+        (changed(23, "-+12"), "line 2: found '-+12', expected a residue number"),
+        (changed(47, "3\t000   "), "line 2: found '3"),
+    ],
+)
+def test_rows(tmp_path: Path, row: str, message: str) -> None:
+    path = tmp_path / "bad.pdb"
+    path.write_text(ROW + row)
+    with pytest.raises(FormatError) as caught:
+        convert(path, tmp_path / "out.mrec")
+    text = str(caught.value)
+    assert text.startswith(f"{path}, {message}") or message in text
+    assert "\n" not in text
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.pdb"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("CRYST1   10.000   10.000\n", "expected three lengths and three angles in columns 7-54 of CRYST1"),
+        ("CRYST1   10.000   10.000   10.000  90.00  90.00 190.00\n", "expected a cell"),
+        ("CRYST1   10.000  -10.000   10.000  90.00  90.00  90.00\n", "expected a cell: lengths and angles are greater"),
+    ],
+)
+def test_cells(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "bad.pdb"
+    path.write_text(line + ROW)
+    with pytest.raises(FormatError, match=r"bad\.pdb, line 1: found .*") as caught:
+        read(path)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "no record at all\n", "1 2 3\n4 5 6\n"])
+def test_what_is_no_pdb_file(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "bad.pdb"
+    path.write_text(text)
+    with pytest.raises(MolrecError):
+        read(path, format="pdb")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("data_a\n_cell.length_a 1\n", "found no category _atom_site with atoms"),
+        ("data_a\nloop_\n_atom_site.id\n_atom_site.Cartn_x\n1 2 3\n", "expected CIF syntax"),
+        ("data_a\nloop_\n_atom_site.id\n_atom_site.Cartn_x\n_atom_site.label_atom_id\n1 abc C\n", "found abc"),
+        ("data_a\nloop_\n_atom_site.id\n_atom_site.label_atom_id\n1 C\n", "atoms without Cartn_x"),
+    ],
+)
+def test_mmcif(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "bad.cif"
+    path.write_text(text)
+    with pytest.raises(FormatError) as caught:
+        read(path, format="mmcif")
+    assert message in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_a_compressed_file_that_is_cut_is_said_so(tmp_path: Path) -> None:
+    path = tmp_path / "cut.pdb.gz"
+    whole = gzip.compress((ROW * 20000).encode())
+    path.write_bytes(whole[: len(whole) // 2])
+    report = Report()
+    record = read(path, report=report)
+    assert len(report.truncations) == 1
+    assert set(record.trajectory[0]["atoms"]["z"].tolist()) == {3.0}
+
+
+def test_a_last_line_that_breaks_off_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "torn.pdb"
+    path.write_text(ROW * 3 + ROW[:44])
+    report = Report()
+    assert read(path, report=report).trajectory[0]["atoms"].count == 3
+    assert len(report.truncations) == 1
+
+
+def test_a_last_model_that_breaks_off_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "torn.pdb"
+    path.write_text("".join(f"MODEL     {n:4d}\n{ROW * 3}ENDMDL\n" for n in (1, 2)) + "MODEL        3\n" + ROW)
+    report = Report()
+    assert len(read(path, report=report).trajectory) == 2
+    assert report.truncations == [f"{path}: the last model breaks off after 1 of 3 atoms and is left out"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "format"),
+    [
+        ("a", "HEADER    HYDROLASE                               16-OCT-18   6MSM\n" + ROW, "pdb"),
+        ("a.txt", "REMARK made by hand\n" * 30 + ROW, "pdb"),
+        ("a", "CRYST1   10.000   10.000   10.000  90.00  90.00  90.00 P 1           1\n" + ROW, "pdb"),
+        ("a", "MODEL        1\n" + ROW, "pdb"),
+        ("a", "data_1ABC\n#\nloop_\n_atom_site.group_PDB\n_atom_site.id\nATOM 1\n", "mmcif"),
+    ],
+)
+def test_detection(tmp_path: Path, name: str, text: str, format: str) -> None:
+    (tmp_path / name).write_text(text)
+    assert detect([tmp_path / name]).name == format
+
+
+def test_what_the_format_has_nothing_for_is_said(tmp_path: Path) -> None:
+    report = Report()
+    path = tmp_path / "a.pdb"
+    path.write_text(
+        changed(67, "JUNK") + "SIGATM    1  CA  GLY A   1       0.010   0.010   0.010  0.00  0.00           C\n"
+        "CONECT    1    1    2\nCONECT    1   xx\n"
+    )
+    read(path, report=report)
+    said = [str(item) for item in report.items] + report.warnings
+    for text in (
+        "columns 67-72",
+        "SIGATM",
+        "fields that hold no serial",
+        "an atom with itself",
+        "serials that no atom",
+    ):
+        assert any(text in line for line in said), text
