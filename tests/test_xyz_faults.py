@@ -33,6 +33,7 @@ def read_all(source: Any) -> None:
     [
         ("2\nc\nH 0 0 0\nH 0 0\n", "line 4: found 3 fields in 'H 0 0', expected 4 (species:S:1 pos:R:3)"),
         ("2\nc\nH 0 0 0\nH 0 x 0\n", "line 4: found 'x', expected a number (pos)"),
+        (f"2\n{EXT}:charge:R:1\nH 0 0 0 1\nH 0 0 0\n", "line 4: found 4 fields in 'H 0 0 0', expected 5"),
         (f"2\n{EXT}\nH 0 0 0\nH 0 0 0 0\n", "line 4: found 5 fields in 'H 0 0 0 0', expected 4"),
         ("1\nc\nH 0 0 0\n2\nc\nH 0 0 0\nH 0 0 zero\n", "line 7: found 'zero', expected a number (pos)"),
         ("1\nc\nH 0 0 0\nH 0 0 0\n1\nc\nH 0 0 0\n", "line 4: found 'H 0 0 0', expected a number of atoms"),
@@ -97,6 +98,21 @@ def test_a_file_that_breaks_off(tmp_path: Path) -> None:
         assert len(record.trajectory) == 2
         assert bool(report.truncations) == bool(words)
         assert words in "".join(report.truncations)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("1\nc\nH 0 0 0\n1\nc\nH 0 0", 1),
+        (f"1\n{EXT}:q:R:1\nH 0 0 0 1\n1\n{EXT}:q:R:1\nH 0 0 0", 1),
+        (f"1\n{EXT}:q:R:1\nH 0 0 0 1\n1\n{EXT}\nH 0 0 0", 2),
+        ("1\nc\nH 0 0 0\n1\nc\nH 0 0 0", 2),
+    ],
+)
+def test_a_last_frame_of_one_row(tmp_path: Path, text: str, count: int) -> None:
+    report = Report()
+    assert len(read_text(tmp_path, text, report, as_="trajectory").trajectory) == count
+    assert len(report.truncations) == 2 - count
 
 
 def test_a_compressed_file_that_breaks_off(tmp_path: Path) -> None:

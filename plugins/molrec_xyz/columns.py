@@ -35,11 +35,15 @@ class FileColumn:
 
 @dataclass(frozen=True)
 class RowLayout:
-    """The columns of a row. `surplus` fields behind them, or with `open` any number, are not read."""
+    """The columns of a row. `surplus` fields behind them, or with `open` any number, are not read.
+
+    `plain`: nothing names them, they are what the first row shows.
+    """
 
     columns: tuple[FileColumn, ...]
     surplus: int = 0
     open: bool = False
+    plain: bool = False
 
     @property
     def letters(self) -> str:
@@ -100,4 +104,4 @@ def plain_layout(row: bytes, names: Sequence[str], *, four: bool) -> RowLayout:
         numbers += 1
     more = [FileColumn(names[n] if n < len(names) else f"column{n + 5}", "R", 1) for n in range(numbers)]
     surplus = max(len(fields) - 4 - numbers, 0)
-    return RowLayout((*PLAIN, *more), surplus, open=four or surplus > 0)
+    return RowLayout((*PLAIN, *more), surplus, open=four or surplus > 0, plain=True)

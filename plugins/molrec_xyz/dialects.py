@@ -15,7 +15,7 @@ import numpy as np
 from molrec_convert.model import MetaDeclaration
 from molrec_xyz.per_step import PerStep
 
-__all__ = ["comment_facts", "extra_names", "is_lammps"]
+__all__ = ["comment_facts", "extra_names", "is_lammps", "is_of_names"]
 
 _LAMMPS = re.compile(r"\s*Atoms(?:\. Timestep: (-?[0-9]+))?\s*")
 _CP2K = re.compile(r"\s*i\s*=\s*([0-9]+),\s*time\s*=\s*([-+.0-9Ee]+)(?:,\s*E\s*=\s*([-+.0-9Ee]+))?.*")
@@ -33,6 +33,11 @@ _READINGS: tuple[Reading, ...] = (
 def is_lammps(comment: str) -> bool:
     """Whether a frame is from a LAMMPS dump, whose numbers for species are types."""
     return _LAMMPS.fullmatch(comment) is not None
+
+
+def is_of_names(comment: str) -> bool:
+    """Whether a frame is from a program that writes names of atoms, not elements."""
+    return "Written by MDAnalysis" in comment
 
 
 def extra_names(comment: str) -> Sequence[str]:

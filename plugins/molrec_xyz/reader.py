@@ -242,15 +242,11 @@ class Reader:
         frame = piece.frame
         line = self.line_of(frame, fault.row, piece)
         layout = self.layouts[piece.layout]
-        plain = [str(column) for column in layout.columns[:2]] == ["species:S:1", "pos:R:3"]
-        if fault.surplus and plain and len(layout.columns) > 2 and self._is_plain(piece):
+        if fault.surplus and layout.plain and len(layout.columns) > 2:
             return LayoutChanged(
                 FOUR_COLUMNS, f"{self.path}, line {line}: the row has not all the columns the first row has"
             )
         return FormatError(self.path, f"line {line}", found=fault.found, expected=fault.expected)
-
-    def _is_plain(self, piece: _Piece) -> bool:
-        return all(c.name.startswith("column") or c.name == "charge" for c in self.layouts[piece.layout].columns[2:])
 
     def line_of(self, frame: int, row: int, piece: _Piece) -> int:
         """The line of a row of a piece."""

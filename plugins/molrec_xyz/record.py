@@ -7,6 +7,7 @@ have; it comes from their second lines, before any row is read.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from molrec_convert.report import Report
 from molrec_xyz.cells import Cells, read_cells
 from molrec_xyz.collection import XyzCollection, one_record
 from molrec_xyz.columns import PLAIN, RowLayout, is_number, parse_properties, plain_layout
-from molrec_xyz.dialects import comment_facts, extra_names, is_lammps
+from molrec_xyz.dialects import comment_facts, extra_names, is_lammps, is_of_names
 from molrec_xyz.headers import COLUMNS, Headers, Part, read_headers
 from molrec_xyz.names import ALIASES, aliases_of, apart, record_name
 from molrec_xyz.options import XyzOptions
@@ -39,6 +40,7 @@ __all__ = ["read_xyz"]
 COMMENT = "comment"
 _STEPS = ("step", "Step", "Timestep", "timestep")
 _TIMES = ("time", "Time")
+_PROPERTIES = re.compile(rb"""Properties\s*=\s*["']?([^\s"']+)""", re.IGNORECASE)
 #: Frames whose labels are looked at before the rest is read.
 _SAMPLED = 24
 
@@ -83,6 +85,10 @@ def _read(path: Path, contents: Contents, context: ReadContext) -> Record | Coll
         _sampled_words(reader), LABELS in context.hints, options.species,
         any(is_lammps(text) for text in list(headers.comments.values())[:1]), report,
     )  # fmt: skip
+    if kind == "element" and any(map(is_of_names, list(headers.comments.values())[:1])):
+        report.warn(
+            "the labels are names of atoms, taken as elements as all are symbols; --species names keeps the names"
+        )
     places = plan_places(layouts, first, path, kind, options, context.hints, report)
     per_frame = _per_frame(path, headers, cells, table, options, report)
     meta = {key: declared for key, (declared, _) in per_frame.meta.items()}
@@ -131,16 +137,20 @@ def _without_torn(path: Path, data: Any, table: FrameTable, report: Report) -> F
     """The frames without a last one whose last row breaks off in the middle."""
     last = len(table) - 1
     start, end, count = int(table.rows[last]), int(table.end[last]), int(table.count[last])
-    if not count or data[end - 1 : end] == b"\n" or count + last == 1:
+    if not count or data[end - 1 : end] == b"\n":
         return table
-    first = data[start : data.find(b"\n", start, end)].split()
-    torn = data[data.rfind(b"\n", start, end) + 1 : end].split()
-    if len(torn) >= len(first):
+    torn = data[data.rfind(b"\n", start, end) + 1 if count > 1 else start : end].split()
+    head = _PROPERTIES.search(data[int(table.header[last]) : start])
+    if head is not None:
+        needed = sum(int(width) for width in head[1].split(b":")[2::3] if width.isdigit())
+    else:
+        needed = len(data[start : data.find(b"\n", start, end)].split()) if count > 1 else len(PLAIN) + 2
+    if len(torn) >= needed:
         return table
     line = int(table.line[last]) + 1 + count
     if last == 0:
         raise FormatError(
-            path, f"line {line}", found=f"the end of the file after {len(torn)} fields", expected=f"{len(first)}"
+            path, f"line {line}", found=f"the end of the file after {len(torn)} fields", expected=str(needed)
         )
     report.truncated(f"{path}, line {line}: the last row breaks off; its frame is left out")
     return FrameTable(table.header[:last], table.rows[:last], table.end[:last], table.count[:last], table.line[:last])
