@@ -43,6 +43,11 @@ class Journal:
         self._file.truncate(size)
         self._file.seek(size)
 
+    @staticmethod
+    def committed(path: Path) -> Commit:
+        """The last commit of the journal at a path, which is left as it is."""
+        return _last_commit(path)[0]
+
     def note(self, entry: Mapping[str, Any]) -> None:
         """A line that counts when it is committed."""
         self._file.write(json.dumps(entry).encode() + b"\n")

@@ -78,6 +78,7 @@ class Output:
             atoms = int(before.index["n_atoms"][number])
             self._take_frames(values)
             self._take_entry(Entry(-1, len(values), log_entry(meta, system, text, len(values), atoms, has, b""), b""))
+        self.skip = 0
         self._base = (self.records, self.frames, self._log_size)
         self.commit()
 

@@ -78,6 +78,8 @@ class Plan:
             "names": names,
             "formats": [-1 if name is None else numbers[name] for name in self.formats],
             "content_of": list(self.content_of),
+            "sizes": list(self.table.sizes),
+            "stamps": list(self.table.stamps),
             "records": list(self.records),
             "contents": self.contents,
             "failures": self.failures,
@@ -87,6 +89,10 @@ class Plan:
             "frames": self.frames,
             "notes": self.notes,
         }
+
+    def settled(self) -> dict[str, Any]:
+        """What must not change while a migration is interrupted."""
+        return {"declaration": self.declaration.to_json(), "units": self.units}
 
     def take(self, scan: Scan) -> None:
         """What one task found; tasks come in the order of the inputs."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import pickle
 import signal
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -19,20 +20,20 @@ from typing import Any
 
 from molrec_convert.errors import MolrecError
 
-__all__ = ["WorkerLost", "in_order"]
+__all__ = ["Pool", "WorkerLost"]
 
 #: Bytes of messages that wait for their turn.
 WAITING_BYTES = 64 * 2**20
-_TASK, _MESSAGE, _END, _ERROR = b"t", b"m", b"e", b"x"
+_MESSAGE, _END, _ERROR = b"m", b"e", b"x"
 
 
 class WorkerLost(MolrecError):
-    """A worker process ended in the middle of a task (of which `task` is the number): killed, or crashed."""
+    """A worker process ended in the middle of a task: killed, or crashed."""
 
-    def __init__(self, task: int, code: int | None) -> None:
-        self.task, self.code = task, code
+    def __init__(self, code: int | None) -> None:
+        self.code = code
         how = "ended" if code is None or code >= 0 else f"was ended by {signal.Signals(-code).name}"
-        super().__init__(f"the process that was reading {how}")
+        super().__init__(f"a process that was reading {how}; the same command goes on from here")
 
 
 @dataclass
@@ -50,72 +51,77 @@ class _Waiting:
     ended: bool = False
 
 
-def in_order(
-    make: Callable[..., Callable[[Any], Iterable[Any]]], arguments: tuple[Any, ...], tasks: Iterable[Any], workers: int
-) -> Iterator[tuple[int, Any]]:
-    """Number of the task and message, for each message of `make(*arguments)(task)`, task by task.
+class Pool:
+    """Does tasks by `make(*arguments)(task)`, an iterable of messages, in up to `workers` processes.
 
-    With one worker everything is done in this process, to the same end. Raises what a task raises, `WorkerLost` where
-    a process ends before its task.
+    A process is started when there is something for it to do. With one worker everything is done in this process, to
+    the same end. A context manager, which ends the processes.
     """
-    if workers <= 1:
-        work = make(*arguments)
-        for number, task in enumerate(tasks):
-            for message in work(task):
-                yield number, message
-        return
-    pool = _Pool(make, arguments, workers)
-    try:
-        yield from pool.run(enumerate(tasks))
-    finally:
-        pool.close()
 
-
-class _Pool:
-    def __init__(self, make: Callable[..., Any], arguments: tuple[Any, ...], count: int) -> None:
-        context = multiprocessing.get_context("spawn")
+    def __init__(self, make: Callable[..., Callable[[Any], Iterable[Any]]], arguments: tuple[Any, ...], workers: int):
+        self._make, self._arguments, self._most = make, arguments, workers
+        self._context = multiprocessing.get_context("spawn")
         self._workers: list[_Worker] = []
         self._waiting: dict[int, _Waiting] = {}
         self._bytes = 0
-        for _ in range(count):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=_work, args=(theirs, make, arguments), daemon=True)
-            process.start()
-            theirs.close()
-            self._workers.append(_Worker(process, ours))
+        self._inline: Callable[[Any], Iterable[Any]] | None = None
 
-    def run(self, tasks: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
+    def run(self, tasks: Iterable[Any]) -> Iterator[Any]:
+        """The messages of all tasks, task by task. Raises what a task raises, `WorkerLost` where its process ends."""
+        if self._most <= 1:
+            if self._inline is None:
+                self._inline = self._make(*self._arguments)
+            for task in tasks:
+                yield from self._inline(task)
+            return
+        yield from self._run(enumerate(tasks))
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _run(self, tasks: Iterator[tuple[int, Any]]) -> Iterator[Any]:
         turn = 0
         self._assign(tasks)
         while self._waiting:
-            waiting = self._waiting.get(turn)
-            if waiting is None:
-                return
+            waiting = self._waiting[turn]
             while waiting.messages:
                 message = waiting.messages.popleft()
                 self._bytes -= len(message)
-                yield turn, pickle.loads(message)
+                yield pickle.loads(message)
             if waiting.ended:
                 del self._waiting[turn]
                 turn += 1
-                self._assign(tasks)
-                continue
-            self._receive(turn)
+            else:
+                self._receive(turn)
             self._assign(tasks)
+
+    def _start(self) -> _Worker:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=_work, args=(theirs, self._make, self._arguments), daemon=True)
+        process.start()
+        theirs.close()
+        worker = _Worker(process, ours)
+        self._workers.append(worker)
+        return worker
 
     def _assign(self, tasks: Iterator[tuple[int, Any]]) -> None:
         """Give whoever is free something to do, unless too much waits already."""
-        for worker in self._workers:
-            if worker.task is not None or (self._bytes > WAITING_BYTES and self._waiting):
-                continue
+        while not self._waiting or self._bytes <= WAITING_BYTES:
+            free = next((worker for worker in self._workers if worker.task is None), None)
+            if free is None and len(self._workers) == self._most:
+                return
             following = next(tasks, None)
             if following is None:
                 return
             number, task = following
+            worker = free or self._start()
             worker.task = number
             self._waiting[number] = _Waiting()
             try:
-                worker.pipe.send_bytes(_TASK + pickle.dumps(task))
+                worker.pipe.send_bytes(pickle.dumps(task))
             except OSError:
                 self._lost(worker)
 
@@ -146,7 +152,7 @@ class _Pool:
 
     def _lost(self, worker: _Worker) -> None:
         worker.process.join(5)
-        raise WorkerLost(-1 if worker.task is None else worker.task, worker.process.exitcode)
+        raise WorkerLost(worker.process.exitcode)
 
     def close(self) -> None:
         """End all processes."""
@@ -163,11 +169,13 @@ def _work(pipe: Connection, make: Callable[..., Any], arguments: tuple[Any, ...]
     """A worker process: tasks in, messages out, until the pipe is closed."""
     # An interrupt from the keyboard reaches every process; the one that started us closes the pipe then.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Threads that parse take turns with the one that encodes: at 5 ms a turn they wait for each other.
+    sys.setswitchinterval(0.0005)
     with suppress(EOFError, OSError, BrokenPipeError):
         try:
             work = make(*arguments)
             while True:
-                task = pickle.loads(pipe.recv_bytes()[1:])
+                task = pickle.loads(pipe.recv_bytes())
                 for message in work(task):
                     pipe.send_bytes(_MESSAGE + pickle.dumps(message, protocol=5))
                 pipe.send_bytes(_END)

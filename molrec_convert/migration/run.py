@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from array import array
 from collections.abc import Iterator, Sequence
@@ -10,17 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from molrec_convert.errors import UsageError
-from molrec_convert.migration.encode import Done, Encoder, Entry, Failed, content_digest
+from molrec_convert.migration.encode import Done, Entry, Failed, Restart, content_digest
 from molrec_convert.migration.index_values import check_index_names
 from molrec_convert.migration.inputs import InputTable, expand_inputs
+from molrec_convert.migration.journal import Commit, Journal
 from molrec_convert.migration.outcome import MigrationStopped, NobodyWatches, Outcome, Watcher, report_of
 from molrec_convert.migration.output import COMMIT_SECONDS, DUPLICATES, FAILURES, Output
 from molrec_convert.migration.plan import Plan, read_declaration
-from molrec_convert.migration.pool import in_order
-from molrec_convert.migration.scan import Scanner, Task
+from molrec_convert.migration.pool import Pool
+from molrec_convert.migration.scan import Goal, Task
 from molrec_convert.migration.settings import Settings, default_workers
 from molrec_convert.migration.sources import check_options
 from molrec_convert.migration.state import SUFFIX, Known, State
+from molrec_convert.migration.worker import Worker
 from molrec_convert.model.collection_declaration import collection_document
 from molrec_convert.model.declaration import ColumnDeclaration, Declaration
 from molrec_convert.stores.lmdb.reader import StoredCollection, open_collection
@@ -29,6 +32,8 @@ __all__ = ["migrate"]
 
 #: A task is so many inputs, or so many bytes.
 _TASK_INPUTS, _TASK_BYTES = 250, 4 * 2**20
+#: What is said of inputs that were changed while a migration was interrupted.
+_CONTENT = "content of the inputs"
 
 
 def migrate(
@@ -58,14 +63,15 @@ def migrate(
     for name in check_index_names(settings):
         raise UsageError(f"--index {name}: every collection has that column")
     check_options(settings.options)
-    job = _Job(where, settings, workers or default_workers(), watcher or NobodyWatches(), commit_seconds)
     table = expand_inputs(inputs, where)
-    return job.preview(table) if dry_run else job.run(table, overwrite=overwrite)
+    with Pool(Worker, (settings,), default_workers() if workers is None else workers) as pool:
+        job = _Job(where, settings, pool, watcher or NobodyWatches(), commit_seconds)
+        return job.preview(table) if dry_run else job.run(table, overwrite=overwrite)
 
 
 class _Job:
-    def __init__(self, target: Path, settings: Settings, workers: int, watcher: Watcher, commit_seconds: float) -> None:
-        self.target, self.settings, self.workers, self.watcher = target, settings, workers, watcher
+    def __init__(self, target: Path, settings: Settings, pool: Pool, watcher: Watcher, commit_seconds: float) -> None:
+        self.target, self.settings, self.pool, self.watcher = target, settings, pool, watcher
         self.commit_seconds = commit_seconds
         self.declared: Declaration | None = None
         self.units: dict[str, str] | None = None
@@ -120,16 +126,7 @@ class _Job:
 
     def _go_on(self, state: State, table: InputTable, before: StoredCollection | None, *, overwrite: bool) -> Outcome:
         facts = {**self.settings.facts(), **_facts(table), "collection before": _stamp(before)}
-        note = state.note()
-        resumed = note is not None
-        if note is not None and note != facts:
-            if not overwrite:
-                changed = ", ".join(sorted(key for key in {*note, *facts} if note.get(key) != facts.get(key)))
-                raise UsageError(
-                    f"a migration to {self.target} was begun with other {changed} than now: "
-                    f"go on with the same command, or start over with --overwrite"
-                )
-            resumed = False
+        resumed = self._resumes(state, facts, table, overwrite=overwrite)
         if not resumed:
             state.restart()
             state.write_note(facts)
@@ -166,6 +163,26 @@ class _Job:
             report=report_of(output.tallies),
         )
 
+    def _resumes(self, state: State, facts: dict[str, Any], table: InputTable, *, overwrite: bool) -> bool:
+        """Whether there is an attempt to go on from. Raises `UsageError` where it was begun otherwise."""
+        note, kept = state.note(), state.plan()
+        if note is None or kept is None:
+            return False
+        changed = sorted(key for key in {*note, *facts} if note.get(key) != facts.get(key))
+        if not changed:
+            return True
+        if changed == [_CONTENT] and _same_so_far(table, kept, Journal.committed(state.journal)):
+            # an input that is still to come may be mended in between; what it declares is looked at again
+            state.write_note(facts)
+            state.forget_plan()
+            return True
+        if overwrite:
+            return False
+        raise UsageError(
+            f"a migration to {self.target} was begun with other {', '.join(changed)} than now: "
+            f"go on with the same command, or start over with --overwrite"
+        )
+
     def _plan(self, state: State, table: InputTable, before: StoredCollection | None) -> Plan:
         """The plan of an earlier attempt, else a new one, kept for the next. Raises `UsageError` for conflicts."""
         kept = state.plan()
@@ -181,6 +198,13 @@ class _Job:
         if plan.conflicts:
             self._give_up(state)
             raise UsageError(_conflict_text(plan))
+        earlier = state.settled()
+        if earlier is not None and earlier != plan.settled():
+            raise UsageError(
+                f"the inputs of {self.target} declare something else than when it was begun: "
+                f"start over with --overwrite"
+            )
+        state.write_settled(plan.settled())
         state.write_plan(plan.kept())
         return plan
 
@@ -189,9 +213,9 @@ class _Job:
         plan = Plan(table, self.settings)
         self.watcher.stage("looking at inputs", len(table), table.nbytes)
         count = len(table)
-        tasks = _tasks(table, [None] * count, [True] * count, 0, 0)
+        tasks = _tasks(table, [None] * count, [True] * count, 0, 0, None)
         records = 0
-        for _, scan in in_order(Scanner, (self.settings,), tasks, self._useful(count)):
+        for scan in self.pool.run(tasks):
             plan.take(scan)
             if plan.failures and self.settings.on_error == "stop":
                 number, failure = next(iter(plan.failures.items()))
@@ -206,9 +230,10 @@ class _Job:
         """The second pass."""
         table = plan.table
         eligible = [number not in plan.failures and not plan.is_aside(number) for number in range(len(table))]
-        tasks = _tasks(table, plan.formats, eligible, output.inputs, output.skip)
+        goal = Goal(json.dumps(plan.declaration.to_json()), plan.units)
+        tasks = _tasks(table, plan.formats, eligible, output.inputs, output.skip, goal)
         self.watcher.stage("migrating", len(table), table.nbytes)
-        at, failures = 0, -1
+        at = 0
 
         def advance() -> None:
             nonlocal at
@@ -219,25 +244,19 @@ class _Job:
                 at = done
 
         advance()
-        arguments = (self.settings, plan.declaration, plan.units)
-        for _, message in in_order(Encoder, arguments, tasks, self._useful(sum(eligible[output.inputs :]))):
+        for message in self.pool.run(tasks):
             for event in message:
+                if isinstance(event, Failed) and self.settings.on_error == "stop":
+                    # it is not done, so that it may be mended
+                    output.take(Restart(event.input))
+                    output.commit()
+                    raise MigrationStopped(_failure_text(table.paths[event.input], event.failure["error"]))
                 output.take(event)
-            if self.settings.on_error == "stop" and output.tallies[FAILURES] != failures:
-                failures = output.tallies[FAILURES]
-                for event in message:
-                    if isinstance(event, Failed):
-                        output.commit()
-                        raise MigrationStopped(_failure_text(table.paths[event.input], event.failure["error"]))
             if any(isinstance(event, (Entry, Done)) for event in message):
                 output.commit_when_due()
                 advance()
         output.finish_inputs()
         advance()
-
-    def _useful(self, inputs: int) -> int:
-        """As many workers as there is work for: starting one takes as long as reading some hundred small files."""
-        return 1 if inputs <= 1 else self.workers
 
     def _give_up(self, state: State) -> None:
         """Leave nothing behind, unless there is something to go on from."""
@@ -246,7 +265,12 @@ class _Job:
 
 
 def _tasks(
-    table: InputTable, formats: Sequence[str | None], eligible: Sequence[bool], first: int, skip: int
+    table: InputTable,
+    formats: Sequence[str | None],
+    eligible: Sequence[bool],
+    first: int,
+    skip: int,
+    goal: Goal | None,
 ) -> Iterator[Task]:
     """Consecutive inputs from `first` on; of that the first `skip` records are done."""
     number, count = first, len(table)
@@ -271,6 +295,7 @@ def _tasks(
             [bool(flag) for flag in table.searched[number:stop]],
             list(formats[number:stop]),
             skip,
+            goal,
         )
         number, skip = stop, 0
 
@@ -296,12 +321,18 @@ def _unknown(table: InputTable, migrated: dict[str, Known]) -> InputTable:
 
 def _facts(table: InputTable) -> dict[str, Any]:
     """The inputs, in short."""
-    digest = hashlib.blake2b(digest_size=16)
+    names, content = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
     for path in table.paths:
-        digest.update(os.path.abspath(path).encode("utf-8", "surrogateescape") + b"\0")
+        names.update(os.path.abspath(path).encode("utf-8", "surrogateescape") + b"\0")
     for numbers in (table.sizes, table.stamps):
-        digest.update(array("q", numbers).tobytes())
-    return {"inputs": f"{len(table)}, {digest.hexdigest()}"}
+        content.update(array("q", numbers).tobytes())
+    return {"inputs": f"{len(table)}, {names.hexdigest()}", _CONTENT: content.hexdigest()}
+
+
+def _same_so_far(table: InputTable, kept: dict[str, Any], commit: Commit) -> bool:
+    """Whether the inputs an earlier attempt is done with, or in the middle of, are as they were."""
+    done = commit.inputs + (1 if commit.skip else 0)
+    return all(kept[key][:done] == list(now[:done]) for key, now in (("sizes", table.sizes), ("stamps", table.stamps)))
 
 
 def _stamp(before: StoredCollection | None) -> Any:

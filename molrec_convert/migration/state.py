@@ -37,7 +37,9 @@ class State:
         self.failures = self.target.parent / f"{stem}.failures.jsonl"
         self.manifest = self.target.parent / f"{stem}.migration.jsonl"
         self.journal, self.log = self.folder / "journal.jsonl", self.folder / "records.log"
-        self._note, self._plan, self._finished = (self.folder / n for n in ("note.json", "plan.json", "finished"))
+        self._note, self._plan, self._settled, self._finished = (
+            self.folder / name for name in ("note.json", "plan.json", "settled.json", "finished")
+        )
         self._lock: int | None = None
 
     def begin(self) -> None:
@@ -79,6 +81,18 @@ class State:
     def write_plan(self, plan: Mapping[str, Any]) -> None:
         """Keep the plan."""
         _write_json(self._plan, plan)
+
+    def forget_plan(self) -> None:
+        """The plan is to be made anew; what was settled stays."""
+        self._plan.unlink(missing_ok=True)
+
+    def settled(self) -> dict[str, Any] | None:
+        """What the values in the file were made for."""
+        return _read_json(self._settled)
+
+    def write_settled(self, settled: Mapping[str, Any]) -> None:
+        """Keep that."""
+        _write_json(self._settled, settled)
 
     def mark_finished(self, manifest: Iterable[Mapping[str, Any]], failures: Iterable[tuple[str, Failure]]) -> None:
         """Everything is ready but for the names: what is left beside the collection lies in the state."""

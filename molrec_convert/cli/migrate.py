@@ -1,0 +1,250 @@
+"""`mrec migrate`."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from molrec_convert.cli.app import show_problems
+from molrec_convert.cli.common import PATH, directory_size, examples, human_size, print_lines
+from molrec_convert.cli.migrate_progress import watch_migration
+from molrec_convert.cli.options import FormatFlag, format_flags, given
+from molrec_convert.cli.outcome import DONE, FAULT, INTERRUPTED, SOME_FAILED, USAGE, complain, sentence
+from molrec_convert.cli.showing import check_report_path, show_report, write_report
+from molrec_convert.errors import UsageError
+from molrec_convert.formats import NoOptions
+from molrec_convert.plugins import formats
+
+if TYPE_CHECKING:
+    from click import Context, HelpFormatter
+
+    from molrec_convert.migration.outcome import Outcome
+    from molrec_convert.migration.settings import Settings
+
+__all__ = ["migrate_command"]
+
+_EXAMPLES = examples(
+    "mrec migrate 'old/**/*.extxyz' runs/*/ legacy.db -o train.mrec.lmdb --units metal --dry-run",
+    "mrec migrate 'old/**/*.extxyz' -o train.mrec.lmdb --units metal --fill pe=NaN --index config_type",
+    "find old -name '*.xyz' | mrec migrate - -o train.mrec.lmdb --units metal --workers 8",
+    "mrec migrate runs -o records --as records",
+)
+
+_PARAMETERS: list[click.Parameter] = [
+    click.Argument(["inputs"], nargs=-1, required=True, metavar="INPUT..."),
+    click.Option(["-o", "--output", "target"], required=True, type=PATH, metavar="OUT", help="What to make."),
+    click.Option(
+        ["--as", "as_"],
+        type=click.Choice(["collection", "records"]),
+        default="collection",
+        help="One collection (OUT ends in .mrec.lmdb), or a record of each input in the directory OUT.",
+    ),
+    click.Option(
+        ["--split"],
+        type=click.Choice(["frames", "files", "rows"]),
+        help="What becomes a record: each frame, each file, each row of a database. "
+        "Without it rows, configurations of a file, or the file, whatever the format holds.",
+    ),
+    click.Option(["--dry-run"], is_flag=True, help="Look at all inputs, show the plan, write nothing."),
+    click.Option(
+        ["--units"],
+        metavar="UNITS",
+        help="Units of the collection, a preset (metal) or QUANTITY=UNIT,...: inputs that state others are converted, "
+        "those that state none are taken to be in them.",
+    ),
+    click.Option(["--fill"], multiple=True, metavar="NAME=VALUE", help="What stands where a key or column is missing."),
+    click.Option(["--rename"], multiple=True, metavar="OLD=NEW", help="Another name for a key or column."),
+    click.Option(["--drop"], multiple=True, metavar="NAME", help="Leave out a key, column (atoms/x) or block."),
+    click.Option(["--index"], multiple=True, metavar="KEY", help="A further index column: a key of the records."),
+    click.Option(["--group-by"], metavar="KEY", help="The key whose values become the index column molecule_id."),
+    click.Option(
+        ["--declaration"],
+        type=PATH,
+        metavar="FILE",
+        help="Declaration and units: JSON, or another collection; the first pass over the inputs is left out.",
+    ),
+    click.Option(["--dedupe"], is_flag=True, help="Leave out records whose content is there already."),
+    click.Option(
+        ["--on-error"],
+        type=click.Choice(["skip", "stop"]),
+        default="skip",
+        help="An input at fault is noted in OUT's .failures.jsonl and the rest goes on, or everything stops.",
+    ),
+    click.Option(["--workers"], type=click.IntRange(1), metavar="N", help="Processes; one for each processor without."),
+    click.Option(["--from", "from_format"], metavar="FORMAT", help="Format of all inputs, where not recognised."),
+    click.Option(["--report", "report_path"], type=PATH, metavar="FILE", help="Write what became of every item."),
+    click.Option(["--overwrite"], is_flag=True, help="Replace OUT, or start over what was begun otherwise."),
+]
+
+
+class _MigrateCommand(click.Command):
+    """`migrate`, with the options of all formats in a section of their own."""
+
+    def __init__(self, flags: list[FormatFlag], **settings: Any) -> None:
+        self.flags = flags
+        self.format_parameters = [flag.parameter for flag in flags]
+        super().__init__(**settings, params=[*_PARAMETERS, *self.format_parameters])
+
+    def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
+        """Two sections of options."""
+        ours = [p for p in self.get_params(ctx) if p not in self.format_parameters and isinstance(p, click.Option)]
+        for title, parameters in (("Options", ours), ("Options of formats", self.format_parameters)):
+            rows = [row for row in (parameter.get_help_record(ctx) for parameter in parameters) if row is not None]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
+def _migrate(inputs: Sequence[str], **arguments: Any) -> int:
+    """Many files, runs, rows of databases: one collection.
+
+    INPUT is a path, a glob (quoted), a directory that is searched, '@FILE', a list of paths, or '-', a list on standard
+    input. Records have the order of the inputs. What is killed goes on when the same command is run again; inputs of a
+    collection that is complete are recognised, and only new ones are added to it.
+    """
+    context = click.get_current_context()
+    assert isinstance(context.command, _MigrateCommand)
+    target, report_path = arguments["target"], arguments["report_path"]
+    if report_path is not None:
+        check_report_path(report_path, [target])
+    settings = _settings(arguments, given(context, [flag.option.name for flag in context.command.flags]))
+    show_problems()
+    began = time.monotonic()
+    watcher = watch_migration()
+    try:
+        with watcher:
+            outcome = _run(inputs, target, settings, arguments, watcher)
+    except KeyboardInterrupt:
+        complain(f"interrupted, {target} is not complete; the same command goes on from here")
+        return INTERRUPTED
+    except OSError as error:
+        complain(sentence(error, str(target), again="run the same command again, it goes on from here"))
+        return FAULT
+    if report_path is not None:
+        facts = {"inputs": list(inputs), "target": str(target), "dry_run": arguments["dry_run"]}
+        write_report(outcome.report, report_path, facts)
+    if arguments["dry_run"]:
+        print_lines(_plan_lines(outcome))
+        conflicts = outcome.plan is not None and outcome.plan.conflicts
+        return USAGE if conflicts else SOME_FAILED if outcome.failures else DONE
+    show_report(outcome.report)
+    click.echo(_closing(target, outcome, time.monotonic() - began), err=True)
+    if outcome.failures:
+        count = f"{outcome.failures:,} input{'' if outcome.failures == 1 else 's'}"
+        complain(f"{count} could not be migrated: see {outcome.failures_path}")
+        return SOME_FAILED
+    return DONE
+
+
+def _settings(arguments: dict[str, Any], options: dict[str, Any]) -> Settings:
+    from molrec_convert.migration.settings import Settings, parse_pairs, parse_units
+
+    units = arguments["units"]
+    if arguments["as_"] == "records":
+        collecting = ("split", "fill", "rename", "drop", "index", "group_by", "declaration", "dedupe")
+        for name in collecting:
+            if arguments[name]:
+                raise UsageError(f"--{name.replace('_', '-')} is for a collection: leave off --as records")
+        if units is not None:
+            options = {**options, "units": units}
+    declaration = arguments["declaration"]
+    return Settings(
+        split=arguments["split"],
+        units=None if units is None else parse_units(units),
+        fill=parse_pairs(arguments["fill"], "--fill"),
+        rename=parse_pairs(arguments["rename"], "--rename"),
+        drop=tuple(arguments["drop"]),
+        index=tuple(dict.fromkeys(arguments["index"])),
+        group_by=arguments["group_by"],
+        on_error=arguments["on_error"],
+        dedupe=arguments["dedupe"],
+        format=arguments["from_format"],
+        options=options,
+        declaration=None if declaration is None else str(declaration),
+    )
+
+
+def _run(inputs: Sequence[str], target: Path, settings: Settings, arguments: dict[str, Any], watcher: Any) -> Outcome:
+    from molrec_convert.migration import migrate, migrate_records
+
+    work = migrate_records if arguments["as_"] == "records" else migrate
+    return work(
+        inputs,
+        target,
+        settings,
+        workers=arguments["workers"],
+        overwrite=arguments["overwrite"],
+        dry_run=arguments["dry_run"],
+        watcher=watcher,
+    )
+
+
+def _plan_lines(outcome: Outcome) -> Iterator[str]:
+    """The plan, a thing a line."""
+    plan = outcome.plan
+    known = f", {outcome.known:,} more are migrated already" if outcome.known else ""
+    if plan is None:
+        yield f"inputs: {outcome.inputs:,}, a record of each"
+        return
+    yield f"inputs: {outcome.inputs:,}, {human_size(plan.table.nbytes)}{known}"
+    for name, (inputs, records) in sorted(plan.format_counts().items()):
+        yield f"  {name}: {inputs:,} input{'' if inputs == 1 else 's'}, {records:,} record{'' if records == 1 else 's'}"
+    if plan.aside:
+        yield f"  of no known format, left aside: {len(plan.aside):,} ({', '.join(plan.aside[:3])}{_more(plan.aside)})"
+    count = plan.n_records
+    yield f"records: {'known when they are read' if count is None else f'{count:,}'}, {plan.frames:,} frames"
+    yield f"units: {', '.join(f'{quantity} {unit}' for quantity, unit in plan.units.items()) or 'not known'}"
+    for name, block in plan.declaration.blocks.items():
+        columns = ", ".join(f"{key} {c.dtype}{'?' if c.nullable else ''}" for key, c in block.columns.items())
+        yield f"block {name}: {columns or 'no column'}"
+    if plan.declaration.meta:
+        yield f"per step: {', '.join(f'{key} {entry.dtype}' for key, entry in plan.declaration.meta.items())}"
+    yield f"size: about {human_size(plan.nbytes)}"
+    yield from (f"note: {text}" for text in plan.notes)
+    for number, failure in list(plan.failures.items())[:20]:
+        yield f"at fault: {plan.table.paths[number]}: {failure['error']}"
+    if len(plan.failures) > 20:
+        yield f"at fault: {len(plan.failures) - 20:,} more"
+    yield from (f"conflict: {conflict}" for conflict in plan.conflicts)
+
+
+def _more(names: Sequence[str]) -> str:
+    return ", …" if len(names) > 3 else ""
+
+
+def _closing(target: Path, outcome: Outcome, seconds: float) -> str:
+    if outcome.known and not outcome.inputs:
+        return f"{target}: all {outcome.known:,} inputs are migrated already, nothing to do"
+    extra = "".join(
+        f", {count:,} {what}"
+        for count, what in (
+            (outcome.known, "inputs migrated already"),
+            (outcome.duplicates, "duplicates left out"),
+            (outcome.aside, "files of no known format left aside"),
+        )
+        if count
+    )
+    frames = f", {outcome.frames:,} frames" if outcome.frames else ""
+    size = human_size(directory_size(target))
+    return f"{target}: {outcome.records:,} records{frames}{extra}, {size} in {seconds:.1f} s"
+
+
+def migrate_command() -> click.Command:
+    """The command, with a flag for each option of the formats that are read."""
+    taken = {parameter.name or "" for parameter in _PARAMETERS} | {"units"}
+    readable = [
+        dataclasses.replace(entry, write_options=NoOptions) for entry in formats().values() if entry.reads is not None
+    ]
+    return _MigrateCommand(
+        format_flags(readable, taken),
+        name="migrate",
+        callback=_migrate,
+        help=inspect.getdoc(_migrate),
+        epilog=_EXAMPLES,
+    )

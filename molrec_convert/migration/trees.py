@@ -1,0 +1,285 @@
+"""Inputs that become records of their own, one each, in a tree of directories like the one they lie in; resumable.
+
+Each record appears under its name when it is complete. `OUT.migration.jsonl` beside the tree says what was begun and
+what is done: a line each, so that a call that is repeated goes on where the first one stopped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from molrec_convert.conversion import convert
+from molrec_convert.errors import MolrecError, UsageError
+from molrec_convert.migration.encode import content_digest
+from molrec_convert.migration.failures import Failure, error_document, write_failures
+from molrec_convert.migration.inputs import InputTable, expand_inputs
+from molrec_convert.migration.outcome import MigrationStopped, NobodyWatches, Outcome, Watcher, report_of
+from molrec_convert.migration.pool import Pool
+from molrec_convert.migration.settings import Settings, default_workers
+from molrec_convert.migration.sources import FormatFinder, check_options
+from molrec_convert.migration.state import Known
+from molrec_convert.report import Fate, Report
+
+__all__ = ["migrate_records", "record_targets"]
+
+_SUFFIX = ".mrec"
+_TASK_INPUTS = 16
+_TASK_BYTES = 8 * 2**20
+
+
+@dataclass(frozen=True)
+class RecordTask:
+    """Inputs, their targets, whether these may be replaced, and whether the inputs were searched for."""
+
+    numbers: list[int]
+    paths: list[str]
+    targets: list[str]
+    replace: list[bool]
+    searched: list[bool]
+
+
+@dataclass
+class Written:
+    """What became of one input."""
+
+    number: int
+    digest: str = ""
+    failure: Failure | None = None
+    aside: bool = False
+    items: list[tuple[str, str, str]] = field(default_factory=list)
+
+
+class RecordWorker:
+    """Converts inputs one by one."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings, self._finder = settings, FormatFinder(settings)
+
+    def __call__(self, task: RecordTask) -> Iterator[Written]:
+        """A message for each input."""
+        for place, number in enumerate(task.numbers):
+            yield self._one(task, place, number)
+
+    def _one(self, task: RecordTask, place: int, number: int) -> Written:
+        path, target = Path(task.paths[place]), Path(task.targets[place])
+        report = Report()
+        try:
+            chosen = self._finder.find(path)
+        except (MolrecError, OSError) as error:
+            aside = task.searched[place]
+            return Written(number, aside=aside, failure=None if aside else error_document(error))
+        try:
+            known = {entry.name for entry in dataclasses.fields(chosen.read_options)}
+            options = {key: value for key, value in self._settings.options.items() if key in known}
+            target.parent.mkdir(parents=True, exist_ok=True)
+            convert(
+                path,
+                target,
+                from_format=chosen.name,
+                to_format="mrec",
+                overwrite=task.replace[place],
+                report=report,
+                **options,
+            )
+            digest = content_digest(os.fspath(path))
+        except Exception as error:  # a reader is foreign code: one input that breaks it leaves the others alone
+            return Written(number, failure=error_document(error))
+        items = [(item.fate.value, item.name, item.detail) for item in report.items if item.fate is not Fate.CARRIED]
+        items += [("warning", text, "") for text in report.warnings]
+        items += [("cut off", text, "") for text in report.truncations]
+        return Written(number, digest, items=items)
+
+
+def migrate_records(
+    inputs: Sequence[str | os.PathLike[str]],
+    target: str | os.PathLike[str],
+    settings: Settings | None = None,
+    *,
+    workers: int | None = None,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    watcher: Watcher | None = None,
+) -> Outcome:
+    """Make a record of each input, in the directory `target`, below which the tree is that of the inputs.
+
+    Inputs that are done already, by path, size and content, are passed over. Raises `UsageError` for a call that is
+    wrong, `MigrationStopped` at the first input at fault where the settings ask for that.
+    """
+    settings = Settings() if settings is None else settings
+    watcher = watcher or NobodyWatches()
+    check_options(settings.options)
+    root = Path(os.path.abspath(target))
+    if root.exists() and not root.is_dir():
+        raise UsageError(f"{target} is no directory: records of their own lie in one")
+    table = expand_inputs(inputs, root)
+    targets = record_targets(table, root)
+    if dry_run:
+        return Outcome(root, len(table))
+    if not root.parent.is_dir():
+        raise UsageError(f"cannot write {target}: there is no directory {root.parent}")
+    root.mkdir(exist_ok=True)
+    with Pool(RecordWorker, (settings,), default_workers() if workers is None else workers) as pool:
+        return _run(table, targets, _Ledger(root), settings, pool, watcher, overwrite=overwrite)
+
+
+def record_targets(table: InputTable, root: Path) -> list[str]:
+    """The record each input becomes: its place below the directory it was found in, its suffix `.mrec`.
+
+    Where two would have one name all of them keep their own suffix before that. Raises `UsageError` if they still do.
+    """
+    places = [os.path.relpath(path, below) for path, below in zip(table.paths, table.roots, strict=True)]
+    places = [place if not place.startswith(os.pardir) else os.path.basename(place) for place in places]
+    short = [_stem(place) for place in places]
+    counts = Counter(short)
+    names = [whole if counts[stem] > 1 else stem for whole, stem in zip(places, short, strict=True)]
+    found: dict[str, str] = {}
+    for name, path in zip(names, table.paths, strict=True):
+        if name in found:
+            raise UsageError(f"{found[name]} and {path} would both become {name}{_SUFFIX}: migrate them apart")
+        found[name] = path
+    return [os.path.join(root, f"{name}{_SUFFIX}") for name in names]
+
+
+def _stem(place: str) -> str:
+    folder, name = os.path.split(place)
+    stem = name
+    for suffix in (".gz", ".bz2", ".xz", ".zst", ".zip"):
+        stem = stem.removesuffix(suffix)
+    stem = os.path.splitext(stem)[0] or name
+    return os.path.join(folder, stem)
+
+
+class _Ledger:
+    """What was begun and what is done, one line each, beside the tree."""
+
+    def __init__(self, root: Path) -> None:
+        self.path = root.parent / f"{root.name}.migration.jsonl"
+        self.failures = root.parent / f"{root.name}.failures.jsonl"
+        self.done: dict[str, Known] = {}
+        self.begun: set[str] = set()
+        whole = 0
+        if self.path.exists():
+            with self.path.open("rb") as file:
+                for line in file:
+                    if not line.endswith(b"\n"):
+                        break
+                    self._take(json.loads(line))
+                    whole = file.tell()
+        self._file = open(self.path, "r+b" if self.path.exists() else "w+b")  # noqa: SIM115
+        self._file.truncate(whole)
+        self._file.seek(whole)
+
+    def _take(self, entry: dict[str, Any]) -> None:
+        if "begun" in entry:
+            self.begun.add(entry["begun"])
+        else:
+            self.done[entry["path"]] = (entry["size"], entry["stamp"], entry["hash"])
+
+    def write(self, entry: dict[str, Any]) -> None:
+        """A line, which survives a kill when this returns."""
+        self._file.write(json.dumps(entry).encode() + b"\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """Make sure the lines are on disk."""
+        os.fsync(self._file.fileno())
+        self._file.close()
+
+
+def _run(
+    table: InputTable,
+    targets: list[str],
+    ledger: _Ledger,
+    settings: Settings,
+    pool: Pool,
+    watcher: Watcher,
+    *,
+    overwrite: bool,
+) -> Outcome:
+    outcome = Outcome(ledger.path, len(table))
+    left = [number for number in range(len(table)) if not _is_done(table, number, targets[number], ledger)]
+    outcome.known = len(table) - len(left)
+    watcher.stage("converting", len(left), sum(table.sizes[number] for number in left))
+    failures: list[tuple[str, Failure]] = []
+    tallies: Counter[str] = Counter()
+    try:
+        for written in pool.run(_tasks(table, targets, left, ledger, overwrite=overwrite)):
+            path = table.paths[written.number]
+            if written.failure is not None:
+                failures.append((path, written.failure))
+                write_failures(ledger.failures, failures)
+                if settings.on_error == "stop":
+                    text = written.failure["error"]
+                    raise MigrationStopped(text if path in text else f"{path}: {text}")
+            elif written.aside:
+                outcome.aside += 1
+            else:
+                outcome.records += 1
+                tallies.update("\t".join(item).replace(path, "the input") for item in written.items)
+                ledger.write(_done_line(table, written, targets[written.number]))
+            watcher.advance(1, table.sizes[written.number], outcome.records, len(failures))
+    finally:
+        ledger.close()
+    write_failures(ledger.failures, failures)
+    outcome.failures, outcome.report = len(failures), report_of(tallies)
+    outcome.failures_path = ledger.failures if failures else None
+    return outcome
+
+
+def _done_line(table: InputTable, written: Written, target: str) -> dict[str, Any]:
+    number = written.number
+    return {
+        "path": os.path.abspath(table.paths[number]),
+        "size": table.sizes[number],
+        "stamp": table.stamps[number],
+        "hash": written.digest,
+        "target": target,
+    }
+
+
+def _is_done(table: InputTable, number: int, target: str, ledger: _Ledger) -> bool:
+    path = table.paths[number]
+    known = ledger.done.get(os.path.abspath(path))
+    if known is None or not os.path.exists(target):
+        return False
+    size, stamp, digest = known
+    return table.sizes[number] == size and (table.stamps[number] == stamp or content_digest(path) == digest)
+
+
+def _tasks(
+    table: InputTable, targets: list[str], left: Iterable[int], ledger: _Ledger, *, overwrite: bool
+) -> Iterator[RecordTask]:
+    """Some inputs at a time. What is begun is written down first: a target that is there afterwards is ours."""
+    group: list[int] = []
+    size = 0
+
+    def task() -> RecordTask:
+        replace = []
+        for number in group:
+            ours = targets[number] in ledger.begun or os.path.abspath(table.paths[number]) in ledger.done
+            replace.append(overwrite or ours)
+            if not os.path.lexists(targets[number]):
+                ledger.write({"begun": targets[number]})
+        return RecordTask(
+            list(group),
+            [table.paths[number] for number in group],
+            [targets[number] for number in group],
+            replace,
+            [bool(table.searched[number]) for number in group],
+        )
+
+    for number in left:
+        group.append(number)
+        size += table.sizes[number]
+        if len(group) >= _TASK_INPUTS or size >= _TASK_BYTES:
+            yield task()
+            group, size = [], 0
+    if group:
+        yield task()
