@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -262,3 +265,151 @@ write_data system.data nocoeff
     assert again["pe"] == pytest.approx(energy, rel=1e-12)
     assert set(again["radius"]) == {0.625}
     assert np.allclose(again["rmass"], 1.5 * np.pi / 6 * 1.25**3, rtol=1e-12, atol=0)
+
+
+PLAIN = """LAMMPS data file, units = {units}
+
+2 atoms
+2 atom types
+
+0 10 xlo xhi
+0 10 ylo yhi
+0 10 zlo zhi
+
+Masses
+
+1 1.5
+2 2.5
+
+Atoms # atomic
+
+1 1 1 1 1
+2 2 2.5 1 1
+"""
+SCRIPT = """units lj
+{first}
+atom_style atomic
+pair_style lj/cut 3.0
+read_data system.data
+pair_coeff 1 1 1.5 1.0
+pair_coeff 2 2 0.5 1.25
+fix 1 all nve
+thermo_style custom step pe
+thermo_modify norm no format float %.15g
+dump 1 all custom 5 a.dump id type x y z
+dump_modify 1 format float %.17g
+run 10
+"""
+
+
+class TestWhatFilesSayOfEachOther:
+    def test_the_data_files_title_states_the_units(self, tmp_path: Path) -> None:
+        (tmp_path / "system.data").write_text(PLAIN.format(units="metal"))
+        rows = dump(tmp_path / "a.dump", "id type x y z", [["1 1 1 1 1", "2 2 2 1 1"]] * 2)
+        record, report = together(tmp_path / "system.data", rows)
+        assert record.units == {"preset": "metal"}
+        assert not any("units" in text for text in report.warnings)
+        record, report = together(tmp_path / "system.data", rows, units="real")
+        assert record.units == {"preset": "real"}
+        assert any("--units real is taken" in text for text in report.warnings)
+
+    def test_a_dump_of_another_system_is_doubted(self, tmp_path: Path) -> None:
+        (tmp_path / "system.data").write_text(PLAIN.format(units="metal"))
+        rows = dump(tmp_path / "a.dump", "id type x y z", [["1 1 1 1 1", "2 1 2 1 1"]] * 2)
+        _, report = together(tmp_path / "system.data", rows)
+        assert [text for text in report.warnings if "are they of one run" in text] == [
+            "type_id: the data file and the first frame of the dump differ for 1 of 2 atoms; the dump's is taken: "
+            "are they of one run?"
+        ]
+
+    @pytest.mark.parametrize("name", ["a b", "run"])
+    def test_the_command_for_another_dump_can_be_copied(self, tmp_path: Path, mrec: Mrec, name: str) -> None:
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "system.data").write_text(PLAIN.format(units="lj"))
+        dumps = "group one id 1\ndump 2 one custom 1 one.*.dump id type x y z\n"
+        (folder / "in.lmp").write_text(SCRIPT.format(first="").replace("run 10\n", dumps + "run 10\n"))
+        dump(folder / "a.dump", "id type x y z", [["1 1 1 1 1", "2 2 2 1 1"]] * 5)
+        for step in range(5):
+            text = dump(tmp_path / "one", "id type x y z", [["1 1 1 1 1"]]).read_text()
+            (folder / f"one.{step}.dump").write_text(text.replace("STEP\n0\n", f"STEP\n{step}\n"))
+        _, report = together(folder)
+        [lost] = report.of(Fate.DROPPED)
+        command = lost.detail.rpartition("; ")[2].removesuffix(" converts it")
+        program = f"{sys.executable} -c 'from molrec_convert.cli import main; main()'"
+        done = subprocess.run(
+            ["sh", "-c", command.replace("mrec", program, 1)], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert "5 frames" in mrec_info(tmp_path / "one.mrec")
+
+
+def mrec_info(path: Path) -> str:
+    with molrec_convert.open(path) as record:
+        assert record.trajectory is not None
+        return f"{len(record.trajectory)} frames"
+
+
+class TestFilesOfAnotherKind:
+    def test_a_restart_file(self, tmp_path: Path, mrec: Mrec) -> None:
+        (tmp_path / "r.restart").write_bytes(b"LammpS RestartT\0\1\0\0\0" + bytes(range(200)))
+        (tmp_path / "system.data").write_text(PLAIN.format(units="lj"))
+        done = mrec("convert", tmp_path / "r.restart", tmp_path / "x.mrec")
+        assert done.code == 1
+        assert "lmp -restart2data r.restart r.data" in done.said
+        done = mrec("convert", tmp_path / "r.restart", tmp_path / "x.mrec", "--from", "lammps-run")
+        assert done.code == 1
+        assert "lmp -restart2data r.restart r.data" in done.said
+
+    def test_restart_files_in_a_run_are_nothing_to_it(self, tmp_path: Path) -> None:
+        (tmp_path / "r.restart").write_bytes(b"LammpS RestartT\0\1\0\0\0" + bytes(range(200)))
+        (tmp_path / "system.data").write_text(PLAIN.format(units="lj"))
+        dump(tmp_path / "a.dump", "id type x y z", [["1 1 1 1 1", "2 2 2 1 1"]] * 2)
+        _, report = together(tmp_path)
+        assert not report.lossy
+
+    def test_an_empty_log(self, tmp_path: Path, mrec: Mrec) -> None:
+        (tmp_path / "log.lammps").write_bytes(b"")
+        done = mrec("convert", tmp_path / "log.lammps", tmp_path / "x.mrec")
+        assert done.code == 1
+        assert "found an empty file" in done.said
+
+
+@needs_lammps
+class TestRunsWhoseLogSaysLess:
+    """The log does not have all commands: the script's count."""
+
+    @pytest.mark.parametrize("first", ["echo screen", "echo none", "log second.log", "log none", "echo both"])
+    @pytest.mark.parametrize("there", [True, False])
+    def test_the_force_field_is_the_scripts(self, tmp_path: Path, mrec: Mrec, first: str, there: bool) -> None:
+        folder = tmp_path / "run"
+        folder.mkdir()
+        (folder / "system.data").write_text(PLAIN.format(units="lj"))
+        (folder / "in.lmp").write_text(SCRIPT.format(first=first))
+        energy = lammps(folder, "lmp.file('in.lmp'); out['pe'] = lmp.get_thermo('pe')")["pe"]
+        if not there:
+            (folder / "second.log").unlink(missing_ok=True)
+        assert mrec("convert", folder, tmp_path / "run.mrec").code == 0
+        done = mrec("convert", tmp_path / "run.mrec", tmp_path / "again", "--to", "lammps-run")
+        assert done.code == 0, done.said
+        again = lammps(tmp_path / "again", "lmp.file('in.lmp'); out['pe'] = lmp.get_thermo('pe')")["pe"]
+        assert again == pytest.approx(energy, rel=1e-12)
+
+
+@needs_lammps
+def test_masses_that_come_with_the_pair_style(tmp_path: Path, mrec: Mrec, shared: Path) -> None:
+    """EAM files state masses: a run without a data file has none elsewhere."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    shutil.copyfile(shared / "corpus/energies/eam_cu/Cu_u3.eam", folder / "Cu_u3.eam")
+    (folder / "in.lmp").write_text(
+        "units metal\nlattice fcc 3.615\nregion box block 0 2 0 2 0 2\ncreate_box 1 box\ncreate_atoms 1 box\n"
+        "pair_style eam\npair_coeff 1 1 Cu_u3.eam\nvelocity all create 300 1\nfix 1 all nve\n"
+        "dump 1 all custom 5 a.dump id type x y z\ndump_modify 1 format float %.17g\nrun 10\n"
+    )
+    energy = lammps(folder, "lmp.file('in.lmp'); out['pe'] = lmp.get_thermo('pe')")["pe"]
+    assert mrec("convert", folder, tmp_path / "run.mrec").code == 0
+    done = mrec("convert", tmp_path / "run.mrec", tmp_path / "out", "--to", "lammps-run", "--potential-files", folder)
+    assert done.code == 0, done.said
+    again = lammps(tmp_path / "out", "lmp.file('in.lmp'); out['pe'] = lmp.get_thermo('pe')")
+    assert again["pe"] == pytest.approx(energy, rel=1e-12), again

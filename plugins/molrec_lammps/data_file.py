@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from molrec_lammps.data_sections import COEFFICIENTS, RELATIONS, SHAPES, Section
 from molrec_lammps.data_shapes import Bodies, check_flags, check_shape_numbers, check_shapes, read_bodies
 from molrec_lammps.data_style import StyleChoice, choose_layout
 from molrec_lammps.data_text import Buffer, Cursor, decode, load, release
+from molrec_lammps.sniffing import refuse_restart
 
 __all__ = ["DataFile", "Table", "parse_data"]
 
@@ -144,6 +146,7 @@ def parse_data(
     if atom_style is not None:
         style_named(atom_style, stated_by)
     data = load(path)
+    refuse_restart(bytes(data[:16]), Path(path))
     cursor = Cursor(data)
     header = read_header(where, cursor, counts)
     beyond: list[tuple[int, str]] | None = [] if (atom_style or "").startswith("wavepacket") else None

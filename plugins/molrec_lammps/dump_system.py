@@ -16,6 +16,8 @@ from molrec_lammps.dump_facts import RunFacts
 __all__ = ["atoms_of", "endpoints_of", "relations_of", "renumbered", "report_differences"]
 
 Rows = NDArray[np.int64]
+#: What an atom keeps in most runs: where it differs, a dump may be that of another system.
+_LASTING = ("type_id", "mol_id")
 
 
 def atoms_of(facts: RunFacts, ids: Rows, taken: set[str], report: Report) -> Block:
@@ -126,3 +128,8 @@ def report_differences(facts: RunFacts, ids: Rows, first: Mapping[str, Column], 
                 f"the data file says otherwise for {differing} of {int(known.sum())} atoms at the first frame; "
                 "the dump's is taken",
             )
+            if name in _LASTING:
+                report.warn(
+                    f"{name}: the data file and the first frame of the dump differ for {differing} of "
+                    f"{int(known.sum())} atoms; the dump's is taken: are they of one run?"
+                )

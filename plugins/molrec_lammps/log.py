@@ -24,7 +24,7 @@ from molrec_lammps.script import Command
 from molrec_lammps.script_lines import decode
 from molrec_lammps.thermo import Thermo
 
-__all__ = ["Log", "Outcome", "Run", "read_log"]
+__all__ = ["Log", "Outcome", "Run", "echo_everything", "read_log"]
 
 State = Literal["finished", "error", "unfinished"]
 
@@ -69,7 +69,8 @@ class Run:
 
 @dataclass(frozen=True)
 class Log:
-    """What a log says. `whole`: it begins with LAMMPS' launch, so `commands` are all the commands that were echoed.
+    """What a log says. `whole`: it begins with LAMMPS' launch and echoes on, so `commands` are all that ran while
+    it was written.
 
     `warnings` counts each text of a WARNING line. `wall_times` are the seconds each launch states at its end;
     `stepless` counts the runs whose table has no column of steps, so that its rows belong to none.
@@ -101,7 +102,7 @@ def read_log(path: Path) -> Log:
     return Log(
         path,
         versions[-1] if versions else None,
-        data[:8] == b"LAMMPS (",
+        data[:8] == b"LAMMPS (" and not any(_silences(echo.command) for echo in echoes),
         tuple(echo.command for echo in echoes),
         _runs(data, tables, echoes),
         _warnings(data),
@@ -109,6 +110,17 @@ def read_log(path: Path) -> Log:
         tuple(second for match in _all(data, _WALL_TIME) for second in wall_seconds(decode(data[match : match + 60]))),
         sum(1 for _ in _all(data, _LOOP_TIME)) - sum(table.complete for table in tables),
     )
+
+
+def echo_everything(logs: Sequence[Log]) -> bool:
+    """Whether the commands of the logs are all that ran: none was silenced, and none went on in a file not there."""
+    names = {name for log in logs for name in (log.path.name, log.path.stem)}
+    moved = (command for log in logs for command in log.commands if command.name == "log" and command.args)
+    return bool(logs) and logs[0].whole and all(Path(command.args[0]).name in names for command in moved)
+
+
+def _silences(command: Command) -> bool:
+    return command.name == "echo" and command.args[:1] in (("none",), ("screen",))
 
 
 def _all(data: Buffer, word: bytes) -> Iterator[int]:

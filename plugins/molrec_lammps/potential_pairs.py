@@ -210,7 +210,10 @@ class PairWriting:
                 self.writing.report.warn(f"how pair_style {plan.style.name} mixes is not stated in the record")
                 return []
             found.append({**self._ends(Coefficient("pair", (a, b), ())), **mixed})
-            self.writing.report.derived(f"pair.{plan.map.table} {found[-1]['name']}", mixed["desc"])
+        if found:
+            names = ", ".join(str(row["name"]) for row in found[:6])
+            names += f" and {len(found) - 6} more" if len(found) > 6 else ""
+            self.writing.report.derived(f"pair.{plan.map.table} {names}", str(found[0]["desc"]))
         return found
 
     def _state_unmixed(

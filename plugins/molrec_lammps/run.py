@@ -7,6 +7,7 @@ the dump the trajectory, thermo output its per-step values; `method` and `status
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,7 +34,7 @@ from molrec_lammps.run_state import report_state, with_properties
 from molrec_lammps.run_system import RunSystem
 from molrec_lammps.script import Command, Script
 from molrec_lammps.thermo import Thermo
-from molrec_lammps.units import check_units
+from molrec_lammps.units import UNITS, check_units
 
 __all__ = ["read_run"]
 
@@ -68,6 +69,8 @@ def read_run(paths: Sequence[Path], context: ReadContext) -> Record:
     source = RunSystem(run.sources, run.script, run.logs, settings, bool(run.dumps))
     source.read(options.atom_style, report)
     data = source.data
+    if units is None and data is not None and data.units in UNITS:
+        units = data.units
     aside = Report() if run.sources.only_logs and not (run.dumps or run.beside) else report
     averages = averages_of_run(run.sources, commands_of(run.script, run.logs), aside)
     if aside is not report and (averages.curves or averages.observables):
@@ -202,7 +205,13 @@ def _another(first: DumpFiles, dump: DumpFiles) -> str:
 
 
 def _how(dump: DumpFiles) -> str:
-    files = " ".join(str(path) for path in dump.files[:3]) + (" …" if len(dump.files) > 3 else "")
+    """The command that converts a dump; many files as the pattern they were written by, for a shell."""
+    first = dump.files[0]
+    files = " ".join(shlex.quote(str(path)) for path in dump.files[:3])
+    if len(dump.files) > 3:
+        pattern = "" if dump.command is None else Path(dump.command.file.replace("%", "*")).name
+        alike = "*" in pattern and all(path.parent == first.parent and path.match(pattern) for path in dump.files)
+        files = f"{shlex.quote(str(first.parent))}/{pattern}" if alike else f"{files} …"
     return f"mrec convert {files} {dump.files[0].stem.rstrip('0123456789._-') or 'other'}.mrec"
 
 

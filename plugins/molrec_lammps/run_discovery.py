@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from molrec_convert.errors import UsageError
+from molrec_convert.errors import FormatError, UsageError
 from molrec_convert.report import Report
 from molrec_lammps.log import Log, read_log
 from molrec_lammps.run_settings import Settings
 from molrec_lammps.script import Script, find_file, read_script
-from molrec_lammps.sniffing import kind_of
+from molrec_lammps.sniffing import kind_of, read_head, refuse_restart
 
 __all__ = ["Sources", "ambiguous", "choose_data", "classify", "find_logs", "find_script", "left_out", "natural"]
 
@@ -75,6 +75,10 @@ def classify(paths: Sequence[Path]) -> Sources:
             raise UsageError(f"{path}: no such file or directory")
         kind = kind_of(path)
         if kind is None:
+            head = read_head(path)
+            refuse_restart(head, path)
+            if not head and not path.stat().st_size:
+                raise FormatError(path, found="an empty file", expected="an input script, a data file, a dump or a log")
             raise UsageError(f"{path}: is no LAMMPS input script, data file, text dump or log")
         sources.named[kind].append(path)
         sources.folders.append(path.parent)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from molrec_convert.report import Report
-from molrec_lammps.log import Log
+from molrec_lammps.log import Log, echo_everything
 from molrec_lammps.run_commands import settings_of
 from molrec_lammps.run_settings import Settings
 from molrec_lammps.script import Script
@@ -17,7 +17,7 @@ def merged_settings(script: Script | None, logs: Sequence[Log], report: Report) 
     """What the commands say: those a whole log echoes, else the script's; the other fills in what these leave open."""
     typed = None if script is None else settings_of(script.commands, complete=not script.missing)
     executed = [command for log in logs for command in log.commands]
-    ran = settings_of(executed, complete=logs[0].whole, executed=True) if executed else None
+    ran = settings_of(executed, complete=echo_everything(logs), executed=True) if executed else None
     if typed is None or ran is None:
         settings = typed or ran
     else:

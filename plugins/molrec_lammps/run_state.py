@@ -6,6 +6,7 @@ of one moment: where the dump does not state them, a record whose frames are the
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -75,7 +76,7 @@ def report_state(state: Frame, data: DataFile, record: Record, report: Report) -
         report.dropped(
             f"{' '.join(lost)} of {file}",
             "the state of one moment, which the dump does not state: the frames are the dump's; "
-            f"mrec convert {data.path} {Path(data.path).stem}.mrec keeps it",
+            f"mrec convert {shlex.quote(str(data.path))} {Path(data.path).stem}.mrec keeps it",
         )
 
 

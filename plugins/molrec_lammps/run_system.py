@@ -17,7 +17,7 @@ from molrec_lammps.atom_styles import ATOM_STYLES
 from molrec_lammps.data_file import DataFile
 from molrec_lammps.data_potential import potential_of_data
 from molrec_lammps.data_record import data_system
-from molrec_lammps.log import Log
+from molrec_lammps.log import Log, echo_everything
 from molrec_lammps.options import RunOptions
 from molrec_lammps.run_discovery import Sources, choose_data, left_out
 from molrec_lammps.run_files import DataFiles, plain_name
@@ -175,7 +175,7 @@ class RunSystem:
 
     def _ran(self) -> list[Command]:
         """The commands that ran, where a log has them all."""
-        if not self.logs or not self.logs[0].whole:
+        if not echo_everything(self.logs):
             return []
         return [command for log in self.logs for command in log.commands]
 

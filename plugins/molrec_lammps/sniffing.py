@@ -23,6 +23,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
+from molrec_convert.errors import UnsupportedError
 from molrec_lammps.options import UNITS_STYLES
 from molrec_lammps.script_commands import COMMANDS, TELLING
 
@@ -30,11 +31,13 @@ __all__ = [
     "HEAD_BYTES",
     "ave_score",
     "binary_dump",
+    "data_format_score",
     "data_score",
     "dump_score",
     "kind_of",
     "log_score",
     "read_head",
+    "refuse_restart",
     "run_score",
     "script_score",
 ]
@@ -69,6 +72,7 @@ _BINARY: tuple[tuple[bytes, Literal["little", "big"]], ...] = (
     (b"DUMPCUSTOM", "little"),
     (b"DUMPCUSTOM", "big"),
 )
+_RESTART = b"LammpS RestartT"
 _VERSION = re.compile(rb"^LAMMPS \(\d{1,2} [A-Z][a-z]{2} \d{4}[^\n]*\)[ \t]*\r?$", re.MULTILINE)
 _TABLE = re.compile(
     rb"^(?:Per MPI rank memory allocation |Memory usage per processor = "
@@ -160,6 +164,20 @@ def run_score(head: bytes, path: Path) -> float:
         if kind is not None:
             found = 0.7
     return found
+
+
+def data_format_score(head: bytes, path: Path) -> float:
+    """Whether the file is a data file, or a restart file, which the reader of data files refuses with advice."""
+    return 1.0 if head.startswith(_RESTART) else data_score(head, path)
+
+
+def refuse_restart(head: bytes, path: Path) -> None:
+    """UnsupportedError for a restart file: its layout is LAMMPS' own and changes with its version."""
+    if head.startswith(_RESTART):
+        raise UnsupportedError(
+            f"{path} is a restart file of LAMMPS, binary and of one version; make a data file of it: "
+            f"lmp -restart2data {path.name} {path.stem}.data"
+        )
 
 
 def kind_of(path: Path) -> str | None:

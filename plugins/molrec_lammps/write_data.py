@@ -27,7 +27,7 @@ from molrec_lammps.write_atoms import AtomRows, atom_rows, velocity_rows
 from molrec_lammps.write_box import Cell, header_lines
 from molrec_lammps.write_coefficients import coefficient_sections
 from molrec_lammps.write_force_field import potential_of_record
-from molrec_lammps.write_masses import Masses, masses_of, named_masses
+from molrec_lammps.write_masses import Masses, brings_masses, masses_of, named_masses
 from molrec_lammps.write_preserved import Preserved, preserved_of
 from molrec_lammps.write_relations import RelationRows, relation_rows
 from molrec_lammps.write_state import State, lammps_document, state_of
@@ -101,7 +101,8 @@ def data_plan(record: Record, options: Any, report: Report, conversion: Conversi
     counts, labels, names = _kinds(types, relations, document)
     free = any(column.name in _FREE_OF_MASSES for column in style.columns)
     named = named_masses(record.forcefield)
-    masses = masses_of(state, types, document, units, report, needed=run and not free, own=free, named=named)
+    needed = run and not free and not brings_masses(record.forcefield)
+    masses = masses_of(state, types, document, units, report, needed=needed, own=free, named=named)
     plan = DataPlan(
         title=str(document.get("title", f"LAMMPS data file, written by molrec-convert {__version__}")),
         comments=[str(text) for text in document.get("comments", ())],

@@ -16,7 +16,10 @@ from molrec_lammps.units import UNITS
 from molrec_lammps.write_state import State
 from molrec_lammps.write_types import Types
 
-__all__ = ["Masses", "masses_of", "named_masses"]
+__all__ = ["Masses", "brings_masses", "masses_of", "named_masses"]
+
+#: Pair styles whose coefficient files state masses, which LAMMPS sets with them.
+_BRING_MASSES = {"eam", "eam/alloy", "eam/cd", "eam/fs", "eam/he", "adp", "eim", "meam"}
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,13 @@ def masses_of(
     comments = [str(text) for text in document.get("mass_comments", ())[: types.count]]
     comments += [""] * (types.count - len(comments))
     return Masses([mass for mass in found if mass is not None], comments)
+
+
+def brings_masses(force_field: ForceField | None) -> bool:
+    """Whether LAMMPS takes the masses of all types from the files of the pair style, where a data file has none."""
+    styles = [] if force_field is None else force_field.document.get("styles", [])
+    pairs = {str(style.get("style")) for style in styles if isinstance(style, dict) and style.get("category") == "pair"}
+    return bool(pairs) and pairs <= _BRING_MASSES
 
 
 def named_masses(force_field: ForceField | None) -> dict[str, float]:
