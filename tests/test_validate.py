@@ -140,6 +140,7 @@ BROKEN_SNAPSHOTS: list[tuple[str, Change, str, str]] = [
     ("codec", metadata("frame/atoms/y", codecs=["bytes", {"name": "blosc"}]), "frame/atoms/y", "the codec 'blosc'"),
     ("no axes", array("frame/atoms/y", np.array(1.0)), "frame/atoms/y", "a column has a leading axis"),
     ("precision", attribute("frame/atoms/x", precision=0), "frame/atoms/x", "outside the allowed range"),
+    ("precision null", attribute("frame/atoms/x", precision=None), "frame/atoms/x", "a precision is a number: found None"),
     ("precision dtype", attribute("frame/atoms/id", precision=1.0), "frame/atoms/id", "only an f64 column"),
     ("mask dtype", array("system/atoms/_validity/charge", u64(1, 1, 0)), "system/atoms/_validity/charge", "is bool"),
     ("mask length", array("system/atoms/_validity/charge", [True]), "system/atoms/_validity/charge", "found bool[1]"),

@@ -316,8 +316,8 @@ def _targets(node: Node, arrays: set[str], block: CheckedBlock, findings: Findin
 
 def _precision(array: CheckedArray, findings: Findings) -> float | None:
     """The declared precision of a column, when it is one a column may declare."""
-    declared: Any = array.attributes.get("precision")
-    if declared is not None:
+    if "precision" in array.attributes:
+        declared: Any = array.attributes["precision"]
         with findings.guard(array.node):
             return check_precision(declared, array.dtype, array.node)
     return None
