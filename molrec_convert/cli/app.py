@@ -15,6 +15,7 @@ __all__ = ["App"]
 #: Name → module and what it does, in the order they are listed.
 COMMANDS = {
     "convert": ("convert", "Convert a file, a run directory or a record to another format."),
+    "migrate": ("migrate", "Make one collection of many files, runs and rows of databases; resumable."),
     "info": ("info", "Show what a record or a file holds, reading its metadata only."),
     "tree": ("tree", "Show the tree of a stored record: groups, arrays, attributes."),
     "validate": ("validate", "Check a stored record against every rule of the contract."),
@@ -24,6 +25,7 @@ COMMANDS = {
     "merge": ("merge", "Write several collections as one, without decoding them."),
     "select": ("select", "Write the records of a collection that fit a condition."),
     "split": ("split", "Divide a collection at random: train, valid, test."),
+    "verify": ("verify", "Hold a collection against the sources it was made of."),
     "formats": ("formats", "List the formats, what each reads and writes, and what it loses."),
 }
 

@@ -7,15 +7,19 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from molrec_convert.errors import MissingInputError
 
+if TYPE_CHECKING:
+    from molrec_convert.model.collection import Collection
+
 __all__ = [
     "PATH",
     "RECORD_OPTIONS",
+    "counts_of",
     "directory_size",
     "examples",
     "existing",
@@ -95,6 +99,12 @@ def print_lines(lines: Iterable[str]) -> None:
 def print_json(document: Any) -> None:
     """A JSON document on stdout."""
     sys.stdout.write(json.dumps(document, ensure_ascii=False, indent=2) + "\n")
+
+
+def counts_of(collection: Collection) -> str:
+    """How many records and frames a collection has: `1 record, 20 frames`."""
+    counts = ((len(collection), "record"), (collection.n_frames, "frame"))
+    return ", ".join(f"{number:,} {noun}{'' if number == 1 else 's'}" for number, noun in counts)
 
 
 def human_size(nbytes: float) -> str:

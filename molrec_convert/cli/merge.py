@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from molrec_convert.cli.common import PATH, directory_size, examples, human_size
+from molrec_convert.cli.common import PATH, counts_of, directory_size, examples, human_size
 from molrec_convert.cli.progress import watch
 from molrec_convert.cli.showing import show_report
 
@@ -50,5 +50,6 @@ def merge_command(paths: tuple[Path, ...], output: Path, overwrite: bool) -> Non
             merge_collections(paths, output, overwrite=overwrite, report=report, progress=watcher)
     show_report(report)
     with open_collection(output) as merged:
-        counts = f"{len(merged):,} records, {merged.n_frames:,} frames"
-    click.echo(f"{output}: {counts}, {human_size(directory_size(output))} in {time.monotonic() - began:.1f} s", err=True)
+        counts = counts_of(merged)
+    size = human_size(directory_size(output))
+    click.echo(f"{output}: {counts}, {size} in {time.monotonic() - began:.1f} s", err=True)

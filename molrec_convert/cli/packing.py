@@ -48,9 +48,9 @@ def unpack_command(path: Path, target: Path | None, overwrite: bool) -> None:
 
 
 def _refuse_collection(path: Path, what: str) -> None:
-    from molrec_convert.tree import is_collection
+    from molrec_convert.tree import is_collection, is_set
 
-    if is_collection(path):
+    if is_collection(path) or is_set(path):
         raise UsageError(
             f"{path} is a collection, which cannot be {what}; a record is taken out of it with "
             f"'mrec convert {path} TARGET.mrec --record N'"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from molrec_convert.cli.common import PATH, directory_size, examples, human_size
+from molrec_convert.cli.common import PATH, counts_of, directory_size, examples, human_size
 from molrec_convert.cli.progress import watch
 from molrec_convert.cli.showing import show_report
 
@@ -39,7 +39,7 @@ def select_command(path: Path, condition: str, output: Path | None, overwrite: b
 
     began, report = time.monotonic(), Report()
     with read(path, select=condition, verify=True) as chosen:
-        counts = f"{len(chosen):,} records, {chosen.n_frames:,} frames"
+        counts = counts_of(chosen)
         if output is None:
             click.echo(counts)
             return
@@ -47,4 +47,5 @@ def select_command(path: Path, condition: str, output: Path | None, overwrite: b
         with watch() as watcher:
             write_some(chosen, output, overwrite=overwrite, report=report, progress=watcher)
     show_report(report)
-    click.echo(f"{output}: {counts}, {human_size(directory_size(output))} in {time.monotonic() - began:.1f} s", err=True)
+    size = human_size(directory_size(output))
+    click.echo(f"{output}: {counts}, {size} in {time.monotonic() - began:.1f} s", err=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from molrec_convert.cli.common import PATH, directory_size, examples, human_size
+from molrec_convert.cli.common import PATH, counts_of, directory_size, examples, human_size
 from molrec_convert.cli.progress import watch
 from molrec_convert.cli.showing import show_report
 from molrec_convert.splitting import DEFAULT_FRACTIONS
@@ -63,7 +63,7 @@ def split_command(
             chosen = collection.select(positions[name])
             with watch() as watcher:
                 write_some(chosen, target, overwrite=overwrite, report=report, progress=watcher)
-            counts = f"{len(chosen):,} records, {chosen.n_frames:,} frames"
+            counts = counts_of(chosen)
             size = human_size(directory_size(target))
             click.echo(f"{target}: {counts}, {size} in {time.monotonic() - began:.1f} s", err=True)
     show_report(report)

@@ -44,7 +44,7 @@ def tree_command(
     Of a collection its keys, each with what its value holds; of those that are numbered the first six, --files lists
     all. SECTION may be a key then, shown byte range by byte range: index, ff, or r, s or f with a number.
     """
-    from molrec_convert.tree import file_lines, is_collection, overview_lines, tree_lines
+    from molrec_convert.tree import file_lines, is_collection, is_set, overview_lines, tree_lines
 
     if (files or overview) and (section or no_zarr):
         shown = "--files lists all files" if files else "--overview shows all sections"
@@ -52,6 +52,9 @@ def tree_command(
     if files and overview:
         raise click.UsageError("--files and --overview are two answers: ask for one")
     where = existing(path)
+    if is_set(where):
+        _show_set(where, section, record, select)
+        return
     if is_collection(where):
         _show_collection(where, section, overview, files, record, select)
         return
@@ -61,6 +64,26 @@ def tree_command(
         print_lines(overview_lines(where))
         return
     print_lines(file_lines(where) if files else tree_lines(where, section, zarr=not no_zarr))
+
+
+def _show_set(path: Path, section: tuple[str, ...], record: int | slice | None, select: str | None) -> None:
+    from molrec_convert.tree import key_named, set_key_lines, set_lines
+
+    keys = [key for name in section if (key := key_named(name)) is not None]
+    if keys:
+        if len(keys) < len(section) or record is not None or select is not None:
+            raise click.UsageError("keys are shown byte by byte: leave out sections, --record and --select")
+        for number, key in enumerate(keys):
+            print_lines(["", *set_key_lines(path, key)] if number else set_key_lines(path, key))
+        return
+    chosen: list[int] | None = None
+    if record is not None or select is not None:
+        from molrec_convert.collecting import positions
+        from molrec_convert.stores.lmdb.sharded import open_collection
+
+        with open_collection(path, verify=True) as collection:
+            chosen = positions(collection, record, select)
+    print_lines(set_lines(path, section, records=chosen))
 
 
 def _show_collection(

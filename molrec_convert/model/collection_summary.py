@@ -38,7 +38,8 @@ def summarize_collection(collection: Collection) -> dict[str, Any]:
     return {
         "kind": "collection",
         "path": path,
-        "bytes": os.path.getsize(path) if path is not None and os.path.isfile(path) else None,
+        "bytes": _bytes(whole),
+        "files": getattr(whole, "n_parts", 1) if path is not None else None,
         "molrec_version": document.get("molrec_version"),
         "units": collection.units,
         "records": len(collection),
@@ -90,6 +91,15 @@ def collection_html(collection: Collection) -> str:
     return f"<table class='molrec'>{''.join(cells)}</table>"
 
 
+def _bytes(collection: Collection) -> int | None:
+    """Bytes of the file, or of all files of a set."""
+    path = collection.path
+    nbytes: int | None = getattr(collection, "nbytes", None)
+    if nbytes is None and path is not None and os.path.isfile(path):
+        nbytes = os.path.getsize(path)
+    return nbytes
+
+
 def _column(column: Column) -> dict[str, Any]:
     """dtype, number of nulls, and the range of numbers or the most frequent texts."""
     document: dict[str, Any] = {"dtype": column.dtype}
@@ -124,6 +134,8 @@ def _title(summary: Mapping[str, Any]) -> str:
     parts.append(f"MolRec {summary['molrec_version']}")
     if summary["bytes"] is not None:
         parts.append(bytes_words(summary["bytes"]))
+    if (summary["files"] or 1) > 1:
+        parts.append(f"{summary['files']:,} files")
     return ", ".join(parts)
 
 

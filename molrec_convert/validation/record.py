@@ -10,8 +10,9 @@ import os
 from pathlib import Path
 
 from molrec_convert.stores.zarr.storage import open_storage
-from molrec_convert.tree import is_collection
+from molrec_convert.tree import is_collection, is_set
 from molrec_convert.validation.collection import check_collection
+from molrec_convert.validation.collection_set import check_set
 from molrec_convert.validation.documents import check_documents
 from molrec_convert.validation.findings import Finding, Findings, Severity
 from molrec_convert.validation.forcefield import check_forcefield
@@ -28,6 +29,9 @@ def validate(path: str | os.PathLike[str]) -> list[Finding]:
     """All findings on the record, or the collection, at `path`, in the order of its parts."""
     findings = Findings()
     where = Path(path)
+    if is_set(where):
+        check_set(where, findings)
+        return findings.items
     if is_collection(where):
         with findings.guard(""):
             check_collection(where, findings)

@@ -62,12 +62,12 @@ def take_records(
     """
     report = Report() if report is None else report
     progress = NoProgress() if progress is None else progress
-    for key, _ in source.unknown_values():
-        reason = "the collection does not count it" if is_known(key) else "only some records are taken"
-        report.dropped(f"key {key_text(key)}", reason)
     whole: Any = source
     while isinstance(whole, CollectionView):
         whole = whole.source
+    for key, _ in whole.unknown_values():
+        reason = "the collection does not count it" if is_known(key) else "only some records are taken"
+        report.dropped(f"key {key_text(key)}", reason)
     first: StoredCollection = whole.open_part(0) if isinstance(whole, ShardedCollection) else whole
     progress.start("records", len(source))
     file = StoreFile(Path(target), overwrite=overwrite)

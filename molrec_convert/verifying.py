@@ -1,0 +1,272 @@
+"""A collection held against the sources it was made of: each record is read again and compared, value by value.
+
+Which record is of which source the index says (`source`, `source_record`, as a migration writes them); without these
+columns the sources' records are taken in their order. What a migration did on purpose (units, names, fills) is done to
+the source's records before they are compared: `collection.migration` says it, or whoever calls.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from molrec_convert.comparison import differences
+from molrec_convert.errors import MolrecError, UsageError
+from molrec_convert.formats import NoProgress, Progress
+from molrec_convert.migration.adapting import Adapter
+from molrec_convert.migration.inputs import expand_inputs
+from molrec_convert.migration.names import Naming
+from molrec_convert.migration.quantities import Conversion
+from molrec_convert.migration.settings import Settings
+from molrec_convert.migration.sources import FormatFinder, Sources, records_of
+from molrec_convert.model.collection import Collection
+from molrec_convert.model.collection_index import column_values
+from molrec_convert.model.collection_member import as_member
+from molrec_convert.model.collection_record import collection_units
+from molrec_convert.model.declaration import Declaration
+from molrec_convert.model.record import Record
+from molrec_convert.model.trajectory import TrajectoryView
+from molrec_convert.report import Report
+
+__all__ = ["Verification", "parse_sample", "recorded_settings", "verify_collection"]
+
+SOURCE, SOURCE_RECORD = "source", "source_record"
+#: So many differences are told of one record.
+_MOST = 20
+
+
+@dataclasses.dataclass
+class Verification:
+    """What came of it: records compared, those that differ, lines that say how; `notes` of what was left out."""
+
+    records: int = 0
+    compared: int = 0
+    different: int = 0
+    sources: int = 0
+    lines: list[str] = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
+
+    def note(self, text: str) -> None:
+        """Something that was left out, told once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON document."""
+        return dataclasses.asdict(self)
+
+
+def parse_sample(text: str) -> float:
+    """`1%`, or `all`, as a part of one. Raises `UsageError` for anything else."""
+    if text == "all":
+        return 1.0
+    try:
+        part = float(text.removesuffix("%")) / 100
+    except ValueError:
+        part = -1.0
+    if not text.endswith("%") or not 0 < part <= 1:
+        raise UsageError(f"a sample is all, or a part like 1%: found {text!r}")
+    return part
+
+
+def recorded_settings(collection: Collection) -> Settings:
+    """What the collection says of how it was made, under `migration`; the defaults where it says nothing."""
+    document = collection.document.get("migration")
+    if not isinstance(document, Mapping):
+        return Settings()
+    pairs = {key: document[key] for key in ("fill", "rename") if isinstance(document.get(key), Mapping)}
+    drop = document.get("drop")
+    split = document.get("split")
+    return Settings(
+        split=split if split in ("frames", "files", "rows") else None,
+        drop=tuple(drop) if isinstance(drop, list) else (),
+        dedupe=document.get("dedupe") is True,
+        format=document["from"] if isinstance(document.get("from"), str) else None,
+        **pairs,
+    )
+
+
+def verify_collection(
+    collection: Collection,
+    inputs: Sequence[str | os.PathLike[str]],
+    *,
+    sample: float = 1.0,
+    seed: int = 0,
+    settings: Settings | None = None,
+    progress: Progress | None = None,
+) -> Verification:
+    """Read the sources again and compare the records made of them, or a `sample` of these, bit for bit.
+
+    `inputs` are paths, globs and lists as for `migrate`. Raises `UsageError` where the sources cannot be those of the
+    collection; a source that cannot be read any more is a difference.
+    """
+    settings = recorded_settings(collection) if settings is None else settings
+    progress = NoProgress() if progress is None else progress
+    paths = expand_inputs(inputs, Path(collection.path or "collection")).paths
+    result = Verification(len(collection), sources=len(paths))
+    reading = _Reading(collection, settings, result)
+    wanted = _by_source(collection, paths, sample, seed, result)
+    if wanted is None:
+        wanted = reading.in_order(paths, sample, seed)
+    progress.start("records", sum(map(len, wanted.values())))
+    for path, records in wanted.items():
+        reading.compare(path, records)
+        progress.advance(len(records))
+    return result
+
+
+def _by_source(
+    collection: Collection, paths: Sequence[str], sample: float, seed: int, result: Verification
+) -> dict[str, dict[int, int]] | None:
+    """Source → its records and their numbers in the collection, by the index; None where that does not tell."""
+    columns = collection.index.columns
+    if SOURCE not in columns or SOURCE_RECORD not in columns:
+        return None
+    named = {os.path.abspath(path): path for path in paths}
+    wanted: dict[str, dict[int, int]] = {path: {} for path in paths}
+    others = 0
+    rows = zip(column_values(columns[SOURCE]), column_values(columns[SOURCE_RECORD]), strict=True)
+    for number, (source, ordinal) in enumerate(rows):
+        path = None if source is None else named.get(os.path.abspath(source))
+        if path is None or ordinal is None:
+            others += 1
+        elif _taken(number, sample, seed):
+            wanted[path][ordinal] = number
+    if others == len(collection) and others:
+        raise UsageError(f"no record of {collection.path} is of one of the sources named")
+    if others:
+        result.note(f"{others:,} records are of sources that are not named")
+    return {path: records for path, records in wanted.items() if records}
+
+
+def _taken(number: int, sample: float, seed: int) -> bool:
+    """Whether a record is of the sample, which depends on its number and the seed alone."""
+    if sample >= 1:
+        return True
+    digest = hashlib.blake2b(number.to_bytes(8, "little"), digest_size=8, key=str(seed).encode()[:64]).digest()
+    return int.from_bytes(digest, "little") < sample * 2**64
+
+
+class _Reading:
+    """Sources read again, their records made into what the collection should have."""
+
+    def __init__(self, collection: Collection, settings: Settings, result: Verification) -> None:
+        self._collection, self._settings, self._result = collection, settings, result
+        self._sources, self._finder = Sources(settings, Report()), FormatFinder(settings)
+        self._adapters: dict[int, tuple[Declaration, Mapping[str, str], Adapter]] = {}
+        self._precisions = {
+            f"{name}/{key}": column.precision
+            for name, block in collection.declaration.blocks.items()
+            for key, column in block.columns.items()
+            if column.precision is not None
+        }
+
+    def in_order(self, paths: Sequence[str], sample: float, seed: int) -> dict[str, dict[int, int]]:
+        """The records of all sources, one after the other, are those of the collection."""
+        wanted: dict[str, dict[int, int]] = {}
+        first = 0
+        for path in paths:
+            with self._open(path) as source:
+                count = sum(1 for _ in records_of(source, self._settings))
+            wanted[path] = {n: first + n for n in range(count) if _taken(first + n, sample, seed)}
+            first += count
+        if first != len(self._collection):
+            raise UsageError(
+                f"the sources have {first:,} records and the collection {len(self._collection):,}, "
+                f"whose index does not say where they are from: name the sources it was made of, in their order"
+            )
+        return {path: records for path, records in wanted.items() if records}
+
+    def compare(self, path: str, records: Mapping[int, int]) -> None:
+        """Compare some records of one source."""
+        left = dict(records)
+        try:
+            with self._open(path) as source:
+                units = source.units if isinstance(source, Collection) else collection_units(source.units)
+                for ordinal, record in self._some(source, left):
+                    self._compare(path, ordinal, left.pop(ordinal), record, units)
+        except (MolrecError, OSError) as error:
+            for number in left.values():
+                self._differ(f"record {number}: its source cannot be read: {error}")
+            return
+        for ordinal, number in left.items():
+            self._differ(f"record {number}: {path} has no record {ordinal} any more")
+
+    def _open(self, path: str) -> Record | Collection:
+        return self._sources.open(Path(path), self._finder.find(Path(path)))
+
+    def _some(self, source: Record | Collection, wanted: Mapping[int, int]) -> Iterator[tuple[int, Record]]:
+        ordinals = sorted(wanted)
+        if isinstance(source, Collection) and source.path is not None and len(ordinals) * 4 < len(source):
+            for ordinal in ordinals:
+                if ordinal < len(source):
+                    yield ordinal, source[ordinal]
+            return
+        last = ordinals[-1]
+        for ordinal, (record, _) in enumerate(records_of(source, self._settings)):
+            if ordinal in wanted:
+                yield ordinal, record
+            if ordinal >= last:
+                return
+
+    def _compare(self, path: str, ordinal: int, number: int, record: Record, units: Mapping[str, str]) -> None:
+        self._result.compared += 1
+        try:
+            expected = self._expected(record, units, path)
+            lines = []
+            for line in differences(expected, _plain(self._collection[number]), declared=False):
+                lines.append(line)
+                if len(lines) == _MOST:
+                    break
+        except MolrecError as error:
+            lines = [str(error)]
+        if lines:
+            self._result.different += 1
+            where = f"record {number} ({path}, {ordinal})"
+            self._result.lines += [f"{where}: {line}" for line in lines]
+
+    def _differ(self, line: str) -> None:
+        self._result.compared += 1
+        self._result.different += 1
+        self._result.lines.append(line)
+
+    def _expected(self, record: Record, units: Mapping[str, str], path: str) -> Record:
+        """The record as the collection should have it."""
+        member = as_member(dataclasses.replace(record, forcefield=None, _close=None), Report())
+        declared = Declaration() if member.trajectory is None else member.trajectory.declaration
+        member = self._adapter(declared, units, path).member(member)
+        if self._precisions and member.trajectory is not None:
+            there = {f"{b}/{c}" for b, e in member.trajectory.declaration.blocks.items() for c in e.columns}
+            precision = {name: value for name, value in self._precisions.items() if name in there}
+            if precision:
+                member = dataclasses.replace(member, trajectory=TrajectoryView(member.trajectory, precision=precision))
+        return _plain(member)
+
+    def _adapter(self, declared: Declaration, units: Mapping[str, str], path: str) -> Adapter:
+        known = self._adapters.get(id(declared))
+        if known is not None and known[0] is declared and known[1] == units:
+            return known[2]
+        target, settings = self._collection.declaration, self._settings
+        named = Naming(settings.rename, settings.drop, settings.fill).declaration(declared)
+        extra = sorted(named.meta.keys() - target.meta.keys())
+        for key in extra:
+            self._result.note(f"the per-step key {key} of {path} is not in the collection")
+        conversion = None
+        if units and dict(units) != self._collection.units:
+            conversion = Conversion(units, self._collection.units)
+            conversion = conversion if conversion.changes else None
+        names = Naming(settings.rename, (*settings.drop, *extra), settings.fill)
+        adapter = Adapter(declared, target, names, conversion, self._collection.units)
+        if len(self._adapters) > 64:
+            self._adapters.clear()
+        self._adapters[id(declared)] = declared, dict(units), adapter
+        return adapter
+
+
+def _plain(record: Record) -> Record:
+    """What a collection has a place for."""
+    return Record(meta=dict(record.meta), system=record.system, trajectory=record.trajectory)

@@ -1,0 +1,120 @@
+"""A collection held against its sources: one bit is found, what was asked for is no difference."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from collection_stores import POINTS, UNITS, contents, edit_json, key, molecule, points, put, write
+
+import molrec_convert
+from molrec_convert import UsageError
+from molrec_convert.cli import run
+from molrec_convert.migration.run import migrate
+from molrec_convert.migration.settings import Settings
+from molrec_convert.model import Record
+from molrec_convert.verifying import parse_sample, recorded_settings, verify_collection
+
+
+def record(n: int) -> Record:
+    return Record(
+        meta={"record_id": f"r{n}"},
+        system=molecule("OH", units={"length": "angstrom", "energy": "eV"}),
+        trajectory=points(n, 2).trajectory,
+    )
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    """Stored records, and a collection among them."""
+    folder = tmp_path / "old"
+    folder.mkdir()
+    for n in range(5):
+        molrec_convert.write(record(n), folder / f"{n}.mrec")
+    write(folder / "5.mrec.lmdb", [record(n) for n in range(5, 12)])
+    return folder
+
+
+def inputs(folder: Path) -> list[str]:
+    return sorted(str(path) for path in folder.iterdir())
+
+
+def test_sources_in_their_order(sources: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "all.mrec.lmdb"
+    molrec_convert.convert(inputs(sources), target)
+    assert run(["verify", str(target), "--against", *inputs(sources)]) == 0
+    assert "12 of 12 records compared, equal to their sources" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="the sources have 5 records and the collection 12"):
+        verify_collection(molrec_convert.open(target), inputs(sources)[:5])
+    # one bit of one value of one record
+    value = bytearray(contents(target)[key("f", 15)])
+    value[-8] ^= 1
+    put(target, key("f", 15), bytes(value))
+    assert run(["verify", str(target), "--against", *inputs(sources), "--json"]) == 1
+    captured = capsys.readouterr()
+    document = json.loads(captured.out)
+    assert (document["compared"], document["different"]) == (12, 1)
+    assert document["lines"][0].startswith("record 7 (")
+    assert "frame 1" in document["lines"][0]
+    assert run(["verify", str(target), "--against", *reversed(inputs(sources))]) == 1
+
+
+def test_what_a_migration_did(sources: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Sources are found by the index; units, names and fills are those asked for."""
+    settings = Settings(units={"length": "nm", "energy": "eV"}, rename={"pe": "energy"}, index=("record_id",))
+    target = tmp_path / "new.mrec.lmdb"
+    migrate([str(sources)], target, settings, workers=1)
+    collection = molrec_convert.open(target)
+    assert "energy" in collection.declaration.meta
+    result = verify_collection(collection, [str(sources)], settings=settings)
+    assert (result.compared, result.different, result.lines) == (12, 0, [])
+    result = verify_collection(collection, inputs(sources)[:2], settings=settings)
+    assert result.compared == 2
+    assert result.notes == ["10 records are of sources that are not named"]
+    plain = verify_collection(collection, [str(sources)], settings=Settings())
+    assert plain.different == 12
+    # the document says it to whoever comes later
+    collection.close()
+    said = {"rename": {"pe": "energy"}, "split": None, "fill": {}, "drop": [], "dedupe": False}
+    edit_json(target, b"meta", lambda meta: meta["collection"].update(migration=said))
+    assert run(["verify", str(target), "--against", str(sources)]) == 0
+    assert recorded_settings(molrec_convert.open(target)).rename == {"pe": "energy"}
+    molrec_convert.write(dataclasses.replace(record(3), meta={"record_id": "r33"}), sources / "3.mrec", overwrite=True)
+    assert run(["verify", str(target), "--against", str(sources)]) == 1
+    assert "record 3 (" in capsys.readouterr().out
+
+
+def test_a_source_that_is_not_what_it_was(sources: Path, tmp_path: Path) -> None:
+    target = tmp_path / "new.mrec.lmdb"
+    migrate([str(sources)], target, Settings(units=UNITS), workers=1)
+    (sources / "2.mrec" / "trajectory" / "zarr.json").write_text("{}")
+    write(sources / "5.mrec.lmdb", [record(n) for n in range(5, 9)], overwrite=True)
+    result = verify_collection(molrec_convert.open(target), [str(sources)])
+    assert (result.compared, result.different) == (12, 4)
+    assert "its source cannot be read" in result.lines[0]
+    assert sum("has no record" in line for line in result.lines) == 3
+
+
+def test_samples(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.mrec.lmdb", [points(n) for n in range(400)])
+    write(tmp_path / "b.mrec.lmdb", [points(n) for n in range(400)])
+    collection = molrec_convert.open(tmp_path / "b.mrec.lmdb")
+    first = verify_collection(collection, [source], sample=parse_sample("10%"))
+    assert 15 < first.compared < 80
+    assert first.compared == verify_collection(collection, [source], sample=0.1).compared
+    assert not first.different
+    assert parse_sample("all") == 1.0
+    for wrong in ("1", "0%", "101%", "x%", ""):
+        with pytest.raises(UsageError, match="a sample is all, or a part"):
+            parse_sample(wrong)
+
+
+def test_wrong_calls(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = write(tmp_path / "c.mrec.lmdb", [points(0)], POINTS)
+    molrec_convert.write(points(0), tmp_path / "r.mrec")
+    assert run(["verify", str(target)]) == 2
+    assert run(["verify", str(target), "--against", str(tmp_path / "none")]) == 1
+    assert run(["verify", str(tmp_path / "r.mrec"), "--against", str(target)]) == 2
+    assert "'mrec diff' compares it" in capsys.readouterr().err
