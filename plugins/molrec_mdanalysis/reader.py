@@ -53,6 +53,15 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
 
     format = "MREC"
     units: ClassVar[dict[str, str | None]] = {"time": None, "length": None, "velocity": None, "force": None}
+    ts: Any
+    n_atoms: int
+    n_frames: int
+    _frame: int
+    _record: Record | None
+    _factors: Factors
+    _columns: dict[str, tuple[str, str, str]]
+    _rows: dict[str, str]
+    _read: list[str]
 
     @staticmethod
     def _format_hint(thing: Any) -> bool:
@@ -60,14 +69,13 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
 
     @store_init_arguments  # type: ignore[untyped-decorator]
     def __init__(self, filename: Any, convert_units: bool = True, **kwargs: Any) -> None:
-        self._own = False
-        self._record: Record | None = None
-        super().__init__(
-            filename if not isinstance(filename, Record) else filename.path or "record", convert_units, **kwargs
-        )
         self._own = not isinstance(filename, Record)
-        self._record = molrec_convert.open(filename) if self._own else filename
-        self._trajectory = frames_of(self._record)
+        self._source: Any = filename
+        self._record = None
+        name = filename if self._own else filename.path or "record in memory"
+        super().__init__(name, convert_units, **kwargs)
+        self._open()
+        assert self._record is not None
         self._factors = factors_of(self._record.units) if convert_units else Factors()
         self.n_frames = len(self._trajectory)
         self._columns, self._rows = self._wanted()
@@ -75,10 +83,6 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
         declared = self._trajectory.declaration.blocks
         there = declared[ATOMS].columns if ATOMS in declared else {}
         self._read = [f"{ATOMS}/{column}" for column in (*names, *self._rows.values()) if column in there]
-        self._batches: Iterator[FrameBatch] | None = None
-        self._batch: FrameBatch | None = None
-        self._before = _State()
-        self._first = self._next = self._streak = 0
         first = self._trajectory.frame(0)
         if ATOMS not in first.blocks:
             raise UnsupportedError(f"{self.filename}: the first frame has no atoms")
@@ -88,6 +92,26 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
             setattr(self.ts, f"has_{name}", True)
         self._frame = -2
         self._read_frame(0)
+
+    def _open(self) -> None:
+        """The record, opened again where it was closed."""
+        if self._record is None:
+            self._record = molrec_convert.open(self._source) if self._own else self._source
+            self._trajectory = frames_of(self._record)
+            self._batches: Iterator[FrameBatch] | None = None
+            self._batch: FrameBatch | None = None
+            self._before = _State()
+            self._first = self._next = self._streak = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a reader in another process needs: it opens the files by itself."""
+        left = ("_record", "_trajectory", "_batches", "_batch", "_before")
+        return {key: value for key, value in self.__dict__.items() if key not in left}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._record = None
+        self._open()
 
     def _wanted(self) -> tuple[dict[str, tuple[str, str, str]], dict[str, str]]:
         """Arrays of a time step there are columns for, and other columns by their key in `ts.data`."""
@@ -115,12 +139,13 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
         return float(times[1] - times[0]) * self._factors.time
 
     def _reopen(self) -> None:
+        self._open()
         self._frame = -1
         self.ts.frame = 0
 
     def close(self) -> None:
         """Let go of the files, where the reader opened them."""
-        record, self._record = self._record, None
+        record, self._record = getattr(self, "_record", None), None
         if record is not None and self._own:
             self._batches = self._batch = None
             record.close()
@@ -134,8 +159,7 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
         """Frame `i` into the time step."""
         if not 0 <= i < self.n_frames:
             raise OSError(f"frame {i} of a trajectory of {self.n_frames}")
-        if self._record is None:
-            raise OSError(f"{self.filename} is closed")
+        self._open()
         held = self._batch
         if held is None or not self._first <= i < self._first + held.n_frames:
             held = self._fetch(i)
