@@ -20,6 +20,8 @@ __all__ = ["Identity", "charge_of", "read_identity"]
 
 _STRING = np.dtypes.StringDType()
 _BLANK = 0x2020202020202020
+#: Different texts that are spread one by one.
+_FEW = 4
 
 
 @dataclass
@@ -84,13 +86,27 @@ def _text(raw: bytes) -> str:
     return raw.decode("latin-1").strip()
 
 
-def _strings(different: list[str], codes: NDArray[np.intp]) -> Column:
-    return Column(np.array(different, _STRING)[codes])
+def _strings(different: list[str], codes: NDArray[np.integer[Any]]) -> Column:
+    return Column(_spread(different, codes))
+
+
+def _spread(different: list[str], codes: NDArray[np.integer[Any]]) -> NDArray[Any]:
+    """Each row's text; few different ones are spread by masks, many as fixed-width text: both faster than indexing."""
+    if len(different) > _FEW:
+        fixed: NDArray[Any] = np.array(different)[codes].astype(_STRING)
+        return fixed
+    result = np.empty(len(codes), _STRING)
+    result[:] = different[0] if different else ""
+    for code, text in enumerate(different[1:], 1):
+        np.copyto(result, text, where=codes == code)
+    return result
 
 
 def _letters(letters: NDArray[np.uint8]) -> Column:
-    table = np.array(["" if code == 32 else chr(code) for code in range(256)], _STRING)
-    return Column(table[letters])
+    there = np.flatnonzero(np.bincount(letters, minlength=256))
+    codes = np.zeros(256, np.int64)
+    codes[there] = np.arange(len(there))
+    return _strings(["" if code == 32 else chr(code) for code in there.tolist()], codes[letters])
 
 
 def _labels(atoms: AtomRows, report: Report) -> bool:

@@ -258,7 +258,8 @@ def padded_rows(data: Any, starts: Int, ends: Int) -> NDArray[np.uint8]:
             index = starts[part, None] + across
             inside = across < lengths[part, None]
             rows[part, :_COLUMNS] = np.where(inside, buffer[np.where(inside, index, 0)], 32)
-    rows[rows == 13] = 32
+    if bool((buffer[ends - 1] == 13).any()):
+        rows[rows == 13] = 32
     return rows
 
 

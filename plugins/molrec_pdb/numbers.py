@@ -105,6 +105,13 @@ def parse_float(text: str) -> float:
 
 def texts(words: Words, width: int) -> tuple[list[bytes], NDArray[np.intp]]:
     """The different fields among words, and which each row has."""
-    different = np.unique(words)
-    codes = np.searchsorted(different, words)
+    if width <= 2:
+        there = np.bincount(words.astype(np.intp), minlength=2**16)
+        different = np.flatnonzero(there).astype(np.uint64)
+        places = np.zeros(2**16, np.intp)
+        places[different.astype(np.intp)] = np.arange(len(different))
+        codes = places[words.astype(np.intp)]
+    else:
+        different = np.unique(words)
+        codes = np.searchsorted(different, words)
     return [int(value).to_bytes(8, "little")[:width] for value in different], codes

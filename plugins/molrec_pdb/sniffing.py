@@ -23,9 +23,9 @@ def pdb_score(head: bytes, path: Path) -> float:
     text = head.removeprefix(b"\xef\xbb\xbf")
     if _BLOCK.match(text.lstrip()):
         return 0.0
-    rows = list(_ATOM.finditer(text))
-    if rows:
-        line = text[rows[0].start() :].split(b"\n", 1)[0]
+    row = _ATOM.search(text)
+    if row is not None:
+        line = text[row.start() :].split(b"\n", 1)[0]
         return 0.95 if len(line.rstrip()) >= 54 or b"." in line else 0.0
     found = _RECORD.search(text[:4096])
     return 0.8 if found is not None else 0.0

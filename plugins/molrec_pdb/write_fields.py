@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -93,14 +94,13 @@ def decimal_field(
     return field, wide, read
 
 
-def text_field(texts: NDArray[Any], width: int, *, right: bool = False) -> tuple[Characters, NDArray[np.bool_]]:
+def text_field(different: Sequence[str], width: int, *, right: bool = False) -> tuple[Characters, NDArray[np.bool_]]:
     """Texts in `width` columns; and which are wider, or no plain characters."""
-    different, codes = np.unique(texts, return_inverse=True)
     table = np.full((len(different), width), 32, np.uint8)
     wrong = np.zeros(len(different), np.bool_)
-    for number, text in enumerate(different.tolist()):
+    for number, text in enumerate(different):
         wrong[number] = len(text) > width or not (text.isascii() and text.isprintable())
         if not wrong[number]:
             placed = text.rjust(width) if right else text.ljust(width)
             table[number] = np.frombuffer(placed.encode(), np.uint8)
-    return table[codes], wrong[codes]
+    return table, wrong

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from molrec_pdb.elements import STANDARD_RESIDUES
 from molrec_pdb.options import PdbTarget
 from molrec_pdb.write_fields import decimal_field, integer_field, text_field
 from molrec_pdb.write_frames import OutFrame, mask_of
+from molrec_pdb.write_texts import Coded, coded, combined, constant, placed_name
 
 __all__ = ["WRITTEN", "RowWriter", "Rows"]
 
@@ -25,7 +25,6 @@ _PLACES = (
 )
 WRITTEN = frozenset(_PLACES.split())
 _WIDTH = 81
-_STRING = np.dtypes.StringDType()
 
 
 @dataclass
@@ -75,7 +74,7 @@ class RowWriter:
             hetero = columns["hetatm"].values
         else:
             self._report.derived("hetatm", "rows of the standard residues are ATOM, others HETATM")
-            hetero = ~np.isin(np.strings.strip(residues), sorted(STANDARD_RESIDUES))
+            hetero = np.array([text.strip() not in STANDARD_RESIDUES for text in residues.different])[residues.codes]
         lines[:, :6] = np.where(hetero[:, None], np.frombuffer(b"HETATM", np.uint8), np.frombuffer(b"ATOM  ", np.uint8))
         rows = self._serials(frame)
         lines[:, 6:11] = rows.serials
@@ -83,49 +82,40 @@ class RowWriter:
         self._text(lines, 17, 4, "res_name", residues)
         for column, place in (("altloc", 16), ("chain", 21), ("icode", 26)):
             if column in columns:
-                self._text(lines, place, 1, column, _texts(columns[column]))
+                self._text(lines, place, 1, column, coded(columns[column]))
         lines[:, 22:26] = self._residue_numbers(frame)
         if "segid" in columns:
-            self._text(lines, 72, 4, "segid", _texts(columns["segid"]))
+            self._text(lines, 72, 4, "segid", coded(columns["segid"]))
         self._text(lines, 76, 2, "element", symbols, right=True)
         if "formal_charge" in columns:
             self._text(lines, 78, 2, "formal_charge", self._charges(columns["formal_charge"]))
         return lines, rows
 
-    def _names(self, frame: OutFrame) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    def _names(self, frame: OutFrame) -> tuple[Coded, Coded, Coded]:
         """Names as they stand in columns 13-16, residues in 18-21, symbols in 77-78."""
         columns, count, report = frame.columns, frame.count, self._report
-        empty = np.full(count, "", _STRING)
-        elements = _texts(columns["element"]) if "element" in columns else empty
-        upper = np.strings.upper(elements)
+        elements = coded(columns["element"]) if "element" in columns else constant("", count)
         if "name" in columns:
-            names = _texts(columns["name"])
+            names = coded(columns["name"])
         elif "element" in columns:
-            names = upper
+            names = elements.mapped(str.upper)
             report.derived("name", "the record has no names of atoms: their elements stand in their place")
         else:
-            names = _texts(columns["type"]) if "type" in columns and columns["type"].values.dtype.kind == "T" else empty
-            names = np.where((np.strings.str_len(names) > 0) & (np.strings.str_len(names) <= 4), names, "X").astype(
-                _STRING
-            )
+            typed = "type" in columns and columns["type"].values.dtype.kind == "T"
+            names = coded(columns["type"]) if typed else constant("X", count)
+            names = names.mapped(lambda text: text if 0 < len(text) <= 4 else "X")
             report.derived("name", "the record has no names of atoms: types, or X, stand in their place")
-        two = (np.strings.str_len(upper) == 2) & np.strings.startswith(np.strings.upper(names), upper)
-        # 1HB, as older files have it, begins in column 13 as well
-        digit = np.isin(np.strings.slice(names, 0, 1), list("0123456789")) & (np.strings.str_len(names) == 3)
-        shifted = (np.strings.str_len(names) < 4) & ~two & ~digit & (np.strings.str_len(names) > 0)
-        names = np.where(shifted, np.strings.add(np.full(count, " ", _STRING), names), names).astype(_STRING)
+        names = combined(names, elements, placed_name)
+        symbols = elements.mapped(str.upper)
         if "element_text" in columns:
-            upper = np.where(upper == "", _texts(columns["element_text"]), upper).astype(_STRING)
+            symbols = combined(symbols, coded(columns["element_text"]), lambda symbol, text: symbol or text)
         if "hetatm" in columns or "element" in columns:
             # so that no reader guesses what is not known
-            upper = np.where(upper == "", "X", upper).astype(_STRING)
+            symbols = symbols.mapped(lambda symbol: symbol or "X")
         if "res_name" in columns:
-            residues = _texts(columns["res_name"])
-            short = np.strings.str_len(residues) < 3
-            pad = np.where(short, np.strings.rjust(residues, 3), residues).astype(_STRING)
-            return names, np.where(residues == "", "", pad).astype(_STRING), upper
+            return names, coded(columns["res_name"]).mapped(lambda text: text.rjust(3) if text else ""), symbols
         report.derived("res_name", "the record has no residues: UNK")
-        return names, np.full(count, "UNK", _STRING), upper
+        return names, constant("UNK", count), symbols
 
     def _serials(self, frame: OutFrame) -> Rows:
         count, report = frame.count, self._report
@@ -170,27 +160,27 @@ class RowWriter:
             )
         return field
 
-    def _charges(self, column: Column) -> NDArray[Any]:
+    def _charges(self, column: Column) -> Coded:
         values, known = column.values, mask_of(column)
-        different = np.unique(values[known]).tolist()
-        if different and max(abs(different[0]), abs(different[-1])) > 9:
+        different = np.unique(values[known])
+        if len(different) and max(abs(int(different[0])), abs(int(different[-1]))) > 9:
             raise UnsupportedError(f"atoms/formal_charge: {different[-1]} does not fit the 2 columns of a charge")
-        texts = np.full(len(values), "", _STRING)
-        for value in different:
-            texts[known & (values == value)] = f"{abs(value)}{'-' if value < 0 else '+'}"
-        return texts
+        texts = [f"{abs(value)}{'-' if value < 0 else '+'}" for value in different.tolist()]
+        return Coded([*texts, ""], np.where(known, np.searchsorted(different, values), len(texts)).astype(np.intp))
 
     def _text(
-        self, lines: NDArray[np.uint8], start: int, width: int, name: str, texts: NDArray[Any], *, right: bool = False
+        self, lines: NDArray[np.uint8], start: int, width: int, name: str, texts: Coded, *, right: bool = False
     ) -> None:
-        field, wrong = text_field(texts, width, right=right)
+        field, wrong = text_field(texts.different, width, right=right)
         if wrong.any():
-            row = int(wrong.argmax())
-            raise UnsupportedError(
-                f"atoms/{name}: {texts[row].strip()!r} in row {row} does not fit columns {start + 1}-{start + width}; "
-                "mmCIF has room for it (--to mmcif)"
-            )
-        lines[:, start : start + width] = field
+            row = int(wrong[texts.codes].argmax()) if len(texts.codes) else -1
+            if row >= 0 and wrong[texts.codes[row]]:
+                found = texts.different[texts.codes[row]].strip()
+                raise UnsupportedError(
+                    f"atoms/{name}: {found!r} in row {row} does not fit columns {start + 1}-{start + width}; "
+                    "mmCIF has room for it (--to mmcif)"
+                )
+        lines[:, start : start + width] = field[texts.codes]
 
     def _numbers(self, frame: OutFrame, lines: NDArray[np.uint8], rotation: NDArray[np.float64] | None) -> None:
         columns = frame.columns
@@ -304,9 +294,3 @@ class RowWriter:
         made[numbered, 6:11] = field[numbered]
         made[numbered, 17:27] = lines[ends[numbered], 17:27]
         return made
-
-
-def _texts(column: Column) -> NDArray[Any]:
-    if column.validity is None:
-        return column.values
-    return np.where(column.validity, column.values, "").astype(_STRING)
