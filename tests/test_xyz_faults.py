@@ -39,6 +39,10 @@ def read_all(source: Any) -> None:
         ("1\nc\nH 0 0 0\nH 0 0 0\n1\nc\nH 0 0 0\n", "line 4: found 'H 0 0 0', expected a number of atoms"),
         (f"1\n{EXT}:tag:I:1\nH 0 0 0 1.0\n", "line 3: found '1.0', expected an integer (tag)"),
         (f"1\n{EXT}:flag:L:1\nH 0 0 0 1\n", "line 3: found '1', expected T or F (flag)"),
+        (
+            "1\nProperties=species:S:99999999999\nH 0 0 0\n",
+            "line 2: found 'species:S:99999999999', expected Properties",
+        ),
         ("1\nProperties=species:S\nH 0 0 0\n", "line 2: found 'species:S', expected Properties of name:type:number"),
         ("1\nProperties=pos:R:3:pos:R:3\nH 0 0 0\n", "line 2: found two columns 'pos'"),
         (f"1\n{EXT}:q:R:1\nH 0 0 0 1\n1\n{EXT}:q:S:1\nH 0 0 0 1\n", "line 5: found q:S:1, expected q:R:1"),

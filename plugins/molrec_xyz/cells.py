@@ -6,6 +6,7 @@ Without `pbc` a cell is periodic along all three and a frame without one along n
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from molrec_xyz.scan import FrameTable
 __all__ = ["Cells", "read_cells"]
 
 ORIGIN = "Origin"
+#: Numbers as most programs write them, which need no closer look.
+_DECIMALS = re.compile(rb"(?:-?[0-9]+\.[0-9]+ +)*-?[0-9]+\.[0-9]+")
 _LETTERS = {"t": True, "f": False, "1": True, "0": False, "true": True, "false": False}
 
 
@@ -98,6 +101,8 @@ def _vectors(entry: tuple[str, bytes], path: Path, place: str) -> NDArray[np.flo
 
 
 def _numbers(entry: tuple[str, bytes], count: int, path: Path, place: str, key: str) -> NDArray[np.float64]:
+    if entry[0] == "double" and _DECIMALS.fullmatch(entry[1]) and len(words := entry[1].split()) == count:
+        return np.array([float(word) for word in words])
     value = typed(entry[0], entry[1].decode("latin-1").replace("*^", "e"))
     if isinstance(value, list) and value and all(isinstance(row, list) for row in value):
         value = [item for row in value for item in row]

@@ -17,6 +17,8 @@ from molrec_xyz.names import POSITIONS
 __all__ = ["PLAIN", "FileColumn", "RowLayout", "is_number", "parse_properties", "plain_layout"]
 
 _LETTERS = "RISL"
+#: More fields than any column has.
+_WIDEST = 2**16
 #: A number as rows of plain files have it.
 _NUMBER = re.compile(rb"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:(?:[eEdD]|\*\^)[-+]?[0-9]+)?")
 
@@ -74,7 +76,7 @@ def parse_properties(text: str, path: Path, line: int, report: Report) -> RowLay
     columns: list[FileColumn] = []
     for first in range(0, len(parts), 3):
         name, letter, width = [*parts[first : first + 3], "", ""][:3]
-        if letter not in tuple(_LETTERS) or not width.isdigit() or not int(width) or not name:
+        if letter not in tuple(_LETTERS) or not width.isdecimal() or not 0 < int(width) <= _WIDEST or not name:
             found = repr(":".join(parts[first : first + 3]))
             if not any(column.name in POSITIONS for column in columns):
                 raise FormatError(path, place, found=found, expected=expected)

@@ -193,6 +193,8 @@ def _like_last(
         return 0
     width = (end - rows) // count
     start = position - length
+    if view[position : position + header - start].tobytes() != view[start:header].tobytes():
+        return 0
     if (view[rows + width - 1 : end : width] != _NEWLINE).any():
         return 0
     total, run = 0, 1

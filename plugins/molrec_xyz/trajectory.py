@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,7 @@ from molrec_xyz.reader import Batch, Reader
 __all__ = ["ATOMS", "PerFrame", "Source", "XyzTrajectory", "column_values", "declare_blocks"]
 
 ATOMS = "atoms"
+_ATOMIC_NUMBER = re.compile(r"[0-9]{1,3}")
 
 
 @dataclass
@@ -265,7 +267,9 @@ def _texts(source: Source, place: Place, codes: NDArray[np.int32]) -> NDArray[An
         for word in used:
             _check_label(source, place, word)
     if place.name == "atomic_number" and place.dtype == "u64":
-        numbers = np.array([NUMBERS.get(w, int(w) if w.isdigit() else 0) for w in words] or [0], np.uint64)
+        numbers = np.array(
+            [NUMBERS.get(w, int(w) if _ATOMIC_NUMBER.fullmatch(w) else 0) for w in words] or [0], np.uint64
+        )
         found: NDArray[Any] = numbers[codes]
         return found
     table = np.array([*words, ""], dtype=np.dtypes.StringDType())
@@ -275,11 +279,11 @@ def _texts(source: Source, place: Place, codes: NDArray[np.int32]) -> NDArray[An
 
 def _check_label(source: Source, place: Place, word: str) -> None:
     """Refuse a label that is not what the first frames' are, or what it was said to be."""
-    number = word.lstrip("+-").isdigit()
+    number = word.lstrip("+-").isdecimal()
     fits = {
         "element": word in NUMBERS,
         "type": source.asked == "types" or number,
-        "atomic_number": word.isdigit() or word in NUMBERS,
+        "atomic_number": _ATOMIC_NUMBER.fullmatch(word) is not None or word in NUMBERS,
     }[place.name]
     if fits:
         return
