@@ -22,20 +22,21 @@ if TYPE_CHECKING:
 __all__ = ["from_ase", "offered"]
 
 
-def offered(plugin: str, name: str) -> Callable[..., Any]:
-    """A function a plugin offers. Plugin, extra and the library it needs have one name."""
+def offered(plugin: str, name: str, library: str | None = None) -> Callable[..., Any]:
+    """A function a plugin offers. Plugin and extra have one name, and the library it needs unless that is named."""
+    library = library or plugin
     found: dict[str, str] = getattr(plugin_manager().get_plugin(plugin), "FUNCTIONS", {})
     try:
         if name in found:
-            importlib.import_module(plugin)
+            importlib.import_module(library)
             module, _, attribute = found[name].partition(":")
             function: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
             return function
         missing = f"the plugin {plugin!r}"
     except ModuleNotFoundError as error:
-        if error.name != plugin:
+        if error.name != library:
             raise
-        missing = plugin
+        missing = library
     raise UnsupportedError(f"{name} needs {missing}, which is not installed: pip install 'molrec-convert[{plugin}]'")
 
 

@@ -112,6 +112,15 @@ class Record:
         )
         return frames
 
+    def to_universe(self, **keywords: Any) -> Any:
+        """The record as `MDAnalysis.Universe`, which reads its frames from here as long as the record is open.
+
+        `keywords` are those of its reader: `convert_units=False` gives the numbers as they are, else those of a record
+        that states units come in MDAnalysis' own. `UnsupportedError` for a record without atoms, or where MDAnalysis is
+        not installed.
+        """
+        return provided("offered")("mdanalysis", "to_universe", "MDAnalysis")(self, **keywords)
+
     def _has(self, section: str) -> bool:
         """Whether a section is there, told without reading it."""
         return getattr(self, section) is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -45,6 +46,13 @@ class _State:
     vectors: NDArray[np.float64] | None = None
 
 
+def _next(batches: Iterator[FrameBatch]) -> FrameBatch:
+    batch = next(batches, None)
+    if batch is None:
+        raise EOFError
+    return batch
+
+
 class MrecReader(ReaderBase):  # type: ignore[misc]
     """Frames of a record. Numbers come in MDAnalysis' units where the record states its own.
 
@@ -56,6 +64,7 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
     ts: Any
     n_atoms: int
     n_frames: int
+    counted: bool
     _frame: int
     _record: Record | None
     _factors: Factors
@@ -77,7 +86,9 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
         self._open()
         assert self._record is not None
         self._factors = factors_of(self._record.units) if convert_units else Factors()
-        self.n_frames = len(self._trajectory)
+        known = self._trajectory.n_frames
+        self.counted = known is not None
+        self.n_frames = sys.maxsize if known is None else known
         self._columns, self._rows = self._wanted()
         names = [column for columns in self._columns.values() for column in columns]
         declared = self._trajectory.declaration.blocks
@@ -133,8 +144,9 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
             return int(frames_of(record).frame(0)[ATOMS].count)
 
     def _get_dt(self) -> float:
-        times = self._trajectory.times if self.n_frames > 1 else None
-        if times is None:
+        batches = self._trajectory.batches(0, 2, columns=())
+        times = [time for batch in batches if batch.time is not None for time in batch.time.tolist()]
+        if len(times) < 2:
             raise AttributeError("the record states no times")
         return float(times[1] - times[0]) * self._factors.time
 
@@ -172,15 +184,15 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
         self._streak = self._streak + 1 if i == self._frame + 1 else 0
         if self._batches is not None and self._batch is not None and i == self._next:
             self._before = self._state(self._batch, self._batch.n_frames - 1)
-            self._batch = next(self._batches)
+            self._batch = _next(self._batches)
         else:
             self._before = _State()
             self._batches = None
             if self._streak > 1:
                 self._batches = iter(self._trajectory.batches(i, columns=self._read, batch_bytes=_BATCH))
-                self._batch = next(self._batches)
+                self._batch = _next(self._batches)
             else:
-                self._batch = next(iter(self._trajectory.batches(i, i + 1, columns=self._read)))
+                self._batch = _next(iter(self._trajectory.batches(i, i + 1, columns=self._read)))
         self._first = i
         self._next = i + self._batch.n_frames
         return self._batch
@@ -253,6 +265,17 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
             target[:, axis] = values if factor == 1.0 else values * factor
             if column in missing:
                 target[~updates.validity[column][rows], axis] = np.nan
+
+    def frames(self) -> Iterator[Any]:
+        """Every frame once; nothing is read again at the end, and how many there are need not be known."""
+        self._reopen()
+        self._streak = 1
+        while True:
+            try:
+                ts = self._read_next_timestep()
+            except EOFError:
+                return
+            yield ts
 
     def Writer(self, filename: str, n_atoms: int | None = None, **kwargs: Any) -> Any:
         """A writer of a record, by default of as many atoms."""

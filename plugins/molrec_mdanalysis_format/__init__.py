@@ -9,7 +9,10 @@ from molrec_convert.formats import Capability, Format
 from molrec_convert.hookspecs import hookimpl
 from molrec_mdanalysis_format.options import MdaOptions, MdaTarget
 
-__all__ = ["MDANALYSIS", "molrec_formats"]
+__all__ = ["FUNCTIONS", "MDANALYSIS", "molrec_formats"]
+
+#: What methods of records stand for: name → "module:function".
+FUNCTIONS = {"to_universe": "molrec_mdanalysis.universe:to_universe"}
 
 #: Names of files only MDAnalysis knows here. It opens more: `--from mdanalysis`.
 _READS = """

@@ -1,0 +1,172 @@
+"""Records through MDAnalysis' writers: the writer of the format `mdanalysis`, and what it predicts to lose."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import MDAnalysis
+
+from molrec_convert.errors import MolrecError, UnsupportedError
+from molrec_convert.formats import WriteContext
+from molrec_convert.model import Frame, Record
+from molrec_convert.report import Report
+from molrec_mdanalysis.building import first_frame
+from molrec_mdanalysis.cells import is_oriented
+from molrec_mdanalysis.layout import ATOMS
+from molrec_mdanalysis.names import COLUMNS, RELATIONS, STATE
+from molrec_mdanalysis.rooms import ROOMS, Room
+from molrec_mdanalysis.source import said_aloud
+from molrec_mdanalysis.universe import universe_of
+
+__all__ = ["predict", "write_mdanalysis"]
+
+_BLOCKS = {block: name for name, (block, _) in RELATIONS.items()}
+
+
+def write_mdanalysis(record: Record, path: Path, context: WriteContext) -> None:
+    """Every frame through the writer the target's name asks for; of a format of one frame the last one.
+
+    UnsupportedError: MDAnalysis has no such writer, or it refuses what it is given.
+    """
+    name = (context.target or path).name
+    kind = _writer(name, context)
+    with said_aloud(context.report):
+        universe = universe_of(record)
+        folder = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=path.parent))
+        try:
+            made = folder / name
+            _write(universe, kind, made, context)
+            os.replace(made, path)
+        except MolrecError:
+            raise
+        except Exception as error:  # a foreign library: any of its errors says it cannot write this
+            text = " ".join(str(error).split())
+            raise UnsupportedError(
+                f"MDAnalysis' {kind.__name__} cannot write {name}: {type(error).__name__}: {text}"
+            ) from error
+        finally:
+            universe.trajectory.close()
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write(universe: Any, kind: Any, made: Path, context: WriteContext) -> None:
+    trajectory = universe.trajectory
+    total = trajectory.n_frames if trajectory.counted else None
+    context.progress.start(made.name, total)
+    if not _holds_many(kind):
+        for _ in trajectory.frames() if total is None else [trajectory[total - 1]]:
+            pass
+        # of a source that does not tell how many frames it has the last one was read just now
+        with kind(str(made), n_atoms=len(universe.atoms)) as writer:
+            writer.write(universe.atoms)
+        context.progress.advance(total or 1)
+        return
+    with kind(str(made), n_atoms=len(universe.atoms), **_keywords(kind, trajectory)) as writer:
+        for _ in trajectory.frames():
+            writer.write(universe.atoms)
+            context.progress.advance(1)
+
+
+def _holds_many(kind: Any) -> bool:
+    return bool(getattr(kind, "multiframe", False))
+
+
+def _keywords(kind: Any, trajectory: Any) -> dict[str, Any]:
+    """What some writers have to be told: the time between frames, which arrays there will be."""
+    words = kind.__name__
+    keywords: dict[str, Any] = {}
+    if words == "DCDWriter":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            keywords["dt"] = trajectory.ts.dt
+    if words == "NCDFWriter":
+        keywords |= {name: getattr(trajectory.ts, f"has_{name}") for name in ("velocities", "forces")}
+    if words == "H5MDWriter":
+        keywords |= {name: getattr(trajectory.ts, f"has_{name}") for name in STATE}
+    return keywords
+
+
+def _format_name(name: str, context: WriteContext) -> str:
+    if context.options.writer_format is not None:
+        return str(context.options.writer_format).upper()
+    parts = name.upper().split(".")
+    return parts[-2] if parts[-1] in ("GZ", "BZ2") and len(parts) > 2 else parts[-1]
+
+
+def _writer(name: str, context: WriteContext) -> Any:
+    """MDAnalysis' writer of many frames in a format, else that of one."""
+    wanted = _format_name(name, context)
+    known = {**MDAnalysis._SINGLEFRAME_WRITERS, **MDAnalysis._MULTIFRAME_WRITERS}
+    ours = {"MREC", "ZIP", "NULL", "CHEMFILES"}
+    if wanted not in known or wanted in ours:
+        there = ", ".join(sorted(format_name for format_name in known if format_name not in ours))
+        raise UnsupportedError(f"MDAnalysis has no writer of {wanted}; it writes {there} (--writer-format)")
+    return known[wanted]
+
+
+def predict(record: Record, context: WriteContext) -> None:
+    """Report what the target has no place for, by what its writer has room for."""
+    name = (context.target or Path("target")).name
+    kind = _writer(name, context)
+    wanted, report = _format_name(name, context), context.report
+    room = ROOMS.get(wanted)
+    frames = record.trajectory.n_frames if record.trajectory is not None else 1
+    if not _holds_many(kind) and frames != 1:
+        report.dropped("all frames but the last", f"{wanted} holds one frame")
+    if room is None:
+        report.warn(f"what {wanted} has no place for is not known before it is written")
+        return
+    frame = first_frame(record)
+    _predict_atoms(record, frame, room, wanted, report)
+    _predict_frames(record, frame, room, wanted, report)
+
+
+def _predict_atoms(record: Record, frame: Frame | None, room: Room, wanted: str, report: Report) -> None:
+    """Columns and relations."""
+    state = {column: name for name, columns in STATE.items() for column in columns}
+    for section, part in (("system", record.system), ("frame", frame)):
+        if part is None:
+            continue
+        where = "trajectory" if section == "frame" and record.trajectory is not None else section
+        for block_name, block in part.blocks.items():
+            if block_name != ATOMS:
+                if _BLOCKS.get(block_name) not in room.relations:
+                    report.dropped(f"{where}/{block_name}", f"{wanted} has no place for it")
+                continue
+            for column in block.columns:
+                kept = state.get(column) in room.arrays or COLUMNS.get(column, column) in room.attributes
+                if not kept:
+                    report.dropped(f"{where}/{ATOMS}/{column}", f"{wanted} has no place for it")
+    report.converted("numbers of the frames", f"as {wanted} holds them: {room.digits}")
+
+
+def _predict_frames(record: Record, frame: Frame | None, room: Room, wanted: str, report: Report) -> None:
+    """Cells, times, steps, values per step."""
+    if frame is not None and frame.box is not None and frame.box.defined:
+        if not room.cell:
+            report.dropped("cells", f"{wanted} has no place for them")
+        else:
+            if not is_oriented(frame.box.vectors):
+                report.dropped("orientation of the cell", "MDAnalysis holds lengths and angles; atoms are not rotated")
+            if frame.box.origin.any():
+                report.dropped("origin of the cell", "MDAnalysis' cells have none")
+            if not frame.box.boundary.all():
+                report.dropped("boundaries of the cell", "MDAnalysis' cells are periodic")
+    trajectory = record.trajectory
+    if trajectory is None:
+        return
+    for key in trajectory.declaration.meta:
+        if key not in ("dt", "dimensions"):
+            report.dropped(f"trajectory/meta/{key}", f"{wanted} has no place for it")
+    if frame is not None and frame.time is not None and room.times != "each":
+        if room.times:
+            report.converted("times", "as the time between the first two frames")
+        else:
+            report.dropped("times", f"{wanted} has no place for them")
+    if not room.steps and trajectory.n_frames != 1:
+        report.dropped("step numbers", f"{wanted} has no place for them")
