@@ -136,8 +136,10 @@ def _migrate(inputs: Sequence[str], **arguments: Any) -> int:
     show_report(outcome.report)
     click.echo(_closing(target, outcome, time.monotonic() - began), err=True)
     if outcome.failures:
-        count = f"{outcome.failures:,} input{'' if outcome.failures == 1 else 's'}"
-        complain(f"{count} could not be migrated: see {outcome.failures_path}")
+        complain(f"{_count(outcome.failures, 'input')} could not be migrated: see {outcome.failures_path}")
+        return SOME_FAILED
+    if outcome.report.truncations and not arguments.get("allow_truncated"):
+        complain(f"some inputs are cut off, their whole frames are in {target}; accept that with --allow-truncated")
         return SOME_FAILED
     return DONE
 
@@ -194,7 +196,7 @@ def _plan_lines(outcome: Outcome) -> Iterator[str]:
         return
     yield f"inputs: {outcome.inputs:,}, {human_size(plan.table.nbytes)}{known}"
     for name, (inputs, records) in sorted(plan.format_counts().items()):
-        yield f"  {name}: {inputs:,} input{'' if inputs == 1 else 's'}, {records:,} record{'' if records == 1 else 's'}"
+        yield f"  {name}: {_count(inputs, 'input')}, {_count(records, 'record')}"
     if plan.aside:
         yield f"  of no known format, left aside: {len(plan.aside):,} ({', '.join(plan.aside[:3])}{_more(plan.aside)})"
     count = plan.n_records
@@ -221,18 +223,20 @@ def _more(names: Sequence[str]) -> str:
 def _closing(target: Path, outcome: Outcome, seconds: float) -> str:
     if outcome.known and not outcome.inputs:
         return f"{target}: all {outcome.known:,} inputs are migrated already, nothing to do"
-    extra = "".join(
-        f", {count:,} {what}"
-        for count, what in (
-            (outcome.known, "inputs migrated already"),
-            (outcome.duplicates, "duplicates left out"),
-            (outcome.aside, "files of no known format left aside"),
-        )
-        if count
-    )
-    frames = f", {outcome.frames:,} frames" if outcome.frames else ""
-    size = human_size(directory_size(target))
-    return f"{target}: {outcome.records:,} records{frames}{extra}, {size} in {seconds:.1f} s"
+    counted = [_count(outcome.records, "record")]
+    for count, noun, what in (
+        (outcome.frames, "frame", ""),
+        (outcome.known, "input", " migrated already"),
+        (outcome.duplicates, "duplicate", " left out"),
+        (outcome.aside, "file", " of no known format left aside"),
+    ):
+        if count:
+            counted.append(_count(count, noun) + what)
+    return f"{target}: {', '.join(counted)}, {human_size(directory_size(target))} in {seconds:.1f} s"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def migrate_command() -> click.Command:

@@ -12,6 +12,7 @@ from typing import Any
 
 from molrec_convert.errors import UsageError
 from molrec_convert.migration.encode import Done, Entry, Failed, Restart, content_digest
+from molrec_convert.migration.failures import write_failures
 from molrec_convert.migration.index_values import check_index_names
 from molrec_convert.migration.inputs import InputTable, expand_inputs
 from molrec_convert.migration.journal import Commit, Journal
@@ -132,6 +133,21 @@ class _Job:
             state.write_note(facts)
         state.unmark()
         plan = self._plan(state, table, before)
+        if before is not None and not resumed and not any(self._eligible(plan)):
+            # nothing to add: the collection stays as it is
+            failures = [(table.paths[number], failure) for number, failure in plan.failures.items()]
+            write_failures(state.failures, failures)
+            state.discard()
+            return Outcome(
+                self.target,
+                len(table),
+                len(before),
+                before.n_frames,
+                len(failures),
+                aside=len(plan.aside),
+                failures_path=state.failures if failures else None,
+                plan=plan,
+            )
         output = Output(state, plan, commit_seconds=self.commit_seconds)
         try:
             if before is not None:
@@ -226,10 +242,14 @@ class _Job:
             self.watcher.advance(len(scan.inputs), nbytes, records, len(plan.failures))
         return plan
 
+    def _eligible(self, plan: Plan) -> list[bool]:
+        """Which inputs there is something to do for."""
+        return [number not in plan.failures and not plan.is_aside(number) for number in range(len(plan.table))]
+
     def _fill(self, output: Output, plan: Plan) -> None:
         """The second pass."""
         table = plan.table
-        eligible = [number not in plan.failures and not plan.is_aside(number) for number in range(len(table))]
+        eligible = self._eligible(plan)
         goal = Goal(json.dumps(plan.declaration.to_json()), plan.units)
         tasks = _tasks(table, plan.formats, eligible, output.inputs, output.skip, goal)
         self.watcher.stage("migrating", len(table), table.nbytes)

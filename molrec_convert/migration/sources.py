@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from molrec_convert.compression import compression_of
 from molrec_convert.errors import MissingInputError, UsageError
 from molrec_convert.formats import Arrangement, Format, ReadContext, make_options
 from molrec_convert.migration.settings import Settings
 from molrec_convert.model import Block, Declaration, Frame, MemoryTrajectory, Record, Trajectory
 from molrec_convert.model.collection import Collection
-from molrec_convert.plugins import detect, format_named, formats, plugin_manager, read_head
+from molrec_convert.plugins import HEAD, detect, format_named, formats, plugin_manager
 from molrec_convert.report import Report
 
 __all__ = ["FormatFinder", "Sources", "record_count", "records_of"]
@@ -36,7 +37,7 @@ class FormatFinder:
             return self._named
         suffix = path.suffix.lower()
         known = self._last.get(suffix)
-        if known is not None and path.is_file() and known.sniff(read_head(path), path) == 1.0:
+        if known is not None and known.sniff(_plain_head(path), path) == 1.0:
             return known
         found = detect([path])
         named = any(fnmatch.fnmatch(path.name.lower(), pattern.lower()) for pattern in found.patterns)
@@ -109,6 +110,16 @@ def record_count(source: Record | Collection, settings: Settings) -> int | None:
     if settings.split == "frames" and source.trajectory is not None:
         return source.trajectory.n_frames
     return 1
+
+
+def _plain_head(path: Path) -> bytes:
+    """The beginning of a file that is not compressed; nothing of anything else."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            head = file.read(HEAD)
+    except OSError:
+        return b""
+    return head if compression_of(head) is None else b""
 
 
 def _arrangement(chosen: Format, settings: Settings) -> Arrangement | None:

@@ -183,6 +183,8 @@ def number_text(value: float) -> str:
 
 
 def _typed_numbers(values: NDArray[np.float64]) -> Any:
+    if np.isfinite(values).all():
+        return values.tolist()
     if values.ndim > 1:
         return [_typed_numbers(row) for row in values]
     return [to_typed_json(value, "f64") for value in values.tolist()]
