@@ -357,6 +357,17 @@ def test_without_a_rule_nothing_is_mixed() -> None:
     assert "forcefield/pair.lj%2Fcut: no parameters for 'A' and 'B' of the system" in remarks(resolution)
 
 
+def test_pairs_that_another_style_has_are_not_remarked_on() -> None:
+    """Under a hybrid each style acts on some pairs of types."""
+    cross = {"name": "AB", "itom": "A", "jtom": "B", "epsilon": 0.3, "sigma": 2.0}
+    first, second = lennard_jones(OWN), lennard_jones([cross], "lj/cut 2")
+    document = {**first.document, "styles": [*first.document["styles"], *second.document["styles"]]}
+    both = ForceField(document, {**first.tables, **second.tables})
+    assert not any("no parameters" in text for text in remarks(resolve(atoms("A", "B"), both)))
+    told = [text for text in remarks(resolve(atoms("A", "B", "C"), both)) if "no parameters" in text]
+    assert told == ["forcefield: no parameters for 'A' and 'C', 'B' and 'C', 'C' and 'C' of the system"]
+
+
 def test_charmm_mixes_its_1_4_parameters_too() -> None:
     rows = [dict(row) for row in OWN]
     rows[0] |= {"epsilon14": 0.05, "sigma14": 2.0}

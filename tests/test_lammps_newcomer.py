@@ -313,6 +313,16 @@ class TestWhatFilesSayOfEachOther:
         assert record.units == {"preset": "real"}
         assert any("--units real is taken" in text for text in report.warnings)
 
+    @pytest.mark.parametrize("stated", ["ITEM: UNITS\nmetal\n", "ITEM: TIME\n0\nITEM: UNITS\nmetal\n"])
+    def test_the_dumps_units_are_those_of_the_data_file(self, tmp_path: Path, stated: str) -> None:
+        text = PLAIN.format(units="x").replace(", units = x", "").replace("# atomic", "# charge")
+        (tmp_path / "system.data").write_text(text.replace("1 1 1 1 1", "1 1 0 1 1 1").replace("2 2 2.5", "2 2 0 2.5"))
+        rows = dump(tmp_path / "a.dump", "id type x y z", [["1 1 1 1 1", "2 2 2 1 1"]])
+        rows.write_text(stated + rows.read_text())
+        record, report = together(tmp_path / "system.data", rows)
+        assert record.units == {"preset": "metal"}
+        assert not report.warnings
+
     def test_a_dump_of_another_system_is_doubted(self, tmp_path: Path) -> None:
         (tmp_path / "system.data").write_text(PLAIN.format(units="metal"))
         rows = dump(tmp_path / "a.dump", "id type x y z", [["1 1 1 1 1", "2 1 2 1 1"]] * 2)

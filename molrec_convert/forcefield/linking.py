@@ -100,8 +100,9 @@ class _Linker:
             if name not in ("atom", *PAIR_CATEGORIES):
                 self._link_relation(name, by_category.get(name, []))
         self._link_pairs14(by_category.get("pair14", []))
-        for style in by_category.get("pair", []):
-            self._link_pair_style(style)
+        linked = [links for style in by_category.get("pair", []) if (links := self._link_pair_style(style)) is not None]
+        if linked:
+            self._report_pairs(linked)
 
     def _read_types(self) -> None:
         if "atoms" not in self.system.blocks:
@@ -206,14 +207,14 @@ class _Linker:
             row[close] = unordered_rows(table, style, self.labels, a[close], b[close])
             links.links[style.block] = self._link(style, row, relation, row >= 0)
 
-    def _link_pair_style(self, style: Style) -> None:
+    def _link_pair_style(self, style: Style) -> PairLinks | None:
+        """Link a style of pairs; returned where a pair of types cannot do without a row of it or of another."""
         table = self.forcefield.tables[style.block]
         registered = self.registry.find("pair", style.style, self.definitions)
         links = PairLinks(style, self.resolution.types, table, self.labels, registered, self.definitions)
         self.resolution.pairs[style.block] = links
         needs_rows = table.count > 0 if registered is None else registered.rows
-        if needs_rows and style.endpoint_key != "smirks":
-            self._report_pairs(links)
+        return links if needs_rows and style.endpoint_key != "smirks" else None
 
     def _report_names(self, block: str, links: BlockLinks, category_name: str) -> None:
         relation = self.system[block]
@@ -257,21 +258,24 @@ class _Linker:
                     text = f"{_rows(int(missing.sum()))} take {link.style.name} and have no {name!r}"
                     self._remark(f"system/{block}", text)
 
-    def _report_pairs(self, links: PairLinks) -> None:
+    def _report_pairs(self, linked: Sequence[PairLinks]) -> None:
+        """Remark on pairs of types that no style has parameters for: of several each acts on some."""
+        types = linked[0].types
         open_pairs: list[str] = []
         total = seen = 0
-        for a, b in _type_pairs(len(links.types)):
-            missing = np.flatnonzero(~links.complete(a, b))
+        for a, b in _type_pairs(len(types)):
+            missing = np.flatnonzero(~np.any([links.complete(a, b) for links in linked], axis=0))
             total += len(missing)
             for at in missing[: _LISTED - len(open_pairs)]:
-                open_pairs.append(f"{links.types[a[at]]!r} and {links.types[b[at]]!r}")
+                open_pairs.append(f"{types[a[at]]!r} and {types[b[at]]!r}")
             seen += len(a)
             if seen > _MOST:
                 break
         if total:
             least = "at least " if seen > _MOST else ""
             more = "" if total <= len(open_pairs) else f" and {least}{total - len(open_pairs)} more pairs"
-            self._remark(f"forcefield/{links.table}", f"no parameters for {', '.join(open_pairs)}{more} of the system")
+            node = f"forcefield/{linked[0].table}" if len(linked) == 1 else "forcefield"
+            self._remark(node, f"no parameters for {', '.join(open_pairs)}{more} of the system")
 
     def _remark(self, node: str, text: str) -> None:
         self.resolution.remarks.append(Remark(node, text))

@@ -26,7 +26,7 @@ from molrec_lammps.log_thermo import thermo_of
 from molrec_lammps.run_commands import settings_of
 from molrec_lammps.run_discovery import Sources, classify, find_logs, find_script
 from molrec_lammps.run_documents import method_document, normalized, status_document
-from molrec_lammps.run_dumps import DumpFiles, choose_beside, choose_dumps
+from molrec_lammps.run_dumps import DumpFiles, choose_beside, choose_dumps, units_of_dumps
 from molrec_lammps.run_merge import merged_settings
 from molrec_lammps.run_settings import Settings
 from molrec_lammps.run_sides import averages_of_run, commands_of, side_sources
@@ -69,8 +69,8 @@ def read_run(paths: Sequence[Path], context: ReadContext) -> Record:
     source = RunSystem(run.sources, run.script, run.logs, settings, bool(run.dumps))
     source.read(options.atom_style, report)
     data = source.data
-    if units is None and data is not None and data.units in UNITS:
-        units = data.units
+    if units is None:
+        units = data.units if data is not None and data.units in UNITS else units_of_dumps([*run.dumps, *run.beside])
     aside = Report() if run.sources.only_logs and not (run.dumps or run.beside) else report
     averages = averages_of_run(run.sources, commands_of(run.script, run.logs), aside)
     if aside is not report and (averages.curves or averages.observables):
@@ -212,7 +212,7 @@ def _how(dump: DumpFiles) -> str:
         pattern = "" if dump.command is None else Path(dump.command.file.replace("%", "*")).name
         alike = "*" in pattern and all(path.parent == first.parent and path.match(pattern) for path in dump.files)
         files = f"{shlex.quote(str(first.parent))}/{pattern}" if alike else f"{files} …"
-    return f"mrec convert {files} {dump.files[0].stem.rstrip('0123456789._-') or 'other'}.mrec"
+    return f"mrec convert {files} {dump.files[0].name.split('.')[0] or 'other'}.mrec"
 
 
 def _still(data: DataFile | None, system: Frame | None, settings: Settings | None, report: Report) -> Record:

@@ -18,10 +18,14 @@ from molrec_lammps.dump_steps import series_of
 from molrec_lammps.run_discovery import Sources, ambiguous, left_out, natural
 from molrec_lammps.run_settings import DumpCommand, Settings
 from molrec_lammps.script import COMPRESSED, find_file
+from molrec_lammps.sniffing import read_head
+from molrec_lammps.units import UNITS
 
-__all__ = ["DumpFiles", "choose_beside", "choose_dumps"]
+__all__ = ["DumpFiles", "choose_beside", "choose_dumps", "units_of_dumps"]
 
 _DIGITS = re.compile(r"\d+")
+#: What a text dump and a YAML dump state of their units.
+_UNITS = re.compile(rb"^(?:ITEM: UNITS\s*\n\s*([a-z]+)|units:\s*([a-z]+))\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,15 @@ class DumpFiles:
         """The dump, for messages."""
         files = self.files[0].name if len(self.files) == 1 else f"{self.files[0].name} … {self.files[-1].name}"
         return files if self.command is None else f"dump {self.command.id} ({files})"
+
+
+def units_of_dumps(dumps: Sequence[DumpFiles]) -> str | None:
+    """The units style that the beginning of a dump states, None where none does."""
+    for dump in dumps:
+        stated = _UNITS.search(read_head(dump.files[0]))
+        if stated is not None and (word := (stated[1] or stated[2]).decode()) in UNITS:
+            return word
+    return None
 
 
 def choose_dumps(
