@@ -25,6 +25,7 @@ COMMANDS = {
     "merge": ("merge", "Write several collections as one, without decoding them."),
     "select": ("select", "Write the records of a collection that fit a condition."),
     "split": ("split", "Divide a collection at random: train, valid, test."),
+    "stats": ("stats", "Show counts, ranges, elements and histograms of a collection."),
     "verify": ("verify", "Hold a collection against the sources it was made of."),
     "formats": ("formats", "List the formats, what each reads and writes, and what it loses."),
 }
