@@ -395,7 +395,8 @@ def _predict(record: Record | Collection, chosen: Format, context: WriteContext)
     report = context.report
     for section in record.sections if isinstance(record, Record) else ():
         capability = chosen.carries.get(section)
-        if section == "meta" and capability is None and not record.meta.keys() - _STAMPS:
+        stamped = isinstance(record, Record) and not record.meta.keys() - _STAMPS
+        if section == "meta" and capability is None and stamped:
             continue  # says nothing of what the record holds
         if capability is None or capability.write == "none":
             report.dropped(section, f"{chosen.title} has no place for it")

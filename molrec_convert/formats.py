@@ -179,8 +179,9 @@ class Format:
     Of `kind` "collection" are formats of many records: the reader returns a `Collection`, the writer takes one, or one
     `Record`. `carries` says how each section of a record fares, `extra` which extra brings the libraries it needs.
     `many_inputs`: several files of this format form one source; `combines`: names of other formats whose files, given
-    together (a data file and a dump), form one source of this format; `beside`: those whose files do so only with one of
-    this format among them (a trajectory it reads and a topology it does not). `resumable`: an interrupted write can go on.
+    together (a data file and a dump), form one source of this format; `beside`: those whose files do so only with one
+    of this format among them (a trajectory it reads and a topology it does not). `resumable`: an interrupted write can
+    go on.
     `takes_collections`: a writer of kind "record" that takes a `Collection` as well, all of it. `predicts`, called as
     the writer is but with nothing written, reports what the target has no place for beyond what `carries` says.
     `arrangements`: what `--as` may ask this reader for; it returns a `Record` for "trajectory", else a `Collection`.
