@@ -32,7 +32,7 @@ SPEAKERS: dict[str, tuple[int, ...]] = {
 KEYWORDS = ("found", "expected", "hint")
 #: Words that may begin a message in capitals: names.
 NAMES = re.compile(
-    r"(LAMMPS|MolRec|MOLREC_|Zarr|RFC|ITEM|TIMESTEP|JSON|UTF|NaN|[A-Z]\w* #|[A-Z][a-z]+ (section|Coeffs))"
+    r"(LAMMPS|MDAnalysis|MolRec|MOLREC_|Zarr|RFC|ITEM|TIMESTEP|JSON|UTF|NaN|[A-Z]\w* #|[A-Z][a-z]+ (section|Coeffs))"
 )
 EMPTY = re.compile(r"\b(invalid|illegal|bad|oops|sorry|please(?! report)|failed to|unable to|error:)\b", re.IGNORECASE)
 
