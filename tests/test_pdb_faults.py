@@ -75,7 +75,7 @@ def test_what_is_no_pdb_file(tmp_path: Path, text: str) -> None:
     ("text", "message"),
     [
         ("data_a\n_cell.length_a 1\n", "found no category _atom_site with atoms"),
-        ("data_a\nloop_\n_atom_site.id\n_atom_site.Cartn_x\n1 2 3\n", "expected CIF syntax"),
+        ("data_a\nloop_\n_atom_site.id\n_atom_site.Cartn_x\n1 2 3\n", "expected the syntax of CIF"),
         ("data_a\nloop_\n_atom_site.id\n_atom_site.Cartn_x\n_atom_site.label_atom_id\n1 abc C\n", "found abc"),
         ("data_a\nloop_\n_atom_site.id\n_atom_site.label_atom_id\n1 C\n", "atoms without Cartn_x"),
     ],
@@ -144,6 +144,6 @@ def test_what_the_format_has_nothing_for_is_said(tmp_path: Path) -> None:
         "SIGATM",
         "fields that hold no serial",
         "an atom with itself",
-        "serials that no atom",
+        "serials that no atom has",
     ):
         assert any(text in line for line in said), text

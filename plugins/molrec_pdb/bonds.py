@@ -70,7 +70,7 @@ def _rows_of(serials: Int, identity: Identity, report: Report) -> Int:
     found = high - low
     missing, several = int((found == 0).sum()), int((found > 1).sum())
     if missing:
-        report.warn("CONECT records name serials that no atom has: such bonds are left out")
+        report.warn("bonds to serials that no atom has stand in CONECT: they are left out")
     if several:
         report.dropped("CONECT", "bonds of serials that several atoms have")
     if not len(known):

@@ -69,7 +69,7 @@ def read_cell(path: Path, text: str, line: int, report: Report) -> NDArray[np.fl
                 path, f"line {line}", found=text[6:54].strip() or "no number",
                 expected="three lengths and three angles in columns 7-54 of CRYST1",
             ) from None  # fmt: skip
-        report.warn("CRYST1 is not in its columns: read by its words")
+        report.warn("the cell in CRYST1 is not in its columns: read by its words")
     if parameters == (1.0, 1.0, 1.0, 90.0, 90.0, 90.0) or not any(parameters[:3]):
         report.converted("CRYST1", f"no cell: {' '.join(f'{value:g}' for value in parameters)} stands for none")
         return None

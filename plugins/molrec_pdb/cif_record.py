@@ -42,7 +42,7 @@ def read_mmcif(paths: Sequence[Path], context: ReadContext) -> Record | Collecti
         where, _, what = str(error).splitlines()[0].removeprefix("string:").partition(": ")
         line = where.partition(":")[0]
         raise FormatError(
-            paths[0], f"line {line}" if line.isdigit() else None, found=what or where, expected="CIF syntax"
+            paths[0], f"line {line}" if line.isdigit() else None, found=what or where, expected="the syntax of CIF"
         ) from None
     return _Reader(paths[0], document, context).read()
 

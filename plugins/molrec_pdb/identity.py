@@ -157,7 +157,8 @@ def _elements(
     if told["inferred"]:
         report.derived("element", f"of {told['inferred']} atoms, by the columns of their names: 77-78 are blank")
     if told["unknown"]:
-        report.warn(f"{told['unknown']} atoms have no element: columns 77-78 are blank and their names leave it open")
+        why = " and their names leave it open" if infer_elements else ""
+        report.warn(f"{told['unknown']} atoms have no element: columns 77-78 are blank{why}")
     if left and told["inferred"]:
         report.warn("names begin in column 13 whatever the element: only residues of the standard have elements")
     columns = {}
