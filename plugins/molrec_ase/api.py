@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from molrec_ase.atoms import atoms_of, part_of_atoms
-from molrec_ase.configurations import of_record, units_of
+from molrec_ase.configurations import of_record, tells_steps, units_of
 from molrec_ase.reader import arranged
 from molrec_ase.source import PartSource
 from molrec_convert.errors import ContractError, UsageError
@@ -87,9 +87,9 @@ def _atoms(
     record: Record, elements: Sequence[str], report: Report, start: int, stop: int | None, step: int
 ) -> Iterator[Any]:
     units = units_of(record.units, report)
-    for number, (made, _) in enumerate(of_record(record, units, elements, report, "", start, stop, step)):
-        said = made.step if made.step is not None and made.step != start + number * step else None
-        yield atoms_of(made, step=said, time=made.time)
+    told = tells_steps(record)
+    for made, _ in of_record(record, units, elements, report, "", start, stop, step):
+        yield atoms_of(made, step=made.step if told else None, time=made.time)
 
 
 def _counted(images: list[Any], key: str, kind: type) -> list[Any] | None:

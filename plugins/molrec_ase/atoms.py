@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from molrec_ase.chunk import Part
+from molrec_ase.chunk import Part, has_bits
 from molrec_ase.configuration import Configuration
 from molrec_ase.names import ATOM_RESULTS, DTYPES_KEPT, INFO, RESULTS, foreign_name
 from molrec_ase.parts import make_part
@@ -26,7 +26,7 @@ def atoms_of(made: Configuration, *, step: int | None = None, time: float | None
     from ase.constraints import dict2constraint
 
     atoms = Atoms(numbers=made.numbers, positions=made.positions, cell=made.cell, pbc=made.pbc)
-    if made.origin.any():
+    if has_bits(made.origin):
         atoms.set_celldisp(made.origin)
     for name, values in made.arrays.items():
         atoms.set_array(name, np.array(values))
@@ -76,7 +76,7 @@ def part_of_atoms(atoms: Any, report: Report) -> Part:
         np.asarray(atoms.cell),
         atoms.pbc,
         report=report,
-        displacement=displacement if displacement.any() else None,
+        displacement=displacement if has_bits(displacement) else None,
         arrays={name: values for name, values in atoms.arrays.items() if name not in _CORE},
         results=results,
         constraints=constraints,
@@ -96,12 +96,26 @@ def _calculator(atoms: Any, report: Report) -> tuple[tuple[str, Any] | None, dic
     results = {name: value for name, value in found.items() if name in RESULTS or name in ("forces", *ATOM_RESULTS)}
     for name in found.keys() - results.keys():
         report.dropped(f"result {name}", "it is none of ASE's properties")
-    if results and hasattr(calculator, "check_state") and calculator.check_state(atoms):
+    if results and _is_stale(calculator, atoms):
         report.dropped("results of the calculator", "the atoms were changed since they were worked out")
         results = {}
     parameters = calculator.todict() if hasattr(calculator, "todict") else {}
     name = getattr(calculator, "name", None) or type(calculator).__name__
     return (str(name).lower(), parameters), results
+
+
+def _is_stale(calculator: Any, atoms: Any) -> bool:
+    """Whether the atoms are others than those the results belong to; what is not a number has not changed."""
+    if not hasattr(calculator, "check_state") or not calculator.check_state(atoms):
+        return False
+    before = getattr(calculator, "atoms", None)
+    if before is None or len(before) != len(atoms):
+        return True
+    pairs = [(np.asarray(atoms.cell), np.asarray(before.cell)), (atoms.pbc, before.pbc)]
+    names = ("numbers", "positions", "initial_magmoms", "initial_charges")
+    pairs += [(atoms.arrays[name], before.arrays[name]) for name in names if atoms.has(name) and before.has(name)]
+    gone = any(atoms.has(name) != before.has(name) for name in names)
+    return gone or not all(np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in pairs)
 
 
 def _array(values: Any, note: str | None) -> Any:

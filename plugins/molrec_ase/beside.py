@@ -1,12 +1,13 @@
 """What a row of a database has no column for, kept in its `data` under the key `molrec` and put back by the reader.
 
-`columns` are columns of the atoms, `keys` keys with their tags in typed JSON, `per_step` names of keys that are one
-value per frame, `without` names of what the row says and the record did not, `step`, `time`, `meta` and the `origin` of
-the cell the record's.
+`columns` are columns of the atoms, `texts` those of texts. `rest` is a JSON text: `keys` with their tags in typed JSON,
+`per_step` names of keys that are one value per frame, `without` names of what the row says and the record did not,
+`step`, `time`, `meta` and the `origin` of the cell the record's. It is a text as ASE takes some mappings for arrays.
 """
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -15,18 +16,31 @@ from molrec_ase.chunk import Part
 from molrec_convert.model.dtypes import as_values
 from molrec_convert.model.tags import from_typed_json
 
-__all__ = ["BESIDE", "apart", "put_back"]
+__all__ = ["BESIDE", "apart", "joined", "put_back"]
 
 BESIDE = "molrec"
-_KNOWN = frozenset({"columns", "keys", "per_step", "without", "step", "time", "meta", "origin"})
+_PARTS = frozenset({"columns", "texts", "rest"})
+
+
+def joined(data: dict[str, Any], columns: dict[str, Any], rest: dict[str, Any]) -> dict[str, Any]:
+    """The data of a row, with what stands beside it where there is anything."""
+    texts = {name: values.tolist() for name, values in columns.items() if values.dtype.kind == "T"}
+    found: dict[str, Any] = {"columns": {name: values for name, values in columns.items() if name not in texts}}
+    found["texts"] = texts
+    if rest:
+        found["rest"] = json.dumps(rest)
+    found = {key: value for key, value in found.items() if value}
+    return {**data, BESIDE: found} if found else data
 
 
 def apart(data: Any) -> tuple[Any, dict[str, Any] | None]:
-    """The data of a row without what stands beside it, and that."""
-    if not isinstance(data, dict) or not isinstance(data.get(BESIDE), dict) or not data[BESIDE].keys() <= _KNOWN:
+    """The data of a row without what stands beside it, and that. ValueError where it is no JSON."""
+    if not isinstance(data, dict) or not isinstance(data.get(BESIDE), dict) or not data[BESIDE].keys() <= _PARTS:
         return data, None
     rest = {key: value for key, value in data.items() if key != BESIDE}
-    return rest or None, data[BESIDE]
+    beside = data[BESIDE]
+    texts = {name: np.array(values, np.dtypes.StringDType()) for name, values in beside.get("texts", {}).items()}
+    return rest or None, {**json.loads(beside.get("rest", "{}")), "columns": {**beside.get("columns", {}), **texts}}
 
 
 def put_back(part: Part, beside: dict[str, Any]) -> Part:

@@ -13,7 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Chunk", "Part", "join_parts", "split_chunk"]
+__all__ = ["Chunk", "Part", "has_bits", "join_parts", "split_chunk"]
+
+
+def has_bits(values: NDArray[np.float64]) -> bool:
+    """Whether numbers are anything else than positive zeros."""
+    return bool(np.ascontiguousarray(values).view(np.uint64).any())
 
 
 @dataclass

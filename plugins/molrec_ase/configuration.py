@@ -21,8 +21,10 @@ from molrec_convert.model import Column, Frame
 from molrec_convert.model.dtypes import same_bits
 from molrec_convert.report import Report
 
-__all__ = ["Configuration", "Maker"]
+__all__ = ["NULLS", "Configuration", "Maker"]
 
+#: Why a column that has values for some atoms only is left out.
+NULLS = "it is null for some of the atoms, which ASE has no place for"
 _RESULT_TAGS = {"f64": (), "f64x3": (3,), "f64x6": (6,), "f64x9": (3, 3)}
 _WIDTHS: dict[str, list[tuple[int, ...]]] = {
     "energies": [()],
@@ -111,9 +113,7 @@ class Maker:
                     if name in ("element", "atomic_number", "x", "y", "z"):
                         row = int(np.flatnonzero(~column.validity)[0])
                         raise UsageError(f"atom {row} has no {name}, and ASE's atoms all have one")
-                    self._report.dropped(
-                        f"atoms/{name}", "it is null for some of the atoms, which ASE has no place for"
-                    )
+                    self._report.dropped(f"atoms/{name}", NULLS)
         return found
 
     def _vector(self, columns: dict[str, Column], name: str, factor: float, where: str = "") -> NDArray[np.float64]:
@@ -181,7 +181,7 @@ class Maker:
             )
             return
         if known is not None:
-            self._report.dropped("atoms/momenta", "the velocities are others than those that follow from it")
+            self._report.converted("atoms/momenta", "worked out from the velocities, which do not follow from it")
             columns.pop("momenta")
         else:
             made.without.append("momenta")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from molrec_ase.configuration import Configuration, Maker
 from molrec_ase.units import Factors, factors_of
 from molrec_convert.errors import UsageError
@@ -12,7 +14,7 @@ from molrec_convert.model import NO_FILL, Record
 from molrec_convert.model.collection import Collection
 from molrec_convert.report import Report
 
-__all__ = ["configurations", "of_record", "units_of"]
+__all__ = ["configurations", "of_record", "tells_steps", "units_of"]
 
 _STAMPS = frozenset({"molrec_version", "creator"})
 
@@ -54,6 +56,14 @@ def of_record(
         trajectory = trajectory[slice(start, stop, step)]
     for frame in trajectory:
         yield maker.make(record.system, frame, fills=fills, where=where), meta
+
+
+def tells_steps(record: Record) -> bool:
+    """Whether the frames of a record have other step numbers than their own."""
+    if record.trajectory is None:
+        return False
+    steps = record.trajectory.steps
+    return not bool((steps == np.arange(len(steps))).all())
 
 
 def units_of(units: Any, report: Report) -> Factors:

@@ -9,7 +9,7 @@ from typing import Any
 import molrec_convert
 from molrec_ase.api import from_ase
 from molrec_ase.atoms import atoms_of
-from molrec_ase.configurations import configurations, of_record, units_of
+from molrec_ase.configurations import configurations, of_record, tells_steps, units_of
 from molrec_convert.errors import UsageError
 from molrec_convert.model import Record
 from molrec_convert.model.collection import Collection
@@ -45,7 +45,11 @@ def write_mrec(name: str, images: Any, *, append: bool = False, as_: Any = None,
     if append and target.exists():
         with molrec_convert.open(target) as known:
             report = Report()
-            every = [atoms_of(made, step=made.step, time=made.time) for made, _ in configurations(known, (), report)]
+            told = isinstance(known, Record) and tells_steps(known)
+            every = [
+                atoms_of(made, step=made.step if told else None, time=made.time)
+                for made, _ in configurations(known, (), report)
+            ]
         wanted = [*every, *wanted]
     if as_ is None:
         as_ = "collection" if target.name.lower().endswith(".lmdb") else "trajectory"
@@ -70,8 +74,9 @@ def _made(record: Record, numbers: range, units: Any, elements: Iterable[str], r
     if record.trajectory is None:
         where = (0, None, 1)  # type: ignore[assignment]
     found = of_record(record, units, tuple(elements), report, "", *where)
-    for number, (made, _) in zip(numbers, found, strict=True):
-        yield atoms_of(made, step=made.step if made.step not in (None, number) else None, time=made.time)
+    told = tells_steps(record)
+    for made, _ in found:
+        yield atoms_of(made, step=made.step if told else None, time=made.time)
 
 
 def _records(collection: Collection, index: slice, elements: tuple[str, ...], report: Report) -> Iterator[Any]:

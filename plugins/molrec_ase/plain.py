@@ -79,6 +79,8 @@ def parse_json(text: str) -> Any:
 
 def _array_to_plain(array: np.ndarray[Any, Any]) -> list[Any]:
     kind = array.dtype.kind
+    if kind == "O" and all(isinstance(item, str) for item in array.reshape(-1)):
+        return [list(array.shape), "object", array.reshape(-1).tolist()]
     if kind not in "biufcU":
         raise NotPlain(f"an array of {array.dtype} is no data")
     array = np.asarray(array, array.dtype.newbyteorder("<"))

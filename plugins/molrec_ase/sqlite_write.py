@@ -16,7 +16,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_ase.beside import BESIDE
+from molrec_ase.beside import joined
+from molrec_ase.chunk import has_bits
 from molrec_ase.configuration import Configuration
 from molrec_ase.constraints import free_atoms
 from molrec_ase.data_blob import write_data
@@ -76,14 +77,15 @@ class RowWriter:
             made.others["tags"] = made.arrays.pop("tags")
             self._report.converted("atoms/tags", "beside the rows: they do not fit the 32 bits ASE has for them")
         results = self._results(made)
-        beside = self._beside(made, meta, step, keys, without, results)
+        columns, beside = self._beside(made, meta, step, keys, without, results)
         data = made.data if made.data is not None else {}
-        if beside:
-            if not isinstance(data, dict):
-                beside["keys"] = {**beside.get("keys", {}), DATA: ["json", to_plain(data)]}
-                data = {}
-            data = {**data, BESIDE: beside}
+        if not isinstance(data, dict):
+            beside["keys"] = {**beside.get("keys", {}), DATA: ["json", to_plain(data)]}
+            data = {}
+        data = joined(data, columns, beside)
         calculator = made.calculator
+        with np.errstate(all="ignore"):
+            helpers = _helpers(made, results)
         row = (
             number, unique, made.row["ctime"], made.row["mtime"], made.row.get("user"),
             _blob(made.numbers, "<i4"), _blob(made.positions), _blob(made.cell),
@@ -95,7 +97,7 @@ class RowWriter:
             results.get("energy"), results.get("free_energy"), _blob(made.results.get("forces")),
             _blob(results.get("stress")), _blob(results.get("dipole")), _blob(results.get("magmoms")),
             results.get("magmom"), _blob(results.get("charges")),
-            _text(pairs), write_data(data), len(made.numbers), *_helpers(made, results),
+            _text(pairs), write_data(data), len(made.numbers), *helpers,
         )  # fmt: skip
         run = self._connection.execute
         run(f"INSERT INTO systems VALUES ({', '.join('?' * len(row))})", row)
@@ -175,8 +177,8 @@ class RowWriter:
     def _beside(
         self, made: Configuration, meta: dict[str, Any], step: int, keys: dict[str, Any], without: list[str],
         results: dict[str, Any],
-    ) -> dict[str, Any]:  # fmt: skip
-        """What the columns of a row cannot hold."""
+    ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:  # fmt: skip
+        """Columns and other things that those of a row cannot hold."""
         from molrec_ase.names import NAN, RESULTS
 
         columns = dict(made.others)
@@ -195,18 +197,17 @@ class RowWriter:
         if missing:
             keys[NAN] = ["json", missing]
         found: dict[str, Any] = {
-            "columns": {name: _column(values) for name, values in columns.items()},
             "keys": keys,
             "per_step": list(made.per_step),
             "step": made.step if made.step is not None and made.step != step else None,
             "time": made.time,
             "meta": meta,
-            "origin": made.origin.tolist() if made.origin.any() else None,
+            "origin": made.origin.tolist() if has_bits(made.origin) else None,
         }
         found = {key: value for key, value in found.items() if value is not None and value not in ({}, [])}
         if without:
             found["without"] = without
-        return found
+        return columns, found
 
 
 def _is_pair(name: str, value: Any) -> bool:
@@ -216,11 +217,6 @@ def _is_pair(name: str, value: Any) -> bool:
     if not _WORD.match(name) or name in reserved_keys or name == "external_tables":
         return False
     return not (isinstance(value, str) and any(str_represents(value, kind) for kind in (bool, int, float)))
-
-
-def _column(values: NDArray[Any]) -> Any:
-    """A column as the data of a row can hold it: texts as a list."""
-    return values.tolist() if values.dtype.kind == "T" else values
 
 
 def _blob(values: Any, dtype: str = "<f8") -> bytes | None:

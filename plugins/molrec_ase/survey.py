@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_ase.chunk import Part
+from molrec_ase.chunk import Part, has_bits
 from molrec_ase.names import RESULTS
 from molrec_ase.values import is_missing, tag_of
 from molrec_convert.model.dtypes import dtype_name, same_bits
@@ -127,4 +127,4 @@ def add_column(survey: Survey, name: str, values: NDArray[Any], number: int) -> 
 
 def is_cell(part: Part) -> bool:
     """Whether a configuration has a cell, or anything else a box says."""
-    return bool(part.boundary.any()) or bool(part.vectors.view(np.uint64).any()) or bool(part.origin.any())
+    return bool(part.boundary.any()) or has_bits(part.vectors) or has_bits(part.origin)

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
+from molrec_ase.configuration import NULLS
 from molrec_ase.configurations import configurations, units_of
 from molrec_ase.options import AseTarget
 from molrec_ase.sqlite_write import RowWriter
@@ -34,7 +37,6 @@ def write_database(source: Record | Collection, path: Path, context: WriteContex
         total = 1 if trajectory is None else trajectory.n_frames
         counted = total is not None and total > 1
     else:
-        _report_collection(source, context.report)
         metadata = source.document.get(_METADATA)
         total, counted = source.n_frames, False
     context.progress.start("rows", total)
@@ -44,11 +46,15 @@ def write_database(source: Record | Collection, path: Path, context: WriteContex
             context.progress.advance(1)
 
 
-def predict(record: Record, context: WriteContext) -> None:
+def predict(record: Record | Collection, context: WriteContext) -> None:
     """Report what rows of a database have no place for, before any is written."""
     report = context.report
+    if not isinstance(record, Record):
+        _report_collection(record, report)
+        return
     units_of(record.units, report)
     _report_blocks(record, report)
+    _report_nulls(record, report)
     if record.frame is not None and record.trajectory is not None:
         report.dropped("frame", "the rows are those of the trajectory")
 
@@ -61,6 +67,7 @@ def _report_collection(source: Collection, report: Report) -> None:
             report.dropped(f"trajectory/{name}", "ASE's databases have atoms only")
     for record in source:
         _report_blocks(record, report)
+        _report_nulls(record, report)
 
 
 def _report_blocks(record: Record, report: Report) -> None:
@@ -73,3 +80,26 @@ def _report_blocks(record: Record, report: Report) -> None:
         for name in record.trajectory.declaration.blocks:
             if name != "atoms":
                 report.dropped(f"trajectory/{name}", "ASE's databases have atoms only")
+
+
+def _report_nulls(record: Record, report: Report) -> None:
+    """Report columns that are null for some atoms of a frame."""
+    for part in (record.system, record.frame):
+        for name, column in () if part is None or "atoms" not in part.blocks else part["atoms"].columns.items():
+            if column.validity is not None and column.validity.any():
+                report.dropped(f"atoms/{name}", NULLS)
+    trajectory = record.trajectory
+    declared = None if trajectory is None else trajectory.declaration.blocks.get("atoms")
+    nullable = [] if declared is None else [name for name, column in declared.columns.items() if column.nullable]
+    if not nullable:
+        return
+    assert trajectory is not None
+    for batch in trajectory.batches(columns=[f"atoms/{name}" for name in nullable]):
+        updates = batch.blocks.get("atoms")
+        if updates is None:
+            continue
+        offset = updates.offset
+        for name, mask in updates.validity.items():
+            there = np.diff(np.concatenate([[0], np.cumsum(mask)])[offset])
+            if bool(((there > 0) & (there < np.diff(offset))).any()):
+                report.dropped(f"atoms/{name}", NULLS)
