@@ -70,6 +70,24 @@ def test_pair(top: str, trj: str, keywords: dict[str, str], tmp_path: Any) -> No
         _same_topology(again, theirs)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("top", "chain", "frames"),
+    [
+        ("PSF", ["DCD", "CRD", "DCD"], 197),
+        ("GRO", ["XTC", "XTC"], 20),
+        ("TRC_PDB_VAC", ["TRC_TRAJ1_VAC", "TRC_TRAJ2_VAC"], 6),
+    ],
+)
+def test_chain(top: str, chain: list[str], frames: int, tmp_path: Any) -> None:
+    topology, *files = (os.fspath(getattr(datafiles, name)) for name in (top, *chain))
+    molrec_convert.convert([topology, *files], tmp_path / "run.mrec", from_format="mdanalysis")
+    theirs, ours = MDAnalysis.Universe(topology, files), MDAnalysis.Universe(str(tmp_path / "run.mrec"))
+    assert ours.trajectory.n_frames == theirs.trajectory.n_frames == frames
+    for a, b in zip(ours.trajectory, theirs.trajectory, strict=True):
+        _same_frame(a, b, ("positions", "velocities", "forces"), timed=True)
+
+
 def _same_frame(a: Any, b: Any, arrays: tuple[str, ...], *, timed: bool) -> None:
     for name in arrays:
         assert getattr(a, f"has_{name}") == getattr(b, f"has_{name}"), name
