@@ -171,8 +171,8 @@ def test_what_a_file_becomes(tmp_path: Path) -> None:
     uniform.write_text("1\nc\nH 0 0 0\n" * 3)
     mixed.write_text("1\nc\nH 0 0 0\n2\nc\nH 0 0 0\nO 1 0 0\n")
     for source, name, options, count in (
-        (uniform, "1.mrec.lmdb", {}, 1),
-        (uniform, "2.mrec.lmdb", {"as_": "collection"}, 3),
+        (uniform, "1.mrec.lmdb", {}, 3),
+        (uniform, "2.mrec.lmdb", {"as_": "trajectory"}, 1),
         (mixed, "3.mrec.lmdb", {}, 2),
         (mixed, "4.mrec.lmdb", {"as_": "trajectory"}, 1),
     ):

@@ -289,11 +289,14 @@ def _arrangement(
     lost = np.flatnonzero(cell[:-1] & ~cell[1:]) + 1
     asked = context.arrangement
     unrelated = bool((table.count != table.count[0]).any()) or len(layouts) > 1 or bool(len(lost))
-    if asked is None and unrelated and (context.target == "collection" or (context.target is None and len(lost))):
+    if asked is None and len(table) > 1 and context.target == "collection":
         asked = "collection"
         context.report.converted(
-            "configurations", "one record each: their atoms or columns differ; --as trajectory makes one run of them"
+            "configurations", "one record each, as the target is a collection; --as trajectory makes one run of them"
         )
+    elif asked is None and context.target is None and len(lost):
+        asked = "collection"
+        context.report.converted("configurations", "one record each: some have a cell, later ones have none")
     elif asked is None and len(table) > 1:
         kind = (
             "they have the same number of atoms and the same columns" if not unrelated else "the target is one record"
