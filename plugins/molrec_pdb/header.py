@@ -100,13 +100,9 @@ def _interpret(header: Header, lines: list[str], cell: str | None, report: Repor
     if structure.resolution:
         header.document["resolution"] = float(structure.resolution)
     if structure.has_origx and not structure.origx.is_identity():
-        report.warn(
-            "the matrix of ORIGX is not the identity: coordinates are kept as they stand, the records with them"
-        )
+        report.warn("the matrix of ORIGX is not the identity: coordinates and records are kept as they stand")
     if structure.cell.explicit_matrices:
-        report.warn(
-            "another frame than the standard one is stated by SCALE: coordinates and cell are kept as they stand"
-        )
+        report.warn("another frame than the standard one is stated by SCALE: all is kept as it stands")
     if len(structure.ncs):
         report.warn(f"{len(structure.ncs)} further copies stated by MTRIX are kept as text: no atoms are made of them")
     images = 0

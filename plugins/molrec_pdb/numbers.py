@@ -16,6 +16,8 @@ __all__ = ["WIDTH", "decimals", "integers", "parse_float", "texts", "word"]
 
 #: Bytes of a padded row: 80 columns, and what lets the last field be read as a word.
 WIDTH = 96
+#: Rows that are worked on at a time: what is between their words and their numbers stays in the processor's cache.
+_PIECE = 2**13
 Words = NDArray[np.uint64]
 Rows = NDArray[np.uint8]
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:inf|nan|infinity)", re.IGNORECASE)
@@ -69,10 +71,14 @@ def _whole(characters: Words, lead: int) -> tuple[Words, NDArray[np.bool_], NDAr
 
 def integers(rows: Rows, column: int, width: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Right-justified integers, and where a field holds one."""
-    number, negative, form = _whole(word(rows, column, width) ^ _u(_low(width) & int(_each(0x30))), width)
-    values = number.astype(np.int64)
-    if negative.any():
-        np.negative(values, out=values, where=negative)
+    values, form = np.empty(len(rows), np.int64), np.empty(len(rows), np.bool_)
+    for at in range(0, len(rows), _PIECE):
+        part = slice(at, at + _PIECE)
+        characters = word(rows[part], column, width) ^ _u(_low(width) & int(_each(0x30)))
+        number, negative, form[part] = _whole(characters, width)
+        values[part] = number
+        if negative.any():
+            np.negative(values[part], out=values[part], where=negative)
     return values, form
 
 
@@ -80,19 +86,24 @@ def decimals(
     rows: Rows, column: int, width: int, places: int
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
     """Numbers with a fixed number of decimal places: values, where a field is of that form, where it is blank."""
-    raw = word(rows, column, width)
-    blank = raw == _u(_low(width) & int(_each(0x20)))
-    characters = raw ^ _u(_low(width) & int(_each(0x30)))
+    values = np.empty(len(rows))
+    form, blank = np.empty(len(rows), np.bool_), np.empty(len(rows), np.bool_)
     lead = width - places - 1
-    number, negative, form = _whole(characters, lead)
-    form &= ((characters >> _u(8 * lead)) & _u(0xFF)) == _u(0x1E)
-    fraction = characters >> _u(8 * (lead + 1))
-    form &= _others(fraction) == 0
-    # both are exact below 2^53, so the quotient is the double nearest to the text
-    values = (number * _u(10**places) + _joined(fraction, places)).astype(np.float64)
-    values /= 10.0**places
-    if negative.any():
-        np.negative(values, out=values, where=negative)
+    for at in range(0, len(rows), _PIECE):
+        part = slice(at, at + _PIECE)
+        raw = word(rows[part], column, width)
+        blank[part] = raw == _u(_low(width) & int(_each(0x20)))
+        characters = raw ^ _u(_low(width) & int(_each(0x30)))
+        number, negative, whole = _whole(characters, lead)
+        fraction = characters >> _u(8 * (lead + 1))
+        point = ((characters >> _u(8 * lead)) & _u(0xFF)) == _u(0x1E)
+        form[part] = whole & point & (_others(fraction) == 0)
+        # both are exact below 2^53, so the quotient is the double nearest to the text
+        own = values[part]
+        own[:] = number * _u(10**places) + _joined(fraction, places)
+        own /= 10.0**places
+        if negative.any():
+            np.negative(own, out=own, where=negative)
     return values, form, blank
 
 

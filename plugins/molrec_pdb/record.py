@@ -6,6 +6,7 @@ Frames whose atoms agree are one trajectory; others are records of their own.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -150,7 +151,15 @@ class _Reader:
         source, scan, report = self.source, self.source.scan, self.report
         first = scan.frames[frames[0]]
         rows = read_rows(source, first.start, first.stop)
-        state = read_state(rows) if self.single else None
+        if self.single:
+            # numbers and names are read at the same time
+            with ThreadPoolExecutor(1, thread_name_prefix="molrec-pdb") as pool:
+                reading = pool.submit(read_state, rows)
+                identity = read_identity(rows, report, infer_elements=self.options.infer_elements)
+                state = reading.result()
+        else:
+            identity = read_identity(rows, report, infer_elements=self.options.infer_elements)
+            state = None
         if state is not None:
             owners = len(np.unique(scan.anisou_row))
             self.layout = Layout(
@@ -158,7 +167,6 @@ class _Reader:
                 bool(state.has_b_factor.any()), not bool(state.has_b_factor.all()),
                 owners > 0, owners < len(rows.rows),
             )  # fmt: skip
-        identity = read_identity(rows, report, infer_elements=self.options.infer_elements)
         header = read_header(scan, first, [scan.frames[number] for number in frames], report)
         per_frame, times_known = self._per_frame(frames, header)
         system = Frame(self._blocks(frames, identity, header))
