@@ -181,7 +181,7 @@ class Encoder:
             try:
                 yield from self._read(path, input_, chosen, hints, skip)
                 done = Done(input_, content_digest(path), [])
-                self._add_items([done], mark)
+                self._add_items([done], mark, path)
                 yield done
                 return
             except LayoutChanged as changed:
@@ -229,7 +229,7 @@ class Encoder:
         member = self._encoder.begin(record, node)
         digest = hashlib.blake2b(member.system or b"", digest_size=_DIGEST) if self._settings.dedupe else None
         frames, atoms = yield from self._frames(record, node, input_, digest)
-        row = index_value(record, observed, own, path, ordinal, self._settings)
+        row = index_value(record, observed, own, _text(path), ordinal, self._settings)
         content = b"" if digest is None else digest.digest()
         text = json.dumps(row).encode()
         entry = log_entry(member.meta, member.system, text, frames, atoms, record.trajectory is not None, content)
@@ -262,16 +262,25 @@ class Encoder:
         self._adapter = (declaration, stated, adapter)
         return adapter
 
-    def _add_items(self, events: list[Event], mark: tuple[int, int, int]) -> None:
-        """What the report says since `mark`, with the last input it is of; it is forgotten here."""
+    def _add_items(self, events: list[Event], mark: tuple[int, int, int], path: str = "") -> None:
+        """What the report says since `mark`, with the last input it is of; it is forgotten here.
+
+        Inputs say the same of themselves with their names in it: without them it is one item, counted.
+        """
         items = [(item.fate.value, item.name, item.detail) for item in self._report.items[mark[0] :]]
         items = [item for item in items if item[0] != Fate.CARRIED.value]
         items += [("warning", text, "") for text in self._report.warnings[mark[1] :]]
         items += [("cut off", text, "") for text in self._report.truncations[mark[2] :]]
         last = events[-1]
         if isinstance(last, Done):
-            last.items = items
+            hidden = [tuple(text.replace(path, "the input") if path else text for text in item) for item in items]
+            last.items = [(fate, name, detail) for fate, name, detail in hidden]
         self._report.rewind(mark)
+
+
+def _text(path: str) -> str:
+    """A path as an index column holds it: bytes that are no UTF-8 as escapes."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def content_digest(path: str) -> str:

@@ -29,6 +29,8 @@ __all__ = ["Output"]
 _FLUSH_BYTES, _FLUSH_VALUES = 8 * 2**20, 4096
 #: A commit costs a wait for the disk.
 COMMIT_SECONDS = 2.0
+#: Different items of the report that are counted apart.
+_MOST_ITEMS = 500
 DUPLICATES, FAILURES = "duplicates", "failures"
 
 
@@ -211,7 +213,10 @@ class Output:
             facts = {"input": event.input, "hash": event.digest, "records": records, "first": self._base[0]}
             self._journal.note(facts)
         for item in event.items:
-            self.tallies["\t".join(item)] += 1
+            key = "\t".join(item)
+            if key not in self.tallies and len(self.tallies) >= _MOST_ITEMS:
+                key = f"{item[0]}\tother things\tthere are more kinds than are told apart"
+            self.tallies[key] += 1
         self._next_input()
 
     def _fail(self, number: int, failure: Failure) -> None:
