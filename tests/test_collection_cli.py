@@ -178,9 +178,9 @@ def test_the_key_order_case(tmp_path: Path, shared: Path, capsys: pytest.Capture
     assert keys == [key("f", n) for n in range(12)]
 
 
-@pytest.mark.parametrize("arrangement", [None, "collection"])
+@pytest.mark.parametrize("arrangement", [None, "trajectory"])
 def test_the_key_order_case_from_its_file(tmp_path: Path, shared: Path, arrangement: str | None) -> None:
-    """From the file itself, as one run of twelve frames and as twelve records: entry 10 is the tenth."""
+    """From the file itself, as twelve records and as one run of twelve frames: entry 10 is the tenth."""
     from molrec_convert.plugins import formats
 
     if "xyz" not in formats():
@@ -189,12 +189,12 @@ def test_the_key_order_case_from_its_file(tmp_path: Path, shared: Path, arrangem
     options = [] if arrangement is None else ["--as", arrangement]
     assert run(["convert", str(shared / "cases" / "81-lmdb-key-order" / "frames.xyz"), str(target), *options]) == 0
     with molrec_convert.open(target) as collection:
-        assert (len(collection), collection.n_frames) == (1 if arrangement is None else 12, 12)
+        assert (len(collection), collection.n_frames) == (12 if arrangement is None else 1, 12)
         assert [collection.frame(n)["atoms"]["x"].tolist() for n in range(12)] == [[float(n)] for n in range(12)]
-    record = "0" if arrangement is None else "10"
+    record = "10" if arrangement is None else "0"
     assert run(["convert", str(target), str(tmp_path / "back.mrec"), "--record", record]) == 0
     with molrec_convert.open(tmp_path / "back.mrec") as back:
-        last = back.trajectory[10 if arrangement is None else 0]
+        last = back.trajectory[0 if arrangement is None else 10]
         assert last["atoms"]["x"].tolist() == [10.0]
 
 
