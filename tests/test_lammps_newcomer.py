@@ -378,6 +378,31 @@ class TestFilesOfAnotherKind:
         _, report = together(tmp_path)
         assert not report.lossy
 
+    @pytest.mark.parametrize("second", ["read_data gone.data", "read_restart gone.restart"])
+    @pytest.mark.parametrize("third", ["pair_coeff 1 1 1.0 1.0", "mass 1 2.0", "bond_coeff 1 1.0 1.0"])
+    def test_a_script_whose_data_is_gone(self, tmp_path: Path, mrec: Mrec, second: str, third: str) -> None:
+        """Beside a dump its coefficients stay text; without one there is nothing to convert."""
+        folder = tmp_path / "run"
+        folder.mkdir()
+        head = "units lj\natom_style bond\npair_style lj/cut 2.5\nbond_style harmonic\n"
+        (folder / "in.lmp").write_text(f"{head}{second}\n{third}\ndump 1 all custom 1 a.dump id type x y z\nrun 1\n")
+        done = mrec("convert", folder, tmp_path / "x.mrec")
+        assert done.code == 2
+        assert "neither a dump nor a data file" in done.said
+        assert ("gone.data, which the script reads, is not there" in done.said) == ("data" in second)
+        dump(folder / "a.dump", "id type x y z", [["1 1 1 1 1", "2 2 2 1 1"]] * 2)
+        done = mrec("convert", folder, tmp_path / "x.mrec")
+        assert done.code == 0, done.said
+        assert "warning: the record has no force field but the commands as text" in done.said
+
+    def test_a_style_that_does_not_exist(self, tmp_path: Path, mrec: Mrec) -> None:
+        (tmp_path / "system.data").write_text(PLAIN.format(units="lj"))
+        text = SCRIPT.format(first="").replace("lj/cut 3.0", "lj/cutt 3.0")
+        (tmp_path / "in.lmp").write_text(text)
+        done = mrec("convert", tmp_path / "in.lmp", tmp_path / "x.mrec")
+        assert done.code == 0
+        assert "warning: pair_style lj/cutt: no style of this name is known" in done.said
+
     def test_an_empty_log(self, tmp_path: Path, mrec: Mrec) -> None:
         (tmp_path / "log.lammps").write_bytes(b"")
         done = mrec("convert", tmp_path / "log.lammps", tmp_path / "x.mrec")

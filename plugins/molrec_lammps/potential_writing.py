@@ -91,7 +91,14 @@ class Writing:
 
     def note(self, style: StyleMap, expression: str | None) -> None:
         """Say how a style is carried that the contract does not register."""
-        if style.registered is None:
+        unknown = not style.part and style.style != "none" and find_style(style.category, style.style) is None
+        if style.registered is None and unknown:
+            self.report.converted(f"{style.category}_style {style.table}", "its coefficients as c1 c2 …, as they stand")
+            self.report.warn(
+                f"{style.category}_style {style.style}: no style of this name is known: its coefficients stay as they "
+                "stand, under c1 c2 …"
+            )
+        elif style.registered is None:
             known = "" if expression is not None else "; it carries no expression of its energy"
             names = "its parameters under LAMMPS' names and in LAMMPS' definitions"
             self.report.converted(f"{style.category}_style {style.table}", f"{names}{known}")

@@ -76,8 +76,10 @@ def read_run(paths: Sequence[Path], context: ReadContext) -> Record:
     if aside is not report and (averages.curves or averages.observables):
         report.extend(aside)
     if not (run.dumps or run.beside or run.logs or averages.curves or averages.observables) and data is None:
+        missing = [] if settings is None else [name for name, _ in settings.data]
+        why = f" ({missing[0]}, which the script reads, is not there)" if missing else ""
         raise UsageError(
-            f"{run.sources.where}: the run has neither a dump nor a data file, so there are no atoms to convert"
+            f"{run.sources.where}: the run has neither a dump nor a data file{why}, so there are no atoms to convert"
         )
     options = replace(options, units=units)
     system = source.frame(options, report)

@@ -73,7 +73,7 @@ class CoefficientReader(SettingsReader):
         """`pair_coeff I J words`."""
         one, other, *words = self.words(command, 2, "two atom types")
         self.check_ready("pair", command)
-        count, labels = self.found.type_counts["atom"], self.found.labels.get("atom", [])
+        count, labels = self.found.type_counts.get("atom", 0), self.found.labels.get("atom", [])
         pairs = pairs_of(one, other, count, labels)
         style, index, rest = self.sub_style("pair", words)
         name = style or self.found.styles["pair"][0].name

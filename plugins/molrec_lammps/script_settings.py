@@ -73,7 +73,7 @@ class SettingsReader:
             raise self.fault(command, "mass before the box", "read_data before it")
         if not is_number(mass) or not float(mass) > 0:
             raise self.fault(command, f"the mass {mass!r}", "a positive number")
-        types = types_of(word, self.found.type_counts["atom"], self.found.labels.get("atom", []), "atom")
+        types = types_of(word, self.found.type_counts.get("atom", 0), self.found.labels.get("atom", []), "atom")
         self.found.masses.update((number, mass) for number in types)
 
     def take_labelmap(self, command: Command) -> None:
