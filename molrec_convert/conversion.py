@@ -118,7 +118,7 @@ def write(
     target = Path(path)
     chosen = format_named(format) if format is not None else detect_target(target)
     report = Report() if report is None else report
-    staging = Staging(target, overwrite=overwrite)
+    staging = Staging(target, overwrite=overwrite, owns=chosen.owner())
     context = WriteContext(
         make_options(chosen.write_options, options, f"the format {chosen.name}"),
         report,
@@ -173,7 +173,7 @@ def convert(
     report = Report() if report is None else report
     progress = NoProgress() if progress is None else progress
     read_options, write_options = _divide(options, [chosen for chosen, _ in groups], target_format)
-    staging = Staging(Path(target), overwrite=overwrite or dry_run)
+    staging = Staging(Path(target), overwrite=overwrite or dry_run, owns=target_format.owner())
     # a record may be rewritten in its own place
     others = [p for chosen, group in groups for p in group if chosen != target_format or not _same(p, target)]
     check_apart(Path(target), paths if len(groups) > 1 else others)

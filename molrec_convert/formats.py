@@ -165,6 +165,7 @@ class WriteContext:
 Reader = Callable[[Sequence[Path], ReadContext], "Record | Collection"]
 Writer = Callable[[Any, Path, WriteContext], None]
 Predictor = Callable[[Any, WriteContext], None]
+Owner = Callable[[Path], bool]
 Joiner = Callable[[Sequence[Path], ReadContext], "tuple[Collection, list[int]] | None"]
 
 
@@ -187,6 +188,8 @@ class Format:
     `arrangements`: what `--as` may ask this reader for; it returns a `Record` for "trajectory", else a `Collection`.
     `joins`: reads many small files in one go, `(paths, ReadContext) -> (Collection, number of records of each)`, or
     None where they would not all be read as each is alone, or one of them is at fault.
+    `owns`, of a format whose target is a directory: whether one that is there is this format's and holds nothing else,
+    so that it may be replaced.
     """
 
     name: str
@@ -209,6 +212,7 @@ class Format:
     takes_collections: bool = False
     predicts: str | Predictor | None = None
     joins: str | Joiner | None = None
+    owns: str | Owner | None = None
 
     def reader(self) -> Reader:
         """The reader, loaded now."""
@@ -229,6 +233,10 @@ class Format:
     def joiner(self) -> Joiner | None:
         """What reads many small files in one go, loaded now; None where there is no such thing."""
         return None if self.joins is None else cast(Joiner, _load(self.joins, self))
+
+    def owner(self) -> Owner | None:
+        """What tells this format's own directories, loaded now; None where its targets are none."""
+        return None if self.owns is None else cast(Owner, _load(self.owns, self))
 
 
 def make_options(cls: type, values: Mapping[str, Any], owner: str) -> Any:

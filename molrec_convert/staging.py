@@ -15,7 +15,7 @@ import functools
 import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +37,10 @@ class Staging:
     `discard` removes everything but the target.
     """
 
-    def __init__(self, target: Path, *, overwrite: bool = False) -> None:
+    def __init__(self, target: Path, *, overwrite: bool = False, owns: Callable[[Path], bool] | None = None) -> None:
         self.target = Path(os.path.abspath(target))
         parent = self.target.parent
-        check_target(target, overwrite=overwrite)
+        check_target(target, overwrite=overwrite, owns=owns)
         self.path = parent / f".{self.target.name}.partial"
         self.note_path = parent / f".{self.target.name}.partial.json"
 
@@ -96,11 +96,11 @@ class Staging:
         self.note_path.unlink(missing_ok=True)
 
 
-def check_target(target: Path, *, overwrite: bool) -> None:
+def check_target(target: Path, *, overwrite: bool, owns: Callable[[Path], bool] | None = None) -> None:
     """Refuse a target that cannot be written, is taken, or is not ours to replace.
 
-    Files are replaced as a copy would replace them, of directories only records and empty ones: what else lies in a
-    directory is nobody's to remove.
+    Files are replaced as a copy would replace them, of directories only records, empty ones, and those that `owns`
+    says the target's format made: what else lies in a directory is nobody's to remove.
     """
     where = Path(os.path.abspath(target))
     if not where.name:
@@ -111,9 +111,11 @@ def check_target(target: Path, *, overwrite: bool) -> None:
         return
     if not overwrite:
         raise UsageError(f"{target} exists already: name another target, or replace it with --overwrite")
-    ours = any((where / root).is_file() for root in _ROOTS)
-    if where.is_dir() and not where.is_symlink() and not ours and any(where.iterdir()):
-        raise UsageError(f"{target} is a directory that holds no record, and is not replaced: name another target")
+    if not where.is_dir() or where.is_symlink() or not any(where.iterdir()):
+        return
+    if not any((where / root).is_file() for root in _ROOTS) and not (owns is not None and owns(where)):
+        what = "holds no record" if owns is None else "holds more than this format writes"
+        raise UsageError(f"{target} is a directory that {what}, and is not replaced: name another target")
 
 
 def check_apart(target: Path, sources: Iterable[Path]) -> None:

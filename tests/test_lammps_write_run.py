@@ -278,6 +278,20 @@ class TestRefusals:
             molrec_convert.write(record, tmp_path / "run", format="lammps-run", overwrite=True)
         assert (tmp_path / "run/notes").read_text() == "mine"
 
+    def test_an_earlier_run_directory_is_replaced_while_it_holds_nothing_else(self, tmp_path: Path) -> None:
+        molrec_convert.write(argon(np.eye(3) * 9.0), tmp_path / "run", format="lammps-run")
+        first = (tmp_path / "run/system.data").read_text()
+        with pytest.raises(UsageError, match="exists already"):
+            molrec_convert.write(argon(np.eye(3) * 8.0), tmp_path / "run", format="lammps-run")
+        molrec_convert.write(argon(np.eye(3) * 8.0), tmp_path / "run", format="lammps-run", overwrite=True)
+        second = (tmp_path / "run/system.data").read_text()
+        assert second != first
+        (tmp_path / "run/log.lammps").write_text("a run of mine")
+        with pytest.raises(UsageError, match="holds more than this format writes"):
+            molrec_convert.write(argon(np.eye(3) * 9.0), tmp_path / "run", format="lammps-run", overwrite=True)
+        assert (tmp_path / "run/log.lammps").read_text() == "a run of mine"
+        assert (tmp_path / "run/system.data").read_text() == second
+
 
 class TestSettings:
     def test_an_include_alone(self, tmp_path: Path) -> None:

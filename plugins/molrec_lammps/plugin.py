@@ -59,6 +59,7 @@ RUN = Format(
     reads="molrec_lammps.run:read_run",
     read_options=RunOptions,
     writes="molrec_lammps.write_run:write_run",
+    owns="molrec_lammps.write_run:is_written_run",
     write_options=RunTarget,
     carries={
         "system": Capability(read="exact: atoms, relations, types", write="exact"),

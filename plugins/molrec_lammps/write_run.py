@@ -27,9 +27,10 @@ from molrec_lammps.write_settings import check_stated, file_folders, renamed, se
 from molrec_lammps.write_text import number_text
 from molrec_lammps.write_units import conversion_of
 
-__all__ = ["DATA_FILE", "SCRIPT_FILE", "SETTINGS_FILE", "write_run"]
+__all__ = ["DATA_FILE", "SCRIPT_FILE", "SETTINGS_FILE", "is_written_run", "write_run"]
 
 DATA_FILE, SETTINGS_FILE, SCRIPT_FILE = "system.data", "settings.lmp", "in.lmp"
+_FIRST_WORDS = "# Written by molrec-convert"
 _TERMS = "step atoms ebond eangle edihed eimp evdwl ecoul elong etail epair emol pe"
 _CMAP = "cmap"
 #: Names that the files of a run have.
@@ -76,6 +77,18 @@ def write_run(record: Record, path: Path, context: WriteContext) -> None:
         file.write("".join(f"{line}\n" for line in _script(record, plan, potential, files, left_out)).encode())
 
 
+def is_written_run(directory: Path) -> bool:
+    """Whether a directory is one `write_run` made and holds nothing but that: files that its script reads."""
+    try:
+        script = (directory / SCRIPT_FILE).read_text(encoding="utf-8", errors="replace")
+        settings = (directory / SETTINGS_FILE).read_text(encoding="utf-8", errors="replace")
+        entries = list(directory.iterdir())
+    except OSError:
+        return False
+    words = {SCRIPT_FILE, *script.split(), *settings.split()}
+    return script.startswith(_FIRST_WORDS) and all(entry.is_file() and entry.name in words for entry in entries)
+
+
 def _settings(potential: Potential | None, plan: DataPlan, report: Report) -> str:
     if potential is not None and potential:
         for kind, count in plan.counts.items():
@@ -99,7 +112,7 @@ def _script(
     record: Record, plan: DataPlan, potential: Potential | None, files: PotentialFiles, left_out: Sequence[str]
 ) -> Iterator[str]:
     settings = stated_settings(record)
-    yield f"# Written by molrec-convert {__version__}: {SCRIPT_FILE} reads {DATA_FILE} and {SETTINGS_FILE}."
+    yield f"{_FIRST_WORDS} {__version__}: {SCRIPT_FILE} reads {DATA_FILE} and {SETTINGS_FILE}."
     yield f"units {plan.units}"
     dimension = str(settings.get("dimension", "3"))
     if dimension == "2":
