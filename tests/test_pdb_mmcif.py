@@ -1,0 +1,194 @@
+"""mmCIF: the same atoms as of the PDB file, every digit and category there and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from molrec_convert import convert, read
+from molrec_convert import write as write_record
+from molrec_convert.comparison import differences
+from molrec_convert.plugins import detect
+from molrec_convert.report import Fate, Report
+
+gemmi = pytest.importorskip("gemmi")
+
+SITE = """data_TEST
+_entry.id TEST
+_cell.length_a 10.5
+_cell.length_b 11.25
+_cell.length_c 12
+_cell.angle_alpha 90
+_cell.angle_beta 95.5
+_cell.angle_gamma 90
+_struct.title 'two words'
+loop_
+_atom_site.group_PDB
+_atom_site.id
+_atom_site.type_symbol
+_atom_site.label_atom_id
+_atom_site.label_alt_id
+_atom_site.label_comp_id
+_atom_site.label_asym_id
+_atom_site.label_seq_id
+_atom_site.pdbx_PDB_ins_code
+_atom_site.Cartn_x
+_atom_site.Cartn_y
+_atom_site.Cartn_z
+_atom_site.occupancy
+_atom_site.B_iso_or_equiv
+_atom_site.pdbx_formal_charge
+_atom_site.auth_seq_id
+_atom_site.auth_asym_id
+_atom_site.pdbx_PDB_model_num
+ATOM   1 N  N     . GLY AAA 1 ? 1.23456789012345 -2.5 3(2)   1.0 ?    ? -5 LONG 1
+ATOM   2 C  "C1'" A GLY AAA 1 ? 4 5 6.25                     0.5 12.5 1 -5 LONG 1
+HETATM 3 ZN ZN    . ABCDE B . X 7 8 9                        ?   1    2 400000 Z 1
+ATOM   1 N  N     . GLY AAA 1 ? 2.23456789012345 -2.5 3(2)   1.0 ?    ? -5 LONG 2
+ATOM   2 C  "C1'" A GLY AAA 1 ? 4 5 7.25                     0.5 12.5 1 -5 LONG 2
+HETATM 3 ZN ZN    . ABCDE B . X 7 8 9                        ?   1    2 400000 Z 2
+loop_
+_struct_conn.id
+_struct_conn.conn_type_id
+_struct_conn.ptnr1_auth_asym_id
+_struct_conn.ptnr1_auth_comp_id
+_struct_conn.ptnr1_auth_seq_id
+_struct_conn.ptnr1_label_atom_id
+_struct_conn.pdbx_ptnr1_PDB_ins_code
+_struct_conn.ptnr2_auth_asym_id
+_struct_conn.ptnr2_auth_comp_id
+_struct_conn.ptnr2_auth_seq_id
+_struct_conn.ptnr2_label_atom_id
+_struct_conn.pdbx_ptnr2_PDB_ins_code
+metalc1 metalc LONG GLY -5 N ? Z ABCDE 400000 ZN X
+covale1 covale LONG GLY -5 N ? LONG GLY -5 "C1'" ?
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    path = tmp_path / "test.cif"
+    path.write_text(SITE)
+    return path
+
+
+def column(record: Any, name: str) -> list[Any]:
+    block = record.system["atoms"] if name in record.system["atoms"] else record.trajectory[0]["atoms"]
+    return [
+        value if there else None
+        for value, there in zip(block[name].tolist(), block.validity(name).tolist(), strict=True)
+    ]
+
+
+def test_columns(site: Path) -> None:
+    record = read(site)
+    assert detect([site]).name == "mmcif"
+    assert column(record, "id") == [1, 2, 3]
+    assert column(record, "name") == ["N", "C1'", "ZN"]
+    assert column(record, "element") == ["N", "C", "Zn"]
+    assert column(record, "altloc") == ["", "A", ""]
+    assert column(record, "icode") == ["", "", "X"]
+    assert column(record, "res_name") == ["GLY", "GLY", "ABCDE"]
+    assert column(record, "chain") == ["LONG", "LONG", "Z"]
+    assert column(record, "label_asym_id") == ["AAA", "AAA", "B"]
+    assert column(record, "res_seq") == [-5, -5, 400000]
+    assert column(record, "res_id") == [1, 1, 400000]
+    assert column(record, "formal_charge") == [None, 1, 2]
+    assert column(record, "occupancy") == [1.0, 0.5, None]
+    assert column(record, "b_factor") == [None, 12.5, 1.0]
+    assert column(record, "x") == [1.23456789012345, 4.0, 7.0]
+    assert [frame["atoms"]["x"][0] for frame in record.trajectory] == [1.23456789012345, 2.23456789012345]
+    bonds = record.system["bonds"]
+    assert list(zip(*(bonds[key].tolist() for key in ("atomi", "atomj", "kind")), strict=True)) == [
+        (0, 1, "link"), (0, 2, "metal"),
+    ]  # fmt: skip
+    assert record.system.meta["mmcif"]["_struct"]["title"] == ["'two words'"]
+
+
+def test_there_and_back(site: Path, tmp_path: Path) -> None:
+    report = Report()
+    convert(site, tmp_path / "a.mrec")
+    convert(tmp_path / "a.mrec", tmp_path / "b.cif", report=report)
+    with read(tmp_path / "a.mrec") as one, read(tmp_path / "b.cif") as other:
+        assert list(differences(one, other)) == []
+    assert not report.lossy
+
+
+def test_what_pdb_has_no_columns_for_is_refused_or_said(site: Path, tmp_path: Path) -> None:
+    from molrec_convert.errors import UnsupportedError
+
+    with pytest.raises(UnsupportedError, match="atoms/res_name: 'ABCDE' in row 2 does not fit"):
+        convert(site, tmp_path / "a.pdb", hybrid_36=True)
+    assert not (tmp_path / "a.pdb").exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["parmed_4lzt.pdb", "cf_1bcu.pdb", "parmed_2koc.pdb", "mda_1hvr.pdb", "parmed_1kx5.pdb", "ovito_4nn0.ent.pdb"],
+)
+def test_the_atoms_are_those_of_the_pdb_file(shared: Path, tmp_path: Path, name: str) -> None:
+    source = shared / "corpus/files/pdb" / name
+    structure = gemmi.read_pdb(str(source))
+    structure.setup_entities()
+    structure.make_mmcif_document().write_file(str(tmp_path / "a.cif"))
+    one, other = read(source), read(tmp_path / "a.cif")
+    for key in (
+        "name",
+        "res_name",
+        "res_id",
+        "chain",
+        "altloc",
+        "icode",
+        "element",
+        "hetatm",
+        "x",
+        "y",
+        "z",
+        "b_factor",
+    ):
+        if key in one.system["atoms"] or key in one.trajectory[0]["atoms"]:
+            assert column(one, key) == column(other, key), key
+    if "anisou" in one.trajectory[0]["atoms"]:
+        pair = [record.trajectory[0]["atoms"]["anisou"] for record in (one, other)]
+        # gemmi keeps these as float32
+        assert np.allclose(pair[0], pair[1], atol=1e-6)
+    convert(tmp_path / "a.cif", tmp_path / "b.cif")
+    with read(tmp_path / "a.cif") as first, read(tmp_path / "b.cif") as second:
+        assert list(differences(first, second)) == []
+
+
+def test_pdb_to_mmcif_loses_what_is_said(shared: Path, tmp_path: Path) -> None:
+    source = shared / "corpus/files/pdb/parmed_4lzt.pdb"
+    predicted, report = Report(), Report()
+    convert(source, tmp_path / "a.cif", report=predicted, dry_run=True)
+    convert(source, tmp_path / "a.cif", report=report)
+    assert predicted.to_json() == report.to_json()
+    assert {item.name for item in report.of(Fate.DROPPED)} == {"system/meta/pdb", "atoms/ter", "bonds/kind"}
+    one, other = read(source), read(tmp_path / "a.cif")
+    for key in ("id", "name", "res_id", "x", "y", "z", "occupancy", "b_factor", "altloc", "element"):
+        assert column(one, key) == column(other, key), key
+
+
+def test_models_that_differ(site: Path, tmp_path: Path) -> None:
+    path = tmp_path / "b.cif"
+    lines = SITE.splitlines()
+    row = next(n for n, line in enumerate(lines) if line.startswith("HETATM") and line.endswith(" 2"))
+    path.write_text("\n".join(lines[:row] + lines[row + 1 :]) + "\n")
+    assert [record.trajectory[0]["atoms"].count for record in read(path)] == [3, 2]
+
+
+def test_files_of_small_molecules_are_left_to_others(tmp_path: Path) -> None:
+    from molrec_pdb.sniffing import cif_score
+
+    assert cif_score(b"data_x\nloop_\n_atom_site_label\n_atom_site_fract_x\nC1 0.5\n", tmp_path) == 0.0
+
+
+def test_a_record_without_names(tmp_path: Path) -> None:
+    from molrec_convert.model import Block, Frame, MemoryTrajectory, Record
+
+    state = Frame({"atoms": Block({axis: np.array([0.1, 0.2]) for axis in "xyz"})}, step=0)
+    write_record(Record(trajectory=MemoryTrajectory([state])), tmp_path / "a.cif")
+    assert read(tmp_path / "a.cif").trajectory[0]["atoms"]["z"].tolist() == [0.1, 0.2]
