@@ -324,6 +324,15 @@ def test_a_database_is_not_written_to_and_waits_for_no_lock(tmp_path):
     assert source.read_bytes() == before
 
 
+def test_the_sign_of_a_zero_survives(tmp_path):
+    atoms = Atoms("H")
+    atoms.calc = SinglePointCalculator(atoms, energy=-0.0, free_energy=0.0)
+    molrec_convert.write(molrec_convert.from_ase([atoms], "collection"), tmp_path / "a.db")
+    with molrec_convert.open(tmp_path / "a.db") as rows:
+        assert same(rows[0].to_ase().calc.results, {"energy": -0.0, "free_energy": 0.0})
+    assert connect(tmp_path / "a.db").get(id=1).energy == 0.0
+
+
 def test_ids_that_are_taken_are_new_ones(tmp_path):
     atoms = [Atoms("H"), Atoms("He"), Atoms("Li")]
     for image, number in zip(atoms, (7, 7, 3), strict=True):

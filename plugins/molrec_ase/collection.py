@@ -11,15 +11,25 @@ from typing import Any
 
 import numpy as np
 
-from molrec_ase.chunk import Part, join_parts, split_chunk
-from molrec_ase.declaring import ATOMS, Plan
+from molrec_ase.chunk import Chunk, Part, join_parts
+from molrec_ase.declaring import ATOMS, UNITS, Plan
 from molrec_ase.names import DATA, IDENTITY, OWN_KEYS
 from molrec_ase.one_frame import OneFrame
 from molrec_ase.source import Source
-from molrec_ase.survey import is_cell
 from molrec_ase.trajectory import batch_of
 from molrec_ase.values import tag_of
-from molrec_convert.model import Block, BoxUpdates, Column, Declaration, ForceField, Frame, Meta, Record
+from molrec_convert.model import (
+    Block,
+    BlockUpdates,
+    BoxUpdates,
+    Column,
+    Declaration,
+    ForceField,
+    Frame,
+    FrameBatch,
+    Meta,
+    Record,
+)
 from molrec_convert.model.collection import Collection
 from molrec_convert.model.collection_declaration import collection_document
 from molrec_convert.model.collection_index import INDEX_COLUMNS, index_rows
@@ -32,7 +42,6 @@ __all__ = ["METADATA", "AseCollection", "record_of_part"]
 
 #: Key of a collection's document: the metadata of the database it is from.
 METADATA = "ase.metadata"
-_NUMPY = {"bool": "bool", "i64": "i64", "f64": "f64", "string": "string"}
 
 
 class AseCollection(Collection):
@@ -85,8 +94,7 @@ class AseCollection(Collection):
 
     def _records(self, numbers: Sequence[int]) -> Iterator[Record]:
         for chunk in self._source.chunks(numbers):
-            for part in split_chunk(chunk):
-                yield record_of_part(part, self.declaration)
+            yield from records_of_chunk(chunk, self.declaration)
 
     def _make_index(self) -> Block:
         survey = self._source.survey
@@ -116,29 +124,58 @@ class AseCollection(Collection):
         return Block(columns, count=frames)
 
 
-def record_of_part(part: Part, declaration: Declaration, units: bool = False) -> Record:
-    """The record of one configuration; `units`: its system states them."""
-    identity = {name: Column(values) for name, values in part.columns.items() if name in IDENTITY}
-    meta = Meta()
-    if units:
-        from molrec_ase.declaring import UNITS
+def record_of_part(part: Part, declaration: Declaration) -> Record:
+    """The record of one configuration as it stands alone, its units in its system."""
+    record = next(records_of_chunk(join_parts([part]), declaration))
+    meta = Meta({"units": UNITS})
+    for key in () if record.system is None else record.system.meta:
+        assert record.system is not None
+        meta.put(key, record.system.meta[key], record.system.meta.tag(key))
+    blocks = {} if record.system is None else record.system.blocks
+    return Record(record.meta, Frame(blocks, meta), trajectory=record.trajectory)
 
-        meta.put("units", UNITS, "json")
-    for name, value in part.values.items():
-        if name not in declaration.meta:
-            meta.put(name, value, tag_of(value))
-    chunk = join_parts([part])
-    step = np.array([0 if part.step is None else part.step], np.int64)
-    times = None if part.time is None else np.array([part.time], np.float64)
-    batch = batch_of(chunk, declaration, step, times, np.zeros(1, np.int64))
-    if is_cell(part):
-        batch.box = BoxUpdates(np.zeros(1, np.int64), chunk.vectors, chunk.origin, chunk.boundary)
-    system = Frame({ATOMS: Block(identity, count=part.count)} if identity else {}, meta)
-    return Record(
-        meta=dict(part.meta),
-        system=system if system.blocks or system.meta else None,
-        trajectory=OneFrame(declaration, batch),
-    )
+
+def records_of_chunk(chunk: Chunk, declaration: Declaration) -> Iterator[Record]:
+    """The records of some configurations; their arrays are parts of the chunk's."""
+    size = len(chunk)
+    steps = np.array([0 if step is None else step for step in chunk.steps], np.int64)
+    whole = batch_of(chunk, declaration, steps, None, np.arange(size))
+    identity = [name for name in chunk.columns if name in IDENTITY]
+    keys = [name for name in chunk.values if name not in declaration.meta]
+    offset, zero = chunk.offset.tolist(), np.zeros(1, np.int64)
+    cells = np.asarray(chunk.boundary.any(1) | chunk.vectors.view(np.uint64).any((1, 2)) | chunk.origin.any(1))
+    for number, cell in enumerate(cells.tolist()):
+        rows, own = slice(offset[number], offset[number + 1]), slice(number, number + 1)
+        count = rows.stop - rows.start
+        blocks = {
+            name: BlockUpdates(
+                zero,
+                np.array([0, count], np.int64),
+                {key: values[rows] for key, values in updates.columns.items()},
+                {key: mask[rows] for key, mask in updates.validity.items()},
+            )
+            for name, updates in whole.blocks.items()
+        }
+        time = chunk.times[number]
+        batch = FrameBatch(
+            steps[own],
+            None if time is None else np.array([time], np.float64),
+            blocks,
+            {key: values[own] for key, values in whole.meta.items()},
+            BoxUpdates(zero, chunk.vectors[own], chunk.origin[own], chunk.boundary[own]) if cell else None,
+        )
+        columns = {
+            name: Column(chunk.columns[name][rows])
+            for name in identity
+            if name not in chunk.present or chunk.present[name][number]
+        }
+        said = {key: chunk.values[key][number] for key in keys if chunk.values[key][number] is not None}
+        meta = Meta.trusted(said, {key: tag_of(value) for key, value in said.items()})
+        yield Record(
+            meta=dict(chunk.metas[number]),
+            system=Frame({ATOMS: Block(columns, count=count)} if columns else {}, meta) if columns or said else None,
+            trajectory=OneFrame(declaration, batch),
+        )
 
 
 def _index_dtype(name: str, tags: set[str]) -> str | None:

@@ -67,7 +67,11 @@ OWN_KEYS = (CONSTRAINTS, CALCULATOR, DATA, INFO, NAN, DTYPES_KEPT)
 #: What a database says of each row.
 ROW_KEYS = ("id", "unique_id", "ctime", "mtime", "user")
 #: Columns that say what an atom is and stay with a record's system.
-IDENTITY = ("element", "atomic_number", "mass", "charge", "tags", "free")
+IDENTITY = (
+    *("element", "atomic_number", "mass", "charge", "tags", "free"),
+    *("id", "name", "type", "type_id", "mol_id", "res_id", "res_name", "chain", "icode", "altloc", "formal_charge"),
+    *("bead_type", "atom_map", "occupancy", "b_factor"),
+)
 
 _TAKEN = frozenset(PER_STEP_KEYS) | {"units", "coordinates", "time", "step", "box", "meta"} | set(OWN_KEYS)
 _COLUMNS = frozenset(STANDARD_DTYPES) | {"momenta", "tags", "initial_magmoms", *ATOM_RESULTS}

@@ -24,7 +24,7 @@ _ARRAYS = (*ARRAYS, "momenta")
 
 def open_rows(path: Path, report: Report) -> PartSource:
     """The rows of a database, in the order of their ids. FormatError where ASE cannot read it."""
-    database, rows = _rows(path)
+    metadata, rows = _rows(path)
 
     def make(number: int) -> Part:
         row = rows[number]
@@ -33,11 +33,10 @@ def open_rows(path: Path, report: Report) -> PartSource:
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise FormatError(path, f"row id {row.get('id')}", found=f"a row that is not ASE's ({error})") from None
 
-    metadata = getattr(database, "metadata", None)
-    return PartSource(len(rows), make, path=str(path), metadata=dict(metadata or {}))
+    return PartSource(len(rows), make, path=str(path), metadata=metadata)
 
 
-def _rows(path: Path) -> tuple[Any, list[Any]]:
+def _rows(path: Path) -> tuple[dict[str, Any], list[Any]]:
     from ase.db import connect
 
     kind = "aselmdb" if path.name.lower().endswith(".aselmdb") else "json"
@@ -52,10 +51,10 @@ def _rows(path: Path) -> tuple[Any, list[Any]]:
         with database:
             # ASE looks at damaged rows only when they are taken
             rows = sorted(database.select(include_data=True), key=lambda row: int(row.id))
-            database.metadata  # noqa: B018 - read while the file is open
+            metadata = dict(database.metadata or {})
     except Exception as error:  # whatever ASE and its packages raise at what is not theirs
         raise FormatError(path, found=f"what ASE cannot read ({error})", expected="a database of ASE") from None
-    return database, rows
+    return metadata, rows
 
 
 def _part(row: Any, report: Report) -> Part:

@@ -78,7 +78,7 @@ def _record(source: Source, plan: Plan) -> Record:
         from molrec_ase.chunk import split_chunk
 
         part = split_chunk(next(source.chunks([0])))[0]
-        record = record_of_part(part, collection.declaration, units=True)
+        record = record_of_part(part, collection.declaration)
         record._close = source.close
         return record
     record = Record(system=plan.system, trajectory=AseTrajectory(source, plan))

@@ -22,6 +22,8 @@ class Source(ABC):
     survey: Survey
     #: What a database says of itself.
     metadata: dict[str, Any]
+    #: Columns nobody asks for, which need not be in chunks.
+    unwanted: frozenset[str] = frozenset()
 
     @abstractmethod
     def chunks(self, numbers: Sequence[int]) -> Iterator[Chunk]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from molrec_ase.beside import apart
 from molrec_ase.chunk import split_chunk
 from molrec_ase.constraints import free_atoms, modern
-from molrec_ase.data_blob import read_data
+from molrec_ase.data_blob import read_data, write_data
 from molrec_ase.names import ARRAYS, CALCULATOR, CONSTRAINTS, DATA, RESULTS, VECTORS, key_name
 from molrec_ase.plain import parse_json, to_plain
 from molrec_ase.sqlite_survey import BLOBS, REALS
@@ -23,8 +24,13 @@ from molrec_convert.errors import FormatError
 if TYPE_CHECKING:
     from molrec_ase.sqlite_rows import SqliteRows
 
-__all__ = ["TABLES", "facts_of", "free_of", "parsed", "text_values"]
+__all__ = ["TABLES", "TEXTS", "facts_of", "free_of", "parsed", "text_values"]
 
+#: Columns of text, and what `id` they are of.
+TEXTS = ("id", "key_value_pairs", "constraints", "calculator", "calculator_parameters", "data")
+_PLAIN = (str, int, float, bool)
+_NO_DATA = (write_data({}), write_data(None), "{}", "null", "", b"")
+_key_name = functools.lru_cache(maxsize=4096)(key_name)
 #: Key of what other tables of the database say of a row.
 TABLES = "ase.tables"
 
@@ -38,38 +44,37 @@ def parsed(path: Path, what: str, text: str) -> Any:
 
 
 def text_values(
-    path: Path, row: dict[str, Any], cache: dict[Any, Any], external: dict[str, Any] | None = None
+    path: Path, row: tuple[Any, ...], cache: dict[Any, Any], external: dict[str, Any] | None = None
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """The values of a row that are not numbers of its atoms, and what stands beside it. `cache`: texts seen before."""
-    where = f"row id {row['id']}"
-    values: dict[str, Any] = {"id": row["id"]}
-    for key, name in (("unique_id", "unique_id"), ("ctime", "ctime"), ("mtime", "mtime"), ("user", "username")):
-        if row[name] is not None:
-            values[key] = row[name]
+    """The values of a row (its `TEXTS`) that are not numbers of its atoms, and what stands beside it.
+
+    `cache` holds texts seen before.
+    """
+    number, pairs, constraints, calculator, parameters, data = row
+    values: dict[str, Any] = {}
     beside = None
     try:
-        text = row["key_value_pairs"]
-        if text and text != "{}":
-            values.update({key_name(key): as_value(value) for key, value in parse_json(text).items()})
-        text = row["constraints"]
-        if text:
-            if text not in cache:
-                cache[text] = to_plain(modern(parse_json(text)))
-            if cache[text]:
-                values[CONSTRAINTS] = cache[text]
-        if row["calculator"] is not None:
-            calculator = (row["calculator"], row["calculator_parameters"])
-            if calculator not in cache:
-                cache[calculator] = {"name": calculator[0], "parameters": to_plain(_parameters(calculator[1]))}
-            values[CALCULATOR] = cache[calculator]
-        content = row["data"]
-        if content is not None and len(content) > 2:
-            data, beside = apart(read_data(content))
-            if data is not None and data != {}:
-                values[DATA] = to_plain(data)
-    except (ValueError, TypeError, AttributeError, KeyError, IndexError, json.JSONDecodeError) as error:
+        if pairs and pairs != "{}":
+            found = parse_json(pairs) if "__" in pairs else json.loads(pairs)
+            for key, value in found.items():
+                values[_key_name(key)] = value if type(value) in _PLAIN else as_value(value)
+        if constraints:
+            if constraints not in cache:
+                cache[constraints] = to_plain(modern(parse_json(constraints)))
+            if cache[constraints]:
+                values[CONSTRAINTS] = cache[constraints]
+        if calculator is not None:
+            known = (calculator, parameters)
+            if known not in cache:
+                cache[known] = {"name": calculator, "parameters": to_plain(_parameters(parameters))}
+            values[CALCULATOR] = cache[known]
+        if data is not None and data not in _NO_DATA:
+            content, beside = apart(read_data(data))
+            if content is not None and content != {}:
+                values[DATA] = to_plain(content)
+    except (ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
         raise FormatError(
-            path, where, found=f"text that is not ASE's ({error})", expected="JSON as ASE writes it"
+            path, f"row id {number}", found=f"text that is not ASE's ({error})", expected="JSON as ASE writes it"
         ) from None
     if external:
         values[TABLES] = to_plain(external)
@@ -134,17 +139,24 @@ def facts_of(rows: SqliteRows) -> Survey:
 def _add_texts(survey: Survey, rows: SqliteRows) -> bool:
     """The facts of what is text; true, and no more, where something stands beside a row."""
     counts = survey.counts.tolist()
+    path = Path(str(rows.path))
+    facts = survey.values
     for number, (row, cache) in enumerate(rows.every_text()):
-        values, beside = text_values(Path(str(rows.path)), row, cache, rows.external(row["id"]))
+        values, beside = text_values(path, row, cache, rows.external(row[0]))
         if beside is not None:
             survey.columns, survey.values = {}, {}
             return True
         if CONSTRAINTS in values:
-            free = free_of(Path(str(rows.path)), row["constraints"], counts[number], cache)
+            free = free_of(path, row[2], counts[number], cache)
             if free is not None:
                 add_column(survey, "free", free, number)
         for key, value in values.items():
-            survey.values.setdefault(key, ValueFacts()).add(value)
+            known = facts.get(key)
+            if known is None:
+                known = facts[key] = ValueFacts()
+            known.add(value)
+    for name, (tag, owners, constant, first) in rows.row_keys().items():
+        facts[name] = ValueFacts({tag}, owners, constant=constant, first=first)
     return False
 
 

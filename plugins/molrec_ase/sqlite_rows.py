@@ -20,7 +20,7 @@ from molrec_ase.elements import SYMBOL_ARRAY, SYMBOLS
 from molrec_ase.names import ARRAYS, CONSTRAINTS, RESULTS, VECTORS
 from molrec_ase.parts import table_masses, velocities
 from molrec_ase.source import Source
-from molrec_ase.sqlite_facts import facts_of, free_of, parsed, text_values
+from molrec_ase.sqlite_facts import TEXTS, facts_of, free_of, parsed, text_values
 from molrec_ase.sqlite_survey import BLOBS, REALS, Table, look_at
 from molrec_convert.errors import FormatError
 from molrec_convert.formats import NoProgress, Progress
@@ -30,9 +30,10 @@ __all__ = ["SqliteRows", "connect", "is_database"]
 
 #: Rows, and atoms of them, that are read at once.
 _ROWS, _ATOMS = 4096, 2**18
-_TEXTS = ("id", "unique_id", "ctime", "mtime", "username", "constraints", "calculator", "calculator_parameters",
-          "key_value_pairs", "data")  # fmt: skip
-_COLUMNS = (*_TEXTS, "pbc", "numbers", "tags", *REALS, *BLOBS)
+#: What is said of each row: column → key.
+_ROW_COLUMNS = {"id": "id", "unique_id": "unique_id", "ctime": "ctime", "mtime": "mtime", "username": "user"}
+_ROW_TAGS = {"id": "i64", "unique_id": "string", "ctime": "f64", "mtime": "f64", "username": "string"}
+_COLUMNS = (*_ROW_COLUMNS, *TEXTS[1:], "pbc", "numbers", "tags", *REALS, *BLOBS)
 
 
 class SqliteRows(Source):
@@ -64,17 +65,31 @@ class SqliteRows(Source):
                 raise FormatError(self._path, found=f"a damaged database ({error})") from None
             self._progress.advance(len(group))
 
-    def every_text(self) -> Iterator[tuple[dict[str, Any], dict[Any, Any]]]:
+    def every_text(self) -> Iterator[tuple[tuple[Any, ...], dict[Any, Any]]]:
         """The columns of text of every row, and what remembers texts seen before."""
         cache: dict[Any, Any] = {}
-        for row in self._connection.execute(f"SELECT {', '.join(_TEXTS)} FROM systems ORDER BY id"):
-            yield dict(zip(_TEXTS, row, strict=True)), cache
+        for row in self._connection.execute(f"SELECT {', '.join(TEXTS)} FROM systems ORDER BY id"):
+            yield row, cache
+
+    def row_keys(self) -> dict[str, tuple[str, int, bool, Any]]:
+        """What is said of rows: key → tag, in how many, whether the same in all, the first."""
+        columns = list(_ROW_COLUMNS)
+        asked = ", ".join(f"count({name}), min({name}) IS max({name}), min({name})" for name in columns)
+        (found,) = self._connection.execute(f"SELECT {asked} FROM systems")
+        return {
+            _ROW_COLUMNS[name]: (_ROW_TAGS[name], found[3 * at], bool(found[3 * at + 1]), found[3 * at + 2])
+            for at, name in enumerate(columns)
+            if found[3 * at]
+        }
 
     def values(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
         """See `Source.values`."""
         wanted = set(names)
-        for row, cache in self.every_text():
+        owners = self._connection.execute(f"SELECT {', '.join(_ROW_COLUMNS)} FROM systems ORDER BY id").fetchall()
+        keys = list(_ROW_COLUMNS.values())
+        for owner, (row, cache) in zip(owners, self.every_text(), strict=True):
             values, beside = text_values(self._path, row, cache)
+            values.update((key, value) for key, value in zip(keys, owner, strict=True) if value is not None)
             for name in () if beside is None else beside.get("without", ()):
                 values.pop(name, None)
             for name, (tag, document) in ({} if beside is None else beside.get("keys", {})).items():
@@ -120,7 +135,8 @@ class SqliteRows(Source):
             [None] * k, [None] * k, [frozenset()] * k,
         )  # fmt: skip
         kinds = np.frombuffer(b"".join(entry["numbers"]), "<i4")
-        self._put_species(chunk, kinds)
+        if "element" not in self.unwanted:
+            self._put_species(chunk, kinds)
         for name in self.table.blobs:
             self._put_blob(chunk, name, entry[name], numbers)
         if "momenta" in chunk.columns:
@@ -141,13 +157,17 @@ class SqliteRows(Source):
         """The chunk with what stands in the columns of text, and beside."""
         cache: dict[Any, Any] = {}
         besides: list[dict[str, Any] | None] = []
-        for number in range(len(chunk)):
-            row = {name: entry[name][number] for name in _TEXTS}
-            values, beside = text_values(self._path, row, cache, self.external(row["id"]) if self._tables else None)
+        for column, key in _ROW_COLUMNS.items():
+            if any(value is not None for value in entry[column]):
+                chunk.values[key] = list(entry[column])
+        path, tables, known, size = self._path, self._tables, chunk.values, len(chunk)
+        for number, row in enumerate(zip(*(entry[name] for name in TEXTS), strict=True)):
+            values, beside = text_values(path, row, cache, self.external(row[0]) if tables else None)
             for key, value in values.items():
-                if key not in chunk.values:
-                    chunk.values[key] = [None] * len(chunk)
-                chunk.values[key][number] = value
+                column_values = known.get(key)
+                if column_values is None:
+                    column_values = known[key] = [None] * size
+                column_values[number] = value
             besides.append(beside)
         if CONSTRAINTS in chunk.values:
             self._put_free(chunk, entry["constraints"], cache)

@@ -69,9 +69,9 @@ class RowWriter:
 
     def write(self, made: Configuration, meta: dict[str, Any], step: int) -> None:
         """One row. `meta` is what the record's meta says, `step` the number a reader would give the frame."""
+        pairs, keys = self._pairs(made)
         without = list(made.without)
         number, unique = self._identity(made, without)
-        pairs, keys = self._pairs(made)
         tags = made.arrays.get("tags")
         if tags is not None and tags.size and (int(tags.max()) > 2**31 - 1 or int(tags.min()) < -(2**31)):
             made.others["tags"] = made.arrays.pop("tags")
@@ -149,6 +149,7 @@ class RowWriter:
             if tag in _NATIVE and same and own not in pairs and _is_pair(own, value):
                 pairs[own] = value
                 if key_name(own) != name:
+                    made.without.append(key_name(own))
                     keys[name] = [tag, to_typed_json(value, tag, name)]
             else:
                 keys[name] = [tag, to_typed_json(value, tag, name)]
@@ -184,7 +185,9 @@ class RowWriter:
         columns = dict(made.others)
         missing = []
         for name, value in made.results.items():
-            if name in results or name == "forces":
+            # SQLite drops the sign of a negative zero
+            signed = name in RESULTS and np.ndim(value) == 0 and value == 0 and bool(np.signbit(value))
+            if (name in results and not signed) or name == "forces":
                 continue
             if name in RESULTS:
                 flat = np.asarray(value, np.float64).reshape(-1)

@@ -59,10 +59,11 @@ class ValueFacts:
     def add(self, value: Any) -> None:
         """One more value."""
         tag = tag_of(value)
-        self.missing = self.missing or is_missing(value, tag)
+        if not self.missing and tag.startswith("f64"):
+            self.missing = is_missing(value, tag)
         if not self.owners:
             self.first = value
-        elif self.constant:
+        elif self.constant and value is not self.first:
             self.constant = tag in self.tags and len(self.tags) == 1 and same_value(value, self.first, tag)
         self.tags.add(tag)
         self.owners += 1

@@ -33,6 +33,7 @@ class AseTrajectory(Trajectory):
         super().__init__()
         self._source, self._plan = source, plan
         self.declaration = plan.declaration
+        source.unwanted = frozenset(plan.system[ATOMS].columns if ATOMS in plan.system else ())
         self._steps = frame_steps(source.survey.steps)
         self._times = frame_times(source.survey.times)
 
@@ -101,12 +102,10 @@ def batch_of(
 
 
 def frame_steps(stated: list[int | None]) -> NDArray[np.int64]:
-    """Step numbers of frames: those stated where all are and they ascend, else the frames are counted."""
-    known = [step for step in stated if step is not None]
-    if stated and len(known) == len(stated):
-        steps = np.array(known, np.int64)
-        if bool((np.diff(steps) > 0).all()):
-            return steps
+    """Step numbers of frames: those stated where they ascend, and the frames are counted where none is."""
+    steps = np.array([number if step is None else step for number, step in enumerate(stated)], np.int64)
+    if bool((np.diff(steps) > 0).all()):
+        return steps
     return np.arange(len(stated), dtype=np.int64)
 
 

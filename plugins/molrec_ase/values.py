@@ -47,4 +47,6 @@ def is_missing(value: Any, tag: str) -> bool:
     """Whether a value stands for none: null, or not a number."""
     if tag == "json":
         return value is None
+    if tag == "f64":
+        return bool(value != value)
     return tag.startswith("f64") and bool(np.isnan(np.asarray(value)).all())
