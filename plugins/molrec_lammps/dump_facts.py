@@ -25,6 +25,7 @@ class RunFacts:
     type_labels: dict[int, str] | None = None
     masses: dict[int, float] | None = None
     units: str | None = None
+    types: int | None = None
 
     @property
     def atoms(self) -> Block | None:

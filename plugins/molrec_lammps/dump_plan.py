@@ -194,9 +194,8 @@ def _identities(
         values, known = np.zeros(count), np.zeros(count, dtype=np.bool_)
         values[list(facts.masses)] = list(facts.masses.values())
         known[list(facts.masses)] = True
-        make = ByType(
-            values, known, reader, None if not known[1:].all() else f"one of the {count - 1} types of the run"
-        )
-        columns.append(OutColumn("mass", "f64", ("type",), make, names["type"] or not known[1:].all()))
+        whole = facts.types == count - 1 and bool(known[1:].all())
+        make = ByType(values, known, reader, f"one of the {count - 1} types of the run" if whole else None)
+        columns.append(OutColumn("mass", "f64", ("type",), make, names["type"] or not whole))
         report.derived("atoms/mass", "from the masses of the types")
     return columns

@@ -183,7 +183,13 @@ def _dumped(
     if data is not None and system is not None:
         system, state = with_properties(system, data, context.report)
     facts = RunFacts(
-        system=system, thermo=thermo, timestep=timestep, type_labels=labels or None, masses=masses or None, units=units
+        system=system,
+        thermo=thermo,
+        timestep=timestep,
+        type_labels=labels or None,
+        masses=masses or None,
+        units=units,
+        types=types,
     )
     sides = side_sources(run.beside, commands_of(run.script, run.logs), context.options.local_columns)
     record = dump_record(list(first.files), context, facts, joined=[list(dump.files) for dump in joined], sides=sides)
