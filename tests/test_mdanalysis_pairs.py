@@ -64,6 +64,8 @@ def test_pair(top: str, trj: str, keywords: dict[str, str], tmp_path: Any) -> No
         arrays = ("velocities", "forces") if (top, trj) in _UNWRITTEN else ("positions", "velocities", "forces")
         for a, b in zip(ours.trajectory, theirs.trajectory, strict=True):
             _same_frame(a, b, arrays, timed=timed)
+        if timed and theirs.trajectory.n_frames > 1 and theirs.trajectory.dt not in (0.0, 1.0):
+            assert ours.trajectory.dt == pytest.approx(theirs.trajectory.dt, rel=1e-4)
         again = MDAnalysis.Universe(str(packed))
         last = theirs.trajectory.n_frames - 1
         _same_frame(again.trajectory[last], theirs.trajectory[last], arrays, timed=timed)

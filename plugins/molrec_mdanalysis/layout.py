@@ -76,6 +76,8 @@ def layout_of(ts: Any, reader: Any, taken: Collection[str], hints: frozenset[str
     left_out = []
     keys = dict.fromkeys([*ts.data, *sorted(hint[5:] for hint in hints if hint.startswith("data:"))])
     for key in keys:
+        if key == "dt" and (reader is None or reader.n_frames > 1):
+            continue  # the times say it
         if not isinstance(key, str) or key in _SAID - ({"step"} if STEPS in hints else set()):
             continue
         name = "source_step" if key == "step" else key

@@ -85,9 +85,6 @@ class Gatherer:
         if layout.stepped and "step" not in data:
             raise LayoutChanged(STEPS, f"{self._path}, frame {ts.frame}: it has no step number, unlike the first")
         for key, (_, tag) in layout.data.items():
-            if key == "dt" and key not in data:
-                read.data[key].append(float(ts.dt))
-                continue
             if tag != "json" and key not in data:
                 raise LayoutChanged(f"data:{key}", f"{self._path}, frame {ts.frame}: it has no {key}, unlike the first")
             read.data[key].append(shown_data(data.get(key)))

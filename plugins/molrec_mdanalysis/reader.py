@@ -66,6 +66,7 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
     n_frames: int
     counted: bool
     _frame: int
+    _cell: tuple[bytes, NDArray[np.float32]]
     _record: Record | None
     _factors: Factors
     _columns: dict[str, tuple[str, str, str]]
@@ -98,9 +99,10 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
         if ATOMS not in first.blocks:
             raise UnsupportedError(f"{self.filename}: the first frame has no atoms")
         self.n_atoms = first[ATOMS].count
-        self.ts = self._Timestep(self.n_atoms, **self._ts_kwargs)
+        self.ts = self._Timestep(self.n_atoms, reader=self, **self._ts_kwargs)
         for name in self._columns:
             setattr(self.ts, f"has_{name}", True)
+        self._cell = b"", np.zeros(6, np.float32)
         self._frame = -2
         self._read_frame(0)
 
@@ -227,7 +229,14 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
         elif state.vectors is None or not self._trajectory.cell_defined:
             ts.dimensions = None
         else:
-            ts.dimensions = dimensions_of(state.vectors, factors.length)[0]
+            ts.dimensions = self._dimensions(state.vectors)
+
+    def _dimensions(self, vectors: NDArray[np.float64]) -> NDArray[np.float32]:
+        """The lengths and angles of a cell, worked out once for frames that share it."""
+        key = vectors.tobytes()
+        if key != self._cell[0]:
+            self._cell = key, dimensions_of(vectors, self._factors.length)[0]
+        return self._cell[1]
 
     def _atoms(self, state: _State, i: int) -> None:
         """The arrays of the time step, and the columns in `ts.data`."""

@@ -96,7 +96,7 @@ class MrecWriter(WriterBase):  # type: ignore[misc]
         data = dict(ts.data)
         for key, (_, tag) in self._layout.data.items():
             if tag == "f64" and key not in data:
-                data[key] = float(ts.dt) if key == "dt" else float("nan")
+                data[key] = float("nan")
         step = data.get("step")
         last = self._last_step
         if step is None or (last is not None and int(step) <= last):
