@@ -130,6 +130,19 @@ def test_detection(tmp_path: Path, name: str, text: str, format: str) -> None:
     assert detect([tmp_path / name]).name == format
 
 
+@pytest.mark.parametrize(
+    "title", [b"TITLE     r\xe9sum\xe9\n", "HEADER    Ä" + "ö" * 60 + "\n", "TITLE     " + "é" * 40 + "\n"]
+)
+def test_lines_of_other_characters_are_kept(tmp_path: Path, title: str | bytes) -> None:
+    path = tmp_path / "a.pdb"
+    raw = title if isinstance(title, bytes) else title.encode()
+    path.write_bytes(raw + ROW.encode())
+    text = raw.decode("latin-1" if isinstance(title, bytes) else "utf-8").rstrip()
+    assert read(path).system.meta["pdb"]["lines"] == [text]
+    convert(path, tmp_path / "b.pdb")
+    assert [line.rstrip() for line in read(tmp_path / "b.pdb").system.meta["pdb"]["lines"]] == [text]
+
+
 def test_what_the_format_has_nothing_for_is_said(tmp_path: Path) -> None:
     report = Report()
     path = tmp_path / "a.pdb"

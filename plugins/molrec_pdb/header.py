@@ -90,7 +90,8 @@ def read_header(scan: Scan, frame: FrameLines, frames: Sequence[FrameLines], rep
 def _interpret(header: Header, lines: list[str], cell: str | None, report: Report) -> None:
     text = "\n".join([*([] if cell is None else [cell]), *lines, "END", ""])
     try:
-        structure: Any = gemmi.read_pdb_string(text)
+        # fields end at columns, in the middle of a character where one has several bytes
+        structure: Any = gemmi.read_pdb_string(text.encode("ascii", "replace").decode())
     except Exception as error:
         report.warn(f"the header is kept as text and not interpreted: {str(error).splitlines()[0]}")
         return

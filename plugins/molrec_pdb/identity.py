@@ -83,7 +83,7 @@ def read_identity(atoms: AtomRows, report: Report, *, infer_elements: bool) -> I
 
 
 def _text(raw: bytes) -> str:
-    return raw.decode("latin-1").strip()
+    return raw.strip().decode("latin-1")
 
 
 def _strings(different: list[str], codes: NDArray[np.integer[Any]]) -> Column:
