@@ -17,7 +17,7 @@ from molrec_convert.plugins import formats
 
 HERE = Path(__file__).parent
 #: The formats the distribution itself brings; plugins of others document themselves.
-OURS = ("mrec", "mrec-zip", "mrec-lmdb", "lammps-data", "lammps-dump", "lammps-run", "extxyz", "xyz", "pdb", "mmcif", "mdanalysis")
+OURS = ("mrec", "mrec-zip", "mrec-lmdb", "lammps-data", "lammps-dump", "lammps-run", "extxyz", "xyz", "ase-db", "ase-traj", "pdb", "mmcif", "mdanalysis")
 
 _COMMAND_LINE = """# Command line
 
