@@ -143,6 +143,13 @@ def test_lines_of_other_characters_are_kept(tmp_path: Path, title: str | bytes) 
     assert [line.rstrip() for line in read(tmp_path / "b.pdb").system.meta["pdb"]["lines"]] == [text]
 
 
+def test_zero_bytes_are_blanks(tmp_path: Path) -> None:
+    path = tmp_path / "a.pdb"
+    path.write_text(changed(73, "A\0\0\0") + changed(18, "AB\0"))
+    atoms = read(path).system["atoms"]
+    assert (atoms["segid"].tolist(), atoms["res_name"].tolist()) == (["A", ""], ["GLY", "AB"])
+
+
 def test_what_the_format_has_nothing_for_is_said(tmp_path: Path) -> None:
     report = Report()
     path = tmp_path / "a.pdb"

@@ -260,6 +260,9 @@ def padded_rows(data: Any, starts: Int, ends: Int) -> NDArray[np.uint8]:
             rows[part, :_COLUMNS] = np.where(inside, buffer[np.where(inside, index, 0)], 32)
     if bool((buffer[ends - 1] == 13).any()):
         rows[rows == 13] = 32
+    if not rows.all():
+        # padding of programs that write strings as they are in memory
+        rows[rows == 0] = 32
     return rows
 
 
