@@ -2,8 +2,8 @@
 
 A collection of N records of 20 atoms (positions, forces, atomic numbers, an energy) is merged from ten of a tenth,
 which is timed against `cp` of the same files, both followed by `sync`. Then as many reader processes as asked for draw
-random samples (`collection.sample`) from it, and from a collection of 10,000, in turn; printed are samples per second of
-all readers together, their ratio, failures, and how the memory of a reader that is its own (RssAnon) grew while it read.
+random samples (`collection.sample`) from it, and from a collection of 10,000, in turn; printed are samples per second
+of all readers, their ratio, failures, and how the memory of a reader that is its own (RssAnon) grew as it read.
 Only ratios within one run count.
 """
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 import itertools
 import os
 import struct
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from io import RawIOBase
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,10 @@ from molrec_convert.report import Report
 from molrec_convert.staging import check_apart
 from molrec_convert.stores.lmdb.closing import collection_meta, last_values
 from molrec_convert.stores.lmdb.keys import FRAME, RECORD, SYSTEM, is_known, key_text
+from molrec_convert.stores.lmdb.leaf_pages import LeafFile
+from molrec_convert.stores.lmdb.page_merging import check_margins, merge_pages
+from molrec_convert.stores.lmdb.page_tree import PageTree
+from molrec_convert.stores.lmdb.pages import PageFile
 from molrec_convert.stores.lmdb.reader import StoredCollection
 from molrec_convert.stores.lmdb.sharded import ShardedCollection, open_collection
 from molrec_convert.stores.lmdb.store import StoreFile
@@ -61,18 +67,39 @@ def merge_collections(
     with ExitStack() as stack:
         parts: list[tuple[str, StoredCollection]] = []
         for path in paths:
-            opened = open_collection(path, verify=verify)
+            opened = open_collection(path)
             stack.callback(opened.close)
             if isinstance(opened, ShardedCollection):
                 parts.extend((part.path, part) for part in opened.each_part())
             else:
                 parts.append((os.fspath(path), opened))
-        _merge(parts, Path(target), document, overwrite, report, progress)
+        files = _leaf_files(parts, stack, verify)
+        _merge(parts, files, Path(target), document, overwrite, report, progress)
     return report
+
+
+def _leaf_files(parts: list[tuple[str, StoredCollection]], stack: ExitStack, verify: bool) -> list[LeafFile] | None:
+    """The files page by page; None where pages cannot go over as they are. With `verify` nothing is mapped unseen."""
+    known: dict[str, LeafFile] = {}
+    for _, part in parts:
+        if part.path not in known:
+            known[part.path] = LeafFile(part.path)
+            stack.callback(known[part.path].close)
+    alike = sys.byteorder == "little" and len({file.page_size for file in known.values()}) == 1
+    if verify:
+        for path, file in known.items():
+            part = next(part for _, part in parts if part.path == path)
+            if alike:
+                check_margins(file, len(part), part.n_frames)
+            else:
+                with PageFile(path) as pages:
+                    pages.check()
+    return [known[part.path] for _, part in parts] if alike else None
 
 
 def _merge(
     parts: list[tuple[str, StoredCollection]],
+    files: list[LeafFile] | None,
     target: Path,
     stated: Mapping[str, Any] | None,
     overwrite: bool,
@@ -90,19 +117,35 @@ def _merge(
     # all of it fits the map at once, so no transaction is run twice
     file = StoreFile(target, overwrite=overwrite, map_size=2 * size + 2**26)
     try:
-        for prefix in (FRAME, RECORD, SYSTEM):
-            first = 0
-            for _, part in parts:
-                _copy(part, prefix, first, file)
-                first += part.n_frames if prefix == FRAME else len(part)
-                if prefix == FRAME:
-                    progress.advance(len(part))
+        if files is not None and index.count and file.page_size == files[0].page_size:
+            counts = [(len(part), part.n_frames) for _, part in parts]
+            file.fill(lambda raw: _fill(raw, files, counts, progress))
+        else:
+            _copy_all(parts, file, progress)
         meta = collection_meta(document, declaration, index, extra)
         file.put([*unknown, *last_values(meta, index, forcefield)])
         file.complete()
     except BaseException:
         file.discard()
         raise
+
+
+def _fill(raw: RawIOBase, files: list[LeafFile], counts: Sequence[tuple[int, int]], progress: Progress) -> None:
+    """The pages of all files, and the tree above them."""
+    tree = PageTree(raw, files[0].page_size)
+    merge_pages(files, counts, tree, progress)
+    tree.finish()
+
+
+def _copy_all(parts: list[tuple[str, StoredCollection]], file: StoreFile, progress: Progress) -> None:
+    """All values, one by one."""
+    for prefix in (FRAME, RECORD, SYSTEM):
+        first = 0
+        for _, part in parts:
+            _copy(part, prefix, first, file)
+            first += part.n_frames if prefix == FRAME else len(part)
+            if prefix == FRAME:
+                progress.advance(len(part))
 
 
 def _copy(part: StoredCollection, prefix: bytes, first: int, file: StoreFile) -> None:

@@ -11,6 +11,7 @@ import fcntl
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from io import RawIOBase
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ class StoreFile:
         resume: bool = False,
         durable: bool = False,
     ) -> None:
-        lmdb = self._lmdb = lmdb_library()
+        self._lmdb = lmdb_library()
         self.target = Path(os.path.abspath(target))
         if not self.target.parent.is_dir():
             raise UsageError(f"cannot write {target}: there is no directory {self.target.parent}")
@@ -51,23 +52,40 @@ class StoreFile:
         # a file that is there fits the map
         self._map_size = map_size = max(map_size, 2 * os.fstat(self._claim).st_size)
         try:
-            self._env: Any = self._guarded(
-                lambda: lmdb.open(
-                    os.fspath(self.path),
-                    subdir=False,
-                    lock=False,
-                    map_size=map_size,
-                    max_dbs=0,
-                    sync=durable,
-                    metasync=durable,
-                    writemap=False,
-                    meminit=False,
-                )
-            )
+            self._durable = durable
+            self._env: Any = self._opened()
         except BaseException:
             self._env = None
             self.discard()
             raise
+
+    def _opened(self) -> Any:
+        return self._guarded(
+            lambda: self._lmdb.open(
+                os.fspath(self.path),
+                subdir=False,
+                lock=False,
+                map_size=self._map_size,
+                max_dbs=0,
+                sync=self._durable,
+                metasync=self._durable,
+                writemap=False,
+                meminit=False,
+            )
+        )
+
+    @property
+    def page_size(self) -> int:
+        """Bytes of a page."""
+        return int(self._env.stat()["psize"])
+
+    def fill(self, work: Callable[[RawIOBase], None]) -> None:
+        """Let `work` write the pages of the file, which is new, by itself; what is put afterwards comes on top."""
+        self._env.close()
+        self._env = None
+        with open(self.path, "r+b", buffering=0) as file:
+            work(file)
+        self._env = self._opened()
 
     def append(self, items: list[tuple[bytes, bytes]]) -> None:
         """Put keys greater than all before, in one transaction."""

@@ -1,0 +1,113 @@
+"""An LMDB file put together of whole pages: leaf pages and values as they come, the branch pages above them, the root.
+
+The file is LMDB's own form, so that LMDB goes on with it. Source: LMDB 0.9, mdb.c.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from io import RawIOBase
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["PageTree"]
+
+_HEADER = struct.Struct("<QHHHH")
+_NODE = 8
+_TREE = struct.Struct("<IHHQQQQQ")
+_LAST = struct.Struct("<QQ")
+#: Where in a meta page the tree of the unnamed database stands: behind the header, the meta's start, the free list's.
+_MAIN = _HEADER.size + 24 + _TREE.size
+_BRANCH = 0x01
+#: All keys are a letter and a number; a node takes an even number of bytes.
+KEY_BYTES = 9
+_PADDED_KEY = KEY_BYTES + KEY_BYTES % 2
+Keys = NDArray[np.uint8]
+Numbers = NDArray[np.int64]
+
+
+class PageTree:
+    """Writes pages to an empty LMDB file, whose two meta pages are there; `finish` makes them its content."""
+
+    def __init__(self, file: RawIOBase, page_size: int) -> None:
+        self._file, self.page_size = file, page_size
+        self.next = 2
+        self._keys: list[Keys] = []
+        self._leaves: list[Numbers] = []
+        self._overflow = self._entries = 0
+        file.seek(2 * page_size)
+
+    def add_leaves(self, pages: NDArray[np.uint8], keys: Keys, entries: int) -> None:
+        """Leaf pages in order, the first key of each, and how many nodes they have; their numbers are put in here."""
+        numbers = np.arange(self.next, self.next + len(pages))
+        self._number(pages, numbers)
+        self._keys.append(keys)
+        self._leaves.append(numbers)
+        self._entries += entries
+        self._write(pages)
+
+    def add_values(self, pages: NDArray[np.uint8], heads: NDArray[np.bool_]) -> None:
+        """Pages of values; `heads` are those with a header, whose numbers are put in here."""
+        places = np.flatnonzero(heads)
+        numbered = pages[places]
+        self._number(numbered, self.next + places)
+        pages[places, :8] = numbered[:, :8]
+        self._overflow += len(pages)
+        self._write(pages)
+
+    def finish(self) -> None:
+        """Write the branch pages and the meta page that counts."""
+        keys, level = np.concatenate(self._keys), np.concatenate(self._leaves)
+        depth, branches, leaves = 1, 0, len(level)
+        while len(level) > 1:
+            keys, level = self._branches(keys, level)
+            depth, branches = depth + 1, branches + len(level)
+        tree = _TREE.pack(0, 0, depth, branches, leaves, self._overflow, self._entries, int(level[0]))
+        number = self._file.fileno()
+        base = self.page_size
+        os.pwrite(number, tree + _LAST.pack(self.next - 1, 1), base + _MAIN)
+
+    def _branches(self, keys: Keys, children: Numbers) -> tuple[Keys, Numbers]:
+        """Branch pages over pages with their first keys, two at least on each; their own keys and numbers."""
+        # the first of a page has no key, as LMDB looks at none there
+        most = 1 + (self.page_size - _HEADER.size - 2 - _NODE) // (2 + _NODE + _PADDED_KEY)
+        starts = np.arange(0, len(children), most)
+        if len(starts) > 1 and len(children) - starts[-1] == 1:
+            starts[-1] -= 1
+        stops = np.append(starts[1:], len(children))
+        first = self.next
+        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+            self._write(self._branch(keys[start:stop], children[start:stop])[None])
+        return keys[starts], np.arange(first, self.next)
+
+    def _branch(self, keys: Keys, children: Numbers) -> NDArray[np.uint8]:
+        """One branch page."""
+        page = np.zeros(self.page_size, np.uint8)
+        count = len(children)
+        nodes = np.zeros((count, _NODE + _PADDED_KEY), np.uint8)
+        halves = nodes.view("<u2")
+        for place in range(3):
+            halves[:, place] = children >> (16 * place) & 0xFFFF
+        halves[1:, 3] = KEY_BYTES
+        nodes[1:, _NODE : _NODE + KEY_BYTES] = keys[1:]
+        size = _NODE + _PADDED_KEY
+        upper = self.page_size - _NODE - size * (count - 1)
+        lower = _HEADER.size + 2 * count
+        page[: _HEADER.size] = np.frombuffer(_HEADER.pack(self.next, 0, _BRANCH, lower, upper), np.uint8)
+        # the first stands at the end of the page, the others before it, one before the other
+        offsets = self.page_size - _NODE - size * np.arange(count)
+        page[_HEADER.size : lower] = offsets.astype("<u2").view(np.uint8)
+        page[self.page_size - _NODE :] = nodes[0, :_NODE]
+        page[upper : self.page_size - _NODE] = nodes[:0:-1].reshape(-1)
+        return page
+
+    def _number(self, pages: NDArray[np.uint8], numbers: NDArray[np.int64]) -> None:
+        pages[:, :8] = np.asarray(numbers, "<u8").view(np.uint8).reshape(-1, 8)
+
+    def _write(self, pages: NDArray[np.uint8]) -> None:
+        left = np.ascontiguousarray(pages).reshape(-1).data
+        while left:
+            left = left[self._file.write(left) or 0 :]
+        self.next += len(pages)
