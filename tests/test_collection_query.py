@@ -151,6 +151,7 @@ def queries(draw: st.DrawFn, depth: int = 3) -> tuple[str, object]:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(queries())
 def test_as_python_compares(query: tuple[str, object]) -> None:

@@ -285,6 +285,7 @@ def test_others_open_every_dtype(tmp_path: Path) -> None:
     check_seen(seen_by_others(root)[0], root, ts.resolved(frames, declaration))
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.lists(runs(), min_size=8, max_size=8))
 def test_others_open_random_trajectories(tmp_path_factory: Any, many: list[tuple[Declaration, list[Frame]]]) -> None:

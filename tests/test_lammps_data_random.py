@@ -89,6 +89,7 @@ def assert_box(box, lines):
     assert same_bits(box.vectors, np.array([[lx, xy, xz], [0, ly, yz], [0, 0, lz]]))
 
 
+@pytest.mark.slow
 @settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(systems(), st.randoms(use_true_random=False), st.booleans(), st.sampled_from([*COMPRESS]), st.booleans())
 def test_a_random_system_is_read_back_exactly(tmp_path, system, random, hint, suffix, fast):

@@ -107,6 +107,7 @@ def cell(words: list[str], lines: list[list[float]]) -> tuple[list[list[float]],
     return vectors, low, [word == "pp" for word in words[-3:]]
 
 
+@pytest.mark.slow
 @given(
     text=dumps(),
     job=st.sampled_from([1, 100, 2**23]),

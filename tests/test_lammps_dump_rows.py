@@ -62,6 +62,7 @@ rows_of_text = st.lists(st.tuples(integers, words, numbers, integers, numbers, i
 
 
 class TestBothParsers:
+    @pytest.mark.slow
     @given(rows_of_text, st.sampled_from([" ", " ", "  ", "\t", " \t"]), st.sampled_from(["", "", " ", "\r", "\t "]))
     @settings(deadline=None, max_examples=300)
     def test_equal_bit_for_bit(self, rows: list[tuple[str, ...]], blank: str, end: str) -> None:

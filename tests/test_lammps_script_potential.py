@@ -298,6 +298,7 @@ class TestEngine:
             potential_in(script)
         assert "error" in lammps(script.parent, "lmp.file('in.lmp')")
 
+    @pytest.mark.slow
     def test_the_corpus(self, shared: Path, tmp_path: Path) -> None:
         """Every script of the corpus: what we read of it gives LAMMPS the energies that are on record."""
         with (shared / "corpus" / "energies.tsv").open() as table:

@@ -56,6 +56,7 @@ def rewritten(path: Path, target: Path, **options: Any) -> list[str]:
 
 
 class TestRoundTrip:
+    @pytest.mark.slow
     @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=150, deadline=None)
     @given(text=dumps())
     def test_random_dumps(self, text: str) -> None:

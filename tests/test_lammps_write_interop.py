@@ -36,6 +36,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.slow
 def test_numbers_of_the_reference_systems(shared: Path, tmp_path: Path) -> None:
     """Every table and every number arrives; what LAMMPS is told for the record is what the other program holds."""
     paths: dict[str, str] = {}

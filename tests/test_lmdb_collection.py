@@ -841,6 +841,7 @@ def test_r_no_file(tmp_path: Path) -> None:
 # order
 
 
+@pytest.mark.slow
 def test_keys_sort_numerically_past_255_and_65535_records(path: Path) -> None:
     count = 66_000
     one = Declaration({"atoms": BlockDeclaration({"x": F64})})

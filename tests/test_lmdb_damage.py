@@ -104,6 +104,7 @@ def test_a_file_of_lmdb_itself(tmp_path: Path) -> None:
                 assert pages.find(name) == expected[name]
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_altered_bytes(data: st.DataObject, whole: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from collection_stores import contents, equal_trajectories, key, write
 from frame_stores import boxes, column_names, tagged, texts, values_of
 from hypothesis import HealthCheck, given, settings
@@ -196,6 +197,7 @@ def _fits(record: Record) -> bool:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_what_is_appended_is_read(data: st.DataObject) -> None:
@@ -256,6 +258,7 @@ def _check(trajectory: Any, frames: list[Frame]) -> None:
     assert sum(batch.n_frames for batch in small) == len(frames)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_the_short_way_for_one_frame_writes_the_same_bytes(data: st.DataObject) -> None:

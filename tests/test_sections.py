@@ -300,6 +300,7 @@ def flip(data: bytes, at: int) -> bytes:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     choice=st.integers(0, 10**6),
@@ -351,6 +352,7 @@ KEYS = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_any_attributes_end_in_findings(

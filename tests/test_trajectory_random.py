@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import trajectory_stores as ts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -133,6 +134,7 @@ def runs(draw: Draw) -> tuple[Declaration, list[Frame]]:
     return declaration, frames
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(run=runs(), data=st.data())
 def test_what_is_written_is_read(

@@ -596,6 +596,7 @@ def test_random_damage_never_crashes(tmp_path_factory: pytest.TempPathFactory, d
     assert error is None or any(finding.severity is Severity.ERROR for finding in findings), error
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_random_json_never_crashes(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
