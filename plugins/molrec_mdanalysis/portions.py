@@ -21,11 +21,11 @@ __all__ = ["Gatherer", "Pass", "Portion"]
 
 @dataclass
 class Portion:
-    """Frames as MDAnalysis gave them: arrays float32 [frames, atoms, 3], who has them, cells, times, `ts.data`."""
+    """Frames as MDAnalysis gave them: arrays [3, frames, atoms], who has them, cells, times, `ts.data`."""
 
     first: int
     frames: int = 0
-    arrays: dict[str, NDArray[np.float32]] = field(default_factory=dict)
+    arrays: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     present: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
     rows: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     dimensions: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 6)))
@@ -47,7 +47,7 @@ class Gatherer:
         atoms = self._layout.atoms
         return Portion(
             first,
-            arrays={name: np.empty((size, atoms, 3), np.float32) for name in self.names},
+            arrays={name: np.empty((3, size, atoms)) for name in self.names},
             present={name: np.ones(size, np.bool_) for name in self.names},
             rows={key: np.empty((size, atoms, *trailing)) for key, (_, trailing) in self._layout.rows.items()},
             dimensions=np.zeros((size, 6)),
@@ -72,9 +72,9 @@ class Gatherer:
                 )
             if name in self.names:
                 if there:
-                    read.arrays[name][at] = getattr(ts, name)
+                    read.arrays[name][:, at] = getattr(ts, name).T
                 else:
-                    read.arrays[name][at] = 0.0
+                    read.arrays[name][:, at] = 0.0
                     read.present[name][at] = False
         dimensions = ts.dimensions
         if dimensions is not None:
@@ -143,7 +143,7 @@ class Pass:
             for axis, column in enumerate(STATE[name]):
                 if column not in wanted:
                     continue
-                columns[column] = values[:frames, :, axis].astype(np.float64).reshape(-1)
+                columns[column] = values[axis, :frames].reshape(-1)
                 if layout.arrays[name]:
                     validity[column] = np.repeat(read.present[name][:frames], layout.atoms)
         for key, (column, trailing) in layout.rows.items():

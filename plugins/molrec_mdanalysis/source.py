@@ -80,7 +80,7 @@ def _empty(universe: Any, name: str) -> int:
 def said_aloud(report: Report) -> Iterator[None]:
     """What MDAnalysis warns of goes into the report, what it deprecates nowhere."""
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+        warnings.simplefilter("default")
         yield
     for warning in caught:
         if issubclass(warning.category, UserWarning) and not issubclass(warning.category, DeprecationWarning):

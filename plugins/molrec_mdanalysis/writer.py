@@ -87,7 +87,7 @@ class MrecWriter(WriterBase):  # type: ignore[misc]
         declaration = self._layout.declaration()
         self._gatherer = Gatherer(self._layout, declaration, self._target)
         self._pass = Pass(self._layout, declaration, self._target)
-        bytes_each = max(1, self.n_atoms * 12 * len(self._layout.arrays))
+        bytes_each = max(1, self.n_atoms * 24 * len(self._layout.arrays))
         self._size = int(min(max(1, _GATHERED // bytes_each), 1024))
         self._portion = self._gatherer.portion(0, self._size)
 
