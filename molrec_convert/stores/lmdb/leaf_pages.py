@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from molrec_convert.errors import FormatError
 from molrec_convert.stores.lmdb.pages import PageFile
 
-__all__ = ["LeafChunk", "LeafFile"]
+__all__ = ["LeafChunk", "LeafFile", "words_at"]
 
 Words = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -44,13 +45,17 @@ class LeafChunk:
         start = int(self.offset[node]) + 8
         return self.pages[self.page[node], start : start + int(self.ksize[node])].tobytes()
 
-    def numbered(self) -> tuple[Words, NDArray[np.uint64]]:
+    def numbered(self) -> tuple[Bytes, NDArray[np.uint64]]:
         """The letter of every key of nine bytes (else 0), and its number."""
-        wide = np.where(self.ksize == 9, self.offset + 8, 0)
-        letters = np.where(self.ksize == 9, self.pages[self.page, wide], 0).astype(np.int64)
-        places = (wide + 1)[:, None] + np.arange(8)
-        digits = np.ascontiguousarray(self.pages[self.page[:, None], places])
-        return letters, digits.view(">u8").ravel().astype(np.uint64)
+        nine = self.ksize == 9
+        places = self.page * self.pages.shape[1] + np.where(nine, self.offset + 8, 0)
+        letters = np.where(nine, self.pages.reshape(-1)[places], 0)
+        return letters, words_at(self.pages, ">u8")[places + 1].astype(np.uint64)
+
+
+def words_at(pages: Bytes, dtype: str) -> NDArray[Any]:
+    """The words of eight bytes that begin at every byte of some pages, in place."""
+    return np.ndarray((pages.size - 7,), dtype, pages.data, strides=(1,))
 
 
 class LeafFile:
@@ -109,8 +114,7 @@ class LeafFile:
         first = np.zeros(len(page), np.int64)
         if big.any():
             place = (offset + 8 + ksize)[big]
-            digits = pages[page[big][:, None], place[:, None] + np.arange(8)]
-            first[big] = np.ascontiguousarray(digits).view("<i8").ravel()
+            first[big] = words_at(pages, "<i8")[page[big] * self.page_size + place]
             ends = first[big] + self.run_length(size[big])
             wrong = (first[big] < 2) | (ends < first[big]) | (ends > self.last_page + 1)
             self._refuse(wrong, numbers[page[big]], "a value lies past the end of the file")

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from molrec_convert.errors import ContractError
 from molrec_convert.formats import Progress
 from molrec_convert.stores.lmdb.keys import FRAME, RECORD, SYSTEM, key_text, numbered
-from molrec_convert.stores.lmdb.leaf_pages import LeafChunk, LeafFile, Words
+from molrec_convert.stores.lmdb.leaf_pages import LeafChunk, LeafFile, Words, words_at
 from molrec_convert.stores.lmdb.page_tree import KEY_BYTES, PageTree
 
 __all__ = ["check_margins", "merge_pages"]
 
 #: Leaf pages, and pages of values, that are in memory at once.
-_LEAVES, _VALUES = 1024, 4096
+_LEAVES, _VALUES = 256, 512
 _HEADER = struct.Struct("<QHHHH")
 
 
@@ -111,24 +111,25 @@ class _Copy:
         self._put(chunk, wanted)
 
     def _renumber(self, chunk: LeafChunk, wanted: NDArray[np.bool_], numbers: NDArray[np.uint64]) -> None:
-        digits = np.ascontiguousarray(numbers, ">u8").view(np.uint8).reshape(-1, 8)
-        places = (chunk.offset[wanted] + 9)[:, None] + np.arange(8)
-        chunk.pages[chunk.page[wanted][:, None], places] = digits
+        places = chunk.page[wanted] * chunk.pages.shape[1] + chunk.offset[wanted] + 9
+        words_at(chunk.pages, ">u8")[places] = numbers
 
     def _put(self, chunk: LeafChunk, wanted: NDArray[np.bool_]) -> None:
         """The pages with nodes that are wanted, and the values these have elsewhere."""
-        pages = np.unique(chunk.page[wanted])
+        used = np.zeros(len(chunk.pages), np.bool_)
+        used[chunk.page[wanted]] = True
+        pages = np.flatnonzero(used)
         kept = chunk.big & wanted
         lengths = self._file.run_length(chunk.size[kept])
         base = self._tree.next + len(pages)
         if len(lengths):
             begins = base + np.cumsum(lengths) - lengths
-            places = (chunk.offset[kept] + 8 + chunk.ksize[kept])[:, None] + np.arange(8)
-            chunk.pages[chunk.page[kept][:, None], places] = np.asarray(begins, "<i8").view(np.uint8).reshape(-1, 8)
-        for page in np.unique(chunk.page[~wanted & np.isin(chunk.page, pages)]).tolist():
+            places = chunk.page[kept] * chunk.pages.shape[1] + chunk.offset[kept] + 8 + chunk.ksize[kept]
+            words_at(chunk.pages, "<i8")[places] = begins
+        for page in [] if wanted.all() else np.unique(chunk.page[~wanted & used[chunk.page]]).tolist():
             _repack(chunk, page, np.flatnonzero((chunk.page == page) & wanted))
         nodes = np.flatnonzero(wanted)
-        firsts = nodes[np.unique(chunk.page[nodes], return_index=True)[1]]
+        firsts = nodes[np.flatnonzero(np.diff(chunk.page[nodes], prepend=-1))]
         keys = chunk.pages[pages[:, None], chunk.offset[firsts][:, None] + 8 + np.arange(KEY_BYTES)]
         whole = len(pages) == len(chunk.pages)
         self._tree.add_leaves(chunk.pages if whole else chunk.pages[pages], keys, len(nodes))
