@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 import pytest
+from collection_stores import key, put
 from migration_inputs import extxyz, make_files, run, same_collection
 
 import molrec_convert
@@ -96,6 +97,22 @@ def test_a_row_at_fault_takes_back_what_came_of_its_file(tmp_path):
     bad.write_text(text[: text.rindex("\n", 0, -1)] + "\nH 1 2 x 4 5 6\n")
     outcome = run([tmp_path / "in"], tmp_path / "a.mrec.lmdb", commit_seconds=0.0)
     assert (outcome.records, outcome.frames, outcome.failures) == (2, 2, 1)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_row_of_a_database_at_fault_is_passed_over(tmp_path, workers):
+    make_files(tmp_path / "in", 9)
+    run([tmp_path / "in"], tmp_path / "source.mrec.lmdb")
+    for number in (0, 5):
+        put(tmp_path / "source.mrec.lmdb", key("f", number), b"MRF1....")
+    outcome = run([tmp_path / "source.mrec.lmdb"], tmp_path / "a.mrec.lmdb", workers=workers, commit_seconds=0.0)
+    assert (outcome.records, outcome.frames, outcome.failures) == (7, 7, 2)
+    failures = [json.loads(line) for line in (tmp_path / "a.failures.jsonl").read_text().splitlines()]
+    assert [failure["record"] for failure in failures] == [0, 5]
+    with molrec_convert.open(tmp_path / "a.mrec.lmdb") as collection:
+        assert collection.index["source_record"].tolist() == [1, 2, 3, 4, 6, 7, 8]
+    with pytest.raises(MigrationStopped, match=r"source\.mrec\.lmdb"):
+        run([tmp_path / "source.mrec.lmdb"], tmp_path / "b.mrec.lmdb", on_error="stop")
 
 
 def test_stop_stops_and_goes_on(tmp_path):

@@ -34,7 +34,7 @@ from molrec_convert.plugins import formats
 from molrec_convert.report import Fate, Report
 from molrec_convert.stores.lmdb.record_encoder import RecordEncoder
 
-__all__ = ["Done", "Encoder", "Entry", "Failed", "Frames", "Restart", "content_digest"]
+__all__ = ["Done", "Encoder", "Entry", "Failed", "Frames", "Restart", "RowFailed", "content_digest"]
 
 #: A message is sent when it holds so many bytes.
 _MESSAGE_BYTES = 2**20
@@ -84,7 +84,16 @@ class Failed:
     failure: Failure
 
 
-Event = Frames | Entry | Restart | Done | Failed
+@dataclass(slots=True)
+class RowFailed:
+    """One record of a database is at fault; what was sent of its frames is to be forgotten."""
+
+    input: int
+    record: int
+    failure: Failure
+
+
+Event = Frames | Entry | Restart | Done | Failed | RowFailed
 
 
 class Encoder:
@@ -201,9 +210,26 @@ class Encoder:
     def _read(self, path: str, input_: int, chosen: Format, hints: frozenset[str], skip: int) -> Iterator[Event]:
         source = self._sources.open(Path(path), chosen, hints)
         with source:
+            if isinstance(source, Collection) and chosen.kind == "collection":
+                yield from self._rows(source, input_, path, skip)
+                return
             units = source.units if isinstance(source, Collection) else collection_units(source.units)
             for ordinal, (record, own) in enumerate(records_of(source, self._settings, skip), skip):
                 yield from self._record(record, own, units, input_, path, ordinal)
+
+    def _rows(self, source: Collection, input_: int, path: str, skip: int) -> Iterator[Event]:
+        """The rows of a database: one at fault is passed over."""
+        position = skip
+        while position < len(source):
+            try:
+                for record, own in records_of(source, self._settings, position):
+                    yield from self._record(record, own, source.units, input_, path, position)
+                    position += 1
+            except (GeneratorExit, LayoutChanged):
+                raise
+            except Exception as error:  # a reader is foreign code, as above
+                yield RowFailed(input_, position, error_document(error))
+                position += 1
 
     def _record(
         self,

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from molrec_convert.migration.digests import DigestSet
-from molrec_convert.migration.encode import Done, Entry, Event, Failed, Frames, Restart
+from molrec_convert.migration.encode import Done, Entry, Event, Failed, Frames, Restart, RowFailed
 from molrec_convert.migration.failures import Failure, failure_line, write_failures
 from molrec_convert.migration.index_values import COLUMNS, COUNT_PREFIX, GROUP
 from molrec_convert.migration.journal import Commit, Journal
@@ -98,6 +98,9 @@ class Output:
         elif type(event) is Failed:
             self._reach(event.input)
             self._fail(event.input, event.failure)
+        elif type(event) is RowFailed:
+            self._reach(event.input)
+            self._fail_row(event)
         elif type(event) is Restart:
             self._reach(event.input)
             self._take_back()
@@ -225,6 +228,14 @@ class Output:
         self._journal.note({"input": number, "failure": failure})
         self._new_failures.append(failure_line(self._plan.table.paths[number], failure))
         self._next_input()
+
+    def _fail_row(self, event: RowFailed) -> None:
+        self._cut_frames(self.frames)
+        self.skip += 1
+        self.tallies[FAILURES] += 1
+        failure = {"record": event.record, **event.failure}
+        self._journal.note({"input": event.input, "failure": failure})
+        self._new_failures.append(failure_line(self._plan.table.paths[event.input], failure))
 
     def _next_input(self) -> None:
         self.inputs += 1

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from molrec_convert.errors import UsageError
-from molrec_convert.migration.encode import Done, Entry, Failed, Restart, content_digest
+from molrec_convert.migration.encode import Done, Entry, Failed, Restart, RowFailed, content_digest
 from molrec_convert.migration.failures import write_failures
 from molrec_convert.migration.index_values import check_index_names
 from molrec_convert.migration.inputs import InputTable, expand_inputs
@@ -266,7 +266,7 @@ class _Job:
         advance()
         for message in self.pool.run(tasks):
             for event in message:
-                if isinstance(event, Failed) and self.settings.on_error == "stop":
+                if isinstance(event, (Failed, RowFailed)) and self.settings.on_error == "stop":
                     # it is not done, so that it may be mended
                     output.take(Restart(event.input))
                     output.commit()
