@@ -232,10 +232,16 @@ def _detect_one(path: Path) -> Format:
     skipped = f" ({'; '.join(_problems)})" if _problems else ""
     raise FormatError(
         path,
-        found="content and a name that belong to no format",
+        found=_nothing(path),
         expected=f"one of {', '.join(entry.name for entry in readable)}",
         hint=f"name its format with --from{skipped}",
     )
+
+
+def _nothing(path: Path) -> str:
+    if not path.is_dir():
+        return "content and a name that belong to no format"
+    return "a directory without files of any format" if any(path.iterdir()) else "an empty directory"
 
 
 def _sniff(entry: Format, head: bytes, path: Path) -> float:

@@ -448,3 +448,30 @@ def test_masses_that_come_with_the_pair_style(tmp_path: Path, mrec: Mrec, shared
     assert done.code == 0, done.said
     again = lammps(tmp_path / "out", "lmp.file('in.lmp'); out['pe'] = lmp.get_thermo('pe')")
     assert again["pe"] == pytest.approx(energy, rel=1e-12), again
+
+
+class TestOtherCommandsOnFilesOfLammps:
+    """What only stored records have is refused with the way to one."""
+
+    @pytest.mark.parametrize("command", ["validate", "tree"])
+    def test_a_data_file_is_no_record(self, tmp_path: Path, mrec: Mrec, command: str) -> None:
+        (tmp_path / "a b.data").write_text(PLAIN.format(units="lj"))
+        done = mrec(command, tmp_path / "a b.data")
+        assert done.code == 1
+        assert "found the format lammps-data, expected a MolRec record" in done.said
+        assert "'a b.mrec' makes one" in done.said
+
+    def test_info_names_the_file(self, tmp_path: Path, mrec: Mrec, capsys: pytest.CaptureFixture[str]) -> None:
+        (tmp_path / "system.data").write_text(PLAIN.format(units="lj"))
+        assert run(["info", str(tmp_path / "system.data")]) == 0
+        assert capsys.readouterr().out.startswith("record  system.data, read as MolRec\n")
+
+    @pytest.mark.parametrize(("files", "words"), [(0, "an empty directory"), (1, "a directory without files of any")])
+    def test_directories_without_a_run(self, tmp_path: Path, mrec: Mrec, files: int, words: str) -> None:
+        folder = tmp_path / "run"
+        folder.mkdir()
+        for number in range(files):
+            (folder / f"notes{number}.txt").write_text("hello\n")
+        done = mrec("convert", folder, tmp_path / "x.mrec")
+        assert done.code == 1
+        assert f"found {words}" in done.said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from molrec_convert.errors import MissingInputError
+from molrec_convert.errors import FormatError, MissingInputError, MolrecError
 
 if TYPE_CHECKING:
     from molrec_convert.model.collection import Collection
@@ -28,6 +29,7 @@ __all__ = [
     "print_json",
     "print_lines",
     "record_options",
+    "stored",
 ]
 
 #: A path argument; whether it exists is checked by `existing`, in our words.
@@ -82,6 +84,27 @@ def existing(path: Path) -> Path:
     if not path.exists():
         raise MissingInputError(path)
     return path
+
+
+def stored(path: Path) -> Path:
+    """The path, which must be there; FormatError where it is a file of another format, which `convert` reads."""
+    existing(path)
+    if ".mrec" in path.name or path.suffix in (".zip", ".lmdb") or (path / "zarr.json").is_file():
+        return path
+    from molrec_convert.plugins import detect
+
+    try:
+        found = detect([path])
+    except MolrecError:
+        return path
+    if found.name.startswith("mrec"):
+        return path
+    raise FormatError(
+        path,
+        found=f"the format {found.name}",
+        expected="a MolRec record",
+        hint=f"mrec convert {shlex.quote(str(path))} {shlex.quote(f'{path.stem}.mrec')} makes one",
+    )
 
 
 def examples(*lines: str) -> str:

@@ -52,6 +52,8 @@ def info_command(
         show_breaks(report)
         if isinstance(source, Record):
             summary, words = summarize(source), summary_rows
+            if summary["path"] is None and len(path) == 1 and record is None:
+                summary["path"] = str(path[0])
         else:
             from molrec_convert.model.collection_summary import collection_rows, summarize_collection
 

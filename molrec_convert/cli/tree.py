@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from molrec_convert.cli.common import PATH, examples, existing, print_lines, record_options
+from molrec_convert.cli.common import PATH, examples, print_lines, record_options, stored
 from molrec_convert.errors import UsageError
 
 __all__ = ["tree_command"]
@@ -51,7 +51,7 @@ def tree_command(
         raise click.UsageError(f"{shown}: leave out sections and --no-zarr")
     if files and overview:
         raise click.UsageError("--files and --overview are two answers: ask for one")
-    where = existing(path)
+    where = stored(path)
     if is_set(where):
         _show_set(where, section, record, select)
         return

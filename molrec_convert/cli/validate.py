@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from molrec_convert.cli.common import PATH, examples, existing, print_json, print_lines
+from molrec_convert.cli.common import PATH, examples, print_json, print_lines, stored
 from molrec_convert.cli.outcome import DONE, FAULT
 
 __all__ = ["validate_command"]
@@ -25,7 +25,7 @@ def validate_command(path: Path, as_json: bool) -> int:
     """
     from molrec_convert.validation import Severity, validate
 
-    findings = validate(existing(path))
+    findings = validate(stored(path))
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
     warnings = len(findings) - errors
     if as_json:

@@ -72,7 +72,8 @@ def _title(summary: Mapping[str, Any]) -> str:
     version = summary["molrec_version"]
     creator = summary["creator"]
     parts = [] if summary["path"] is None else [os.path.basename(os.path.normpath(summary["path"]))]
-    parts.append("MolRec" if version is None else f"MolRec {version}")
+    foreign = bool(parts) and summary["bytes"] is None
+    parts.append("read as MolRec" if foreign else "MolRec" if version is None else f"MolRec {version}")
     if isinstance(creator, dict):
         parts.append(f"written by {creator.get('name')} {creator.get('version') or ''}".rstrip())
     if summary["bytes"] is not None:
