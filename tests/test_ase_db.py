@@ -271,6 +271,23 @@ def test_rows_as_a_trajectory_a_collection_or_records(tmp_path):
     assert "collection of 5 records" in output
 
 
+def test_large_databases_are_read_in_pieces(tmp_path, monkeypatch):
+    from molrec_ase import sqlite_rows
+
+    source = database(tmp_path / "a.db")
+    with molrec_convert.open(source) as rows:
+        whole = [(record.system, record.trajectory[0]) for record in rows]
+    monkeypatch.setattr(sqlite_rows, "_HELD", 0)
+    monkeypatch.setattr(sqlite_rows, "_ROWS", 2)
+    with molrec_convert.open(source) as rows:
+        assert [(record.system, record.trajectory[0]) for record in rows] == whole
+        assert rows[3].system == whole[3][0]
+        assert rows.index["id"].tolist() == [1, 2, 3, 4, 5]
+    with molrec_convert.read(source, as_="trajectory") as record:
+        assert [batch.n_frames for batch in record.trajectory.batches(0, 5, 2)] == [2, 1]
+        assert [frame.meta["pe"] for frame in record.trajectory[::2]] == [0.0, -2.0, -4.0]
+
+
 @pytest.mark.parametrize("slicing", [slice(1, 4, 2), slice(0, 5, 1), slice(4, 5, 1)])
 def test_frames_of_rows_are_sliced(tmp_path, slicing):
     with molrec_convert.read(database(tmp_path / "a.db"), as_="trajectory") as record:

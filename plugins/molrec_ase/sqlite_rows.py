@@ -5,8 +5,9 @@ No object is made per row. Source of the layout: `ase.db.sqlite`, schema version
 
 from __future__ import annotations
 
+import operator
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -28,6 +29,8 @@ from molrec_convert.model.tags import from_typed_json
 
 __all__ = ["SqliteRows", "connect", "is_database"]
 
+#: A database of no more bytes is read once and held while it is open: less than a batch of frames.
+_HELD = 2**25
 #: Rows, and atoms of them, that are read at once.
 _ROWS, _ATOMS = 4096, 2**18
 #: What is said of each row: column → key.
@@ -47,6 +50,7 @@ class SqliteRows(Source):
             self.metadata = _check_version(self._connection, path)
             self.table: Table = look_at(self._connection, path)
             self._tables = _external(self._connection, path)
+            self._held = self._hold() if path.stat().st_size <= _HELD else None
             self.survey = facts_of(self)
         except sqlite3.DatabaseError as error:
             self._connection.close()
@@ -68,7 +72,13 @@ class SqliteRows(Source):
     def every_text(self) -> Iterator[tuple[tuple[Any, ...], dict[Any, Any]]]:
         """The columns of text of every row, and what remembers texts seen before."""
         cache: dict[Any, Any] = {}
-        for row in self._connection.execute(f"SELECT {', '.join(TEXTS)} FROM systems ORDER BY id"):
+        rows: Iterable[tuple[Any, ...]]
+        if self._held is None:
+            rows = self._connection.execute(f"SELECT {', '.join(TEXTS)} FROM systems ORDER BY id")
+        else:
+            texts = operator.itemgetter(*(_COLUMNS.index(name) for name in TEXTS))
+            rows = map(texts, self._held)
+        for row in rows:
             yield row, cache
 
     def row_keys(self) -> dict[str, tuple[str, int, bool, Any]]:
@@ -195,6 +205,8 @@ class SqliteRows(Source):
 
     def _fetch(self, numbers: NDArray[np.int64]) -> list[tuple[Any, ...]]:
         ids = self.table.ids[numbers]
+        if self._held is not None:
+            return [self._held[number] for number in numbers.tolist()]
         query = f"SELECT {', '.join(_COLUMNS)} FROM systems WHERE id BETWEEN ? AND ? ORDER BY id"
         span = int(np.searchsorted(self.table.ids, ids[-1])) - int(np.searchsorted(self.table.ids, ids[0])) + 1
         if span == len(ids):
@@ -202,6 +214,12 @@ class SqliteRows(Source):
         else:
             rows = [self._connection.execute(query, (row, row)).fetchone() for row in ids.tolist()]
         if len(rows) != len(ids) or any(row is None for row in rows):
+            raise FormatError(self._path, found="other rows than a moment ago", expected="a database nobody writes to")
+        return rows
+
+    def _hold(self) -> list[tuple[Any, ...]]:
+        rows = self._connection.execute(f"SELECT {', '.join(_COLUMNS)} FROM systems ORDER BY id").fetchall()
+        if len(rows) != len(self.table.ids):
             raise FormatError(self._path, found="other rows than a moment ago", expected="a database nobody writes to")
         return rows
 
