@@ -3,12 +3,12 @@
 import subprocess
 import sys
 
-import ase.build
 import numpy as np
 import pytest
 
 pytest.importorskip("ase")
 
+import ase.build
 from ase.db import connect
 
 import molrec_convert

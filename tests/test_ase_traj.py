@@ -3,11 +3,11 @@
 import csv
 import json
 
-import ase_atoms
 import pytest
 
 pytest.importorskip("ase")
 
+import ase_atoms
 import numpy as np
 from ase import Atoms
 from ase.calculators.singlepoint import SinglePointCalculator
