@@ -224,3 +224,13 @@ def test_formats_beside_each_other(tmp_path):
     with molrec_convert.open(tmp_path / "c.mrec.lmdb") as collection:
         assert collection[1].trajectory[0]["atoms"]["z"].tolist() == [10.0, 3.0]
         assert collection.index["source_record"].tolist() == [0, 1, 0]
+
+
+def test_names_that_are_no_utf8(tmp_path):
+    folder = make_files(tmp_path / "in", 2)
+    os.rename(os.fsencode(folder / "c00001.extxyz"), os.fsencode(folder) + b"/c\xff.extxyz")
+    outcome = run([folder], tmp_path / "a.mrec.lmdb")
+    assert (outcome.records, outcome.failures, outcome.report.warnings) == (2, 0, [])
+    with molrec_convert.open(tmp_path / "a.mrec.lmdb") as collection:
+        assert collection.index["source"][1] == f"{folder}/c\\xff.extxyz"
+    assert run([folder], tmp_path / "a.mrec.lmdb").known == 2

@@ -295,7 +295,10 @@ class Encoder:
         """
         items = [(item.fate.value, item.name, item.detail) for item in self._report.items[mark[0] :]]
         items = [item for item in items if item[0] != Fate.CARRIED.value]
-        items += [("warning", text, "") for text in self._report.warnings[mark[1] :]]
+        # that a file states no units is settled when --units is given
+        settled = "--units" if self._settings.units is not None else None
+        warnings = self._report.warnings[mark[1] :]
+        items += [("warning", text, "") for text in warnings if settled is None or settled not in text]
         items += [("cut off", text, "") for text in self._report.truncations[mark[2] :]]
         last = events[-1]
         if isinstance(last, Done):
