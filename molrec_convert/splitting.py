@@ -53,7 +53,7 @@ def split_positions(
 ) -> dict[str, NDArray[np.int64]]:
     """The records of each side, in their order. With `by` those with equal values of that index column stay together.
 
-    A record without a value is a group of its own. Raises `UsageError` for an unknown column, or a side without records.
+    A record without a value is a group of its own. Raises `UsageError` for an unknown column, or an empty side.
     """
     count = len(collection)
     if by is None:

@@ -18,7 +18,7 @@ __all__ = ["select_command"]
     "select",
     epilog=examples(
         "mrec select all.mrec.lmdb 'n_atoms <= 20 and energy < -3' -o small.mrec.lmdb",
-        "mrec select all.mrec.lmdb 'formula == \"H2 O\" or formula == \"H2 O2\"' -o water.mrec.lmdb",
+        'mrec select all.mrec.lmdb \'formula == "H2 O" or formula == "H2 O2"\' -o water.mrec.lmdb',
         "mrec select all.mrec.lmdb 'n_atoms == 3'           only say how many there are",
     ),
 )

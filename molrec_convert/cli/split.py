@@ -33,9 +33,7 @@ _SUFFIX = ".mrec.lmdb"
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Another number, another division.")
 @click.option("-o", "--output", metavar="NAME", help="Name of each side, {} in it stands for the side's own.")
 @click.option("--overwrite", is_flag=True, help="Replace what has the names, once the new one is complete.")
-def split_command(
-    path: Path, by: str | None, fractions: str, seed: int, output: str | None, overwrite: bool
-) -> None:
+def split_command(path: Path, by: str | None, fractions: str, seed: int, output: str | None, overwrite: bool) -> None:
     """Divide COLLECTION at random into collections beside it: train, valid and test, or what --fractions names.
 
     With --by no value of that index column is on two sides; records without a value stand for themselves. The same
