@@ -78,9 +78,7 @@ def test_as_value_by_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     """Pages and values give the same keys and values, and both what is written at once."""
     whole = some(tmp_path / "w.mrec.lmdb", range(400))
     cuts = [0, 1, 1, 150, 163, 400]
-    parts = [
-        some(tmp_path / f"{n}.mrec.lmdb", range(*pair)) for n, pair in enumerate(itertools.pairwise(cuts))
-    ]
+    parts = [some(tmp_path / f"{n}.mrec.lmdb", range(*pair)) for n, pair in enumerate(itertools.pairwise(cuts))]
     merge_collections(parts, tmp_path / "a.mrec.lmdb")
     with monkeypatch.context() as patch:
         patch.setattr(merging, "sys", type("Sys", (), {"byteorder": "big"}))
