@@ -74,7 +74,7 @@ def check_sentence(text: str) -> None:
 
 USAGE_ERRORS = [
     (["confert"], "there is no command 'confert', did you mean 'convert'?; see 'mrec --help'"),
-    (["zzz"], "there is no command 'zzz', there are convert, info, tree"),
+    (["zzz"], "there is no command 'zzz', there are convert, migrate, info, tree"),
     (["tree"], "see 'mrec tree --help'"),
     (["tree", "/nonexistent"], "there is no file or directory /nonexistent"),
     (["info", "/nonexistent"], "there is no file or directory /nonexistent"),
