@@ -17,7 +17,11 @@ from molrec_convert.plugins import formats
 
 HERE = Path(__file__).parent
 #: The formats the distribution itself brings; plugins of others document themselves.
-OURS = ("mrec", "mrec-zip", "mrec-lmdb", "lammps-data", "lammps-dump", "lammps-run", "extxyz", "xyz", "ase-db", "ase-traj", "pdb", "mmcif", "mdanalysis")
+OURS = (
+    *("mrec", "mrec-zip", "mrec-lmdb"),
+    *("lammps-data", "lammps-dump", "lammps-run", "lammps-settings", "lammps-ave-time"),
+    *("extxyz", "xyz", "ase-db", "ase-traj", "pdb", "mmcif", "mdanalysis"),
+)
 
 _COMMAND_LINE = """# Command line
 
