@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -33,6 +34,7 @@ __all__ = ["ShardAppender"]
 #: Chunks are handed to the workers in runs of about this many bytes.
 _RUN = 256 * 2**10
 _Encoded = list[Buffer] | None
+_Encoder = Callable[[], list[_Encoded]]
 
 
 class ShardAppender:
@@ -68,7 +70,9 @@ class ShardAppender:
         self._tail: NDArray[Any] | None = None
         self._tail_rows = 0
         self._tail_changed = False
-        self._pending: list[tuple[int, int, Future[list[_Encoded]] | list[_Encoded]]] = []
+        self._pending: list[tuple[int, int, Future[list[_Encoded]] | _Encoder]] = []
+        #: Bytes of chunks that are encoded only when they are drained: there is nothing to do but a checksum.
+        self.undone = 0
         self._shard: tuple[int, ShardFile] | None = None
         self._stated: int | None = None
         self._text = NumberedDocument()
@@ -127,8 +131,9 @@ class ShardAppender:
     def drain(self) -> None:
         """Write the chunks that are encoded by now or are being encoded."""
         pending, self._pending = self._pending, []
+        self.undone = 0
         for first, count, result in pending:
-            encoded = result.result() if isinstance(result, Future) else result
+            encoded = result.result() if isinstance(result, Future) else result()
             done = 0
             while done < count:
                 shard, position = divmod(first + done, self._per_shard)
@@ -163,10 +168,11 @@ class ShardAppender:
             self._tail, self._tail_rows, self._tail_changed = None, 0, False
 
     def _encode(self, first: int, values: NDArray[Any]) -> None:
-        """Encode whole chunks from chunk `first` on: at once when there is nothing to do but a checksum."""
+        """Encode whole chunks from chunk `first` on: in the workers, or by whoever drains."""
         rows, count = self._chunk_rows, len(values) // self._chunk_rows
         if self._pipeline.plain and self.precision is None:
-            self._pending.append((first, count, self._pipeline.encode_run(values, rows)))
+            self._pending.append((first, count, partial(self._pipeline.encode_run, values, rows)))
+            self.undone += values.nbytes
             return
         run = max(1, _RUN // max(1, values[:rows].nbytes))
         for start in range(0, count, run):

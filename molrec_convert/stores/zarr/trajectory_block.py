@@ -26,6 +26,7 @@ from molrec_convert.stores.zarr.trajectory_elision import Presentation, changed
 from molrec_convert.stores.zarr.trajectory_series import dense_array
 from molrec_convert.stores.zarr.trajectory_stored import StoredBlock
 from molrec_convert.stores.zarr.unsynced import Unsynced, make_folder
+from molrec_convert.stores.zarr.workers import run_all
 
 __all__ = ["BlockWriter"]
 
@@ -151,7 +152,11 @@ class BlockWriter:
 
     def drain(self) -> None:
         """Write what is encoded; the arrays of the last `append` are free again."""
-        for array in self._all():
+        arrays = self._all()
+        # Only chunks that wait for no worker: one that waits for another would hold up both.
+        plain = [array for array in arrays if array.undone]
+        run_all([array.drain for array in plain], sum(array.undone for array in plain))
+        for array in arrays:
             array.drain()
 
     def flush(self) -> None:
