@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
 import os
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from molrec_convert.errors import UnsupportedError
+from molrec_convert.writeback import FileAhead
 
 __all__ = ["open_target"]
 
@@ -25,7 +27,7 @@ _BUFFER = 2**20
 @contextmanager
 def open_target(path: Path, name: str) -> Iterator[BinaryIO]:
     """A file to write at `path`, compressed as `name`, the name it will get, asks for; synced when it is closed."""
-    with open(path, "wb", buffering=_BUFFER) as raw:
+    with io.BufferedWriter(FileAhead(path), _BUFFER) as raw:
         with _compressed(raw, Path(name).suffix.lower(), name) as file:
             yield file
         raw.flush()

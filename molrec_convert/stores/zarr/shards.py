@@ -19,7 +19,8 @@ from molrec_convert.errors import ContractError
 from molrec_convert.stores.zarr.codecs import Pipeline, crc32c
 from molrec_convert.stores.zarr.shard_index import MISSING, index_size, is_missing, pack_index, unpack_index
 from molrec_convert.stores.zarr.storage import replace_file
-from molrec_convert.stores.zarr.unsynced import Unsynced, make_folder, start_writeback
+from molrec_convert.stores.zarr.unsynced import Unsynced, make_folder
+from molrec_convert.writeback import start_writeback
 
 __all__ = ["ShardFile"]
 

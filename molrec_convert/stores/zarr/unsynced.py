@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
-from typing import Any
 
 from molrec_convert.stores.zarr.storage import sync_folder
 
-__all__ = ["Unsynced", "make_folder", "start_writeback"]
+__all__ = ["Unsynced", "make_folder"]
 
 _AT_ONCE = 8
-#: Flag of sync_file_range(2): begin to write, wait for nothing.
-_WRITE = 2
 
 
 class Unsynced:
@@ -51,24 +46,6 @@ class Unsynced:
             for known in (self.files, self.folders):
                 for path in [path for path in known if path == prefix or path.startswith(prefix + os.sep)]:
                     del known[path]
-
-
-def start_writeback(descriptor: int, offset: int, length: int) -> None:
-    """Have the system begin to write a part of a file, so that a later sync finds most of it on the disk.
-
-    A hint: it waits for nothing, promises nothing, and does nothing where the system has no such call.
-    """
-    call = _sync_file_range()
-    if call is not None:
-        call(descriptor, offset, length, _WRITE)
-
-
-@lru_cache(maxsize=1)
-def _sync_file_range() -> Any:
-    call = getattr(ctypes.CDLL(None), "sync_file_range", None) if os.name == "posix" else None
-    if call is not None:
-        call.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
-    return call
 
 
 def make_folder(path: str, unsynced: Unsynced) -> None:
