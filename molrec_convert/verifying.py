@@ -75,19 +75,7 @@ def parse_sample(text: str) -> float:
 
 def recorded_settings(collection: Collection) -> Settings:
     """What the collection says of how it was made, under `migration`; the defaults where it says nothing."""
-    document = collection.document.get("migration")
-    if not isinstance(document, Mapping):
-        return Settings()
-    pairs = {key: document[key] for key in ("fill", "rename") if isinstance(document.get(key), Mapping)}
-    drop = document.get("drop")
-    split = document.get("split")
-    return Settings(
-        split=split if split in ("frames", "files", "rows") else None,
-        drop=tuple(drop) if isinstance(drop, list) else (),
-        dedupe=document.get("dedupe") is True,
-        format=document["from"] if isinstance(document.get("from"), str) else None,
-        **pairs,
-    )
+    return Settings.stated(collection.document.get("migration"))
 
 
 def verify_collection(

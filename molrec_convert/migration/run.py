@@ -160,7 +160,8 @@ class _Job:
             earlier = [] if before is None else list(state.manifest_entries())
             state.mark_finished([*earlier, *output.done()], output.failures())
             columns: dict[str, ColumnDeclaration] = {} if before is None else before.index_columns
-            document = before.document if before is not None else collection_document({"units": plan.units})
+            said = {"units": plan.units, "migration": self.settings.document()}
+            document = before.document if before is not None else collection_document(said)
             output.complete(document, columns)
         finally:
             output.close()

@@ -57,6 +57,40 @@ class Settings:
             "declaration": self.declaration,
         }
 
+    def document(self) -> dict[str, Any]:
+        """What was done to the records on purpose, as the collection says it under `migration`; see `stated`."""
+        said = {
+            "split": self.split,
+            "fill": dict(self.fill),
+            "rename": dict(self.rename),
+            "drop": sorted(self.drop),
+            "dedupe": self.dedupe,
+            "from": self.format,
+        }
+        return {key: value for key, value in said.items() if value}
+
+    @classmethod
+    def stated(cls, document: Any) -> Settings:
+        """The settings of a collection's document `migration`; the defaults where it says nothing."""
+        if not isinstance(document, Mapping):
+            return cls()
+        fill, rename, drop = (document.get(key) for key in ("fill", "rename", "drop"))
+        split, format = document.get("split"), document.get("from")
+        return cls(
+            split=split if split in ("frames", "files", "rows") else None,
+            fill=_texts(fill),
+            rename=_texts(rename),
+            drop=tuple(name for name in drop if isinstance(name, str)) if isinstance(drop, list) else (),
+            dedupe=document.get("dedupe") is True,
+            format=format if isinstance(format, str) else None,
+        )
+
+
+def _texts(mapping: Any) -> dict[str, str]:
+    if not isinstance(mapping, Mapping):
+        return {}
+    return {key: value for key, value in mapping.items() if isinstance(value, str)}
+
 
 def default_workers() -> int:
     """As many processes as there are processors for us."""
