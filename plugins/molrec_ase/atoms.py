@@ -66,7 +66,8 @@ def part_of_atoms(atoms: Any, report: Report) -> Part:
             report.dropped(f"constraint {type(constraint).__name__}", "it cannot say what it is")
     calculator, results = _calculator(atoms, report)
     info = dict(atoms.info)
-    data = info.pop("data") if isinstance(info.get("data"), dict) else None
+    # an empty mapping is no data of a row, but still an entry of `info`
+    data = info.pop("data") if isinstance(info.get("data"), dict) and info["data"] else None
     kinds = {"id": int, "unique_id": str, "ctime": float, "mtime": float, "user": str}
     row = {key: info.pop(key) for key, kind in kinds.items() if type(info.get(key)) is kind}
     displacement = np.asarray(atoms.get_celldisp(), np.float64).reshape(-1)

@@ -1,6 +1,7 @@
 """What a row of a database has no column for, kept in its `data` under the key `molrec` and put back by the reader.
 
-`columns` are columns of the atoms, `texts` those of texts. `rest` is a JSON text: `keys` with their tags in typed JSON,
+`columns` are columns of the atoms, `texts` those of texts, `named` both where their names read as whole numbers, which
+ASE's JSON would make numbers. `rest` is a JSON text: `keys` with their tags in typed JSON,
 `per_step` names of keys that are one value per frame, `without` names of what the row says and the record did not,
 `step`, `time`, `meta` and the `origin` of the cell the record's. It is a text as ASE takes some mappings for arrays.
 """
@@ -19,14 +20,16 @@ from molrec_convert.model.tags import from_typed_json
 __all__ = ["BESIDE", "apart", "joined", "put_back"]
 
 BESIDE = "molrec"
-_PARTS = frozenset({"columns", "texts", "rest"})
+_PARTS = frozenset({"columns", "texts", "named", "rest"})
 
 
 def joined(data: dict[str, Any], columns: dict[str, Any], rest: dict[str, Any]) -> dict[str, Any]:
     """The data of a row, with what stands beside it where there is anything."""
-    texts = {name: values.tolist() for name, values in columns.items() if values.dtype.kind == "T"}
-    found: dict[str, Any] = {"columns": {name: values for name, values in columns.items() if name not in texts}}
-    found["texts"] = texts
+    plain = {name: values.tolist() if values.dtype.kind == "T" else values for name, values in columns.items()}
+    named = [[name, plain.pop(name)] for name in columns if _is_whole(name)]
+    texts = {name: values for name, values in plain.items() if isinstance(values, list)}
+    found: dict[str, Any] = {"columns": {name: values for name, values in plain.items() if name not in texts}}
+    found.update(texts=texts, named=named)
     if rest:
         found["rest"] = json.dumps(rest)
     found = {key: value for key, value in found.items() if value}
@@ -39,8 +42,11 @@ def apart(data: Any) -> tuple[Any, dict[str, Any] | None]:
         return data, None
     rest = {key: value for key, value in data.items() if key != BESIDE}
     beside = data[BESIDE]
-    texts = {name: np.array(values, np.dtypes.StringDType()) for name, values in beside.get("texts", {}).items()}
-    return rest or None, {**json.loads(beside.get("rest", "{}")), "columns": {**beside.get("columns", {}), **texts}}
+    columns = {**beside.get("columns", {}), **beside.get("texts", {}), **dict(beside.get("named", ()))}
+    for name, values in columns.items():
+        if isinstance(values, list):
+            columns[name] = np.array(values, np.dtypes.StringDType())
+    return rest or None, {**json.loads(beside.get("rest", "{}")), "columns": columns}
 
 
 def put_back(part: Part, beside: dict[str, Any]) -> Part:
@@ -61,3 +67,11 @@ def put_back(part: Part, beside: dict[str, Any]) -> Part:
     part.meta = dict(beside.get("meta", {}))
     part.per_step = frozenset(beside.get("per_step", ()))
     return part
+
+
+def _is_whole(name: str) -> bool:
+    try:
+        int(name)
+    except ValueError:
+        return False
+    return True

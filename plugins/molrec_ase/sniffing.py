@@ -10,7 +10,9 @@ __all__ = ["database_score", "trajectory_score"]
 _SQLITE = b"SQLite format 3\0"
 _ULM = b"- of UlmASE-Trajectory  "
 _JSON = re.compile(rb'\s*\{\s*"(\d+|ids|nextid|metadata)"\s*:\s*[\{\[\d]')
-_JSON_WORDS = (b'"numbers"', b'"unique_id"', b'"positions"', b'"ids"', b'"nextid"')
+_JSON_WORDS = tuple(
+    f'"{word}"'.encode() for word in ("numbers", "unique_id", "positions", "ids", "nextid", "cell", "ctime")
+)
 
 
 def database_score(head: bytes, path: Path) -> float:

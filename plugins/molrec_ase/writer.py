@@ -1,4 +1,4 @@
-"""Records and collections as databases of ASE in SQLite: the writer.
+"""Records and collections as databases of ASE: the writer. SQLite; JSON and LMDB where the target is named so.
 
 A row for each frame. What a row has no column for is kept in its `data` (see `beside`), and the reader puts it back.
 """
@@ -6,14 +6,16 @@ A row for each frame. What a row has no column for is kept in its `data` (see `b
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from molrec_ase.backends import kind_of
 from molrec_ase.configuration import NULLS
 from molrec_ase.configurations import configurations, units_of
 from molrec_ase.options import AseTarget
+from molrec_ase.other_write import OtherRowWriter
 from molrec_ase.sqlite_write import RowWriter
-from molrec_convert.errors import UnsupportedError
 from molrec_convert.formats import WriteContext
 from molrec_convert.model import Record
 from molrec_convert.model.collection import Collection
@@ -26,10 +28,12 @@ _OTHER = ("forcefield", "observables", "method", "status", "metrics")
 
 
 def write_database(source: Record | Collection, path: Path, context: WriteContext) -> None:
-    """Write the rows of a database. `UsageError` where atoms have no element, or no positions."""
+    """Write the rows of a database. The target's name says which kind: `.json`, `.aselmdb`, else SQLite.
+
+    `UsageError` where atoms have no element, or no positions; `UnsupportedError` where a back end is not installed.
+    """
     target = path if context.target is None else context.target
-    if target.suffix.lower() == ".aselmdb":
-        raise UnsupportedError(f"{target}: databases are written in SQLite, which has names in .db")
+    kind = kind_of(target)
     options = context.options if isinstance(context.options, AseTarget) else AseTarget()
     metadata = None
     if isinstance(source, Record):
@@ -40,14 +44,20 @@ def write_database(source: Record | Collection, path: Path, context: WriteContex
         metadata = source.document.get(_METADATA)
         total, counted = source.n_frames, False
     context.progress.start("rows", total)
-    with RowWriter(path, context.report, metadata if isinstance(metadata, dict) else None) as writer:
+    with _writer(path, kind, context.report, metadata if isinstance(metadata, dict) else None) as writer:
         for number, (made, meta) in enumerate(configurations(source, options.elements, context.report)):
             writer.write(made, meta, number if counted else 0)
             context.progress.advance(1)
 
 
+def _writer(path: Path, kind: str, report: Report, metadata: dict[str, Any] | None) -> RowWriter | OtherRowWriter:
+    return RowWriter(path, report, metadata) if kind == "db" else OtherRowWriter(path, kind, report, metadata)
+
+
 def predict(record: Record | Collection, context: WriteContext) -> None:
     """Report what rows of a database have no place for, before any is written."""
+    if context.target is not None:
+        kind_of(context.target)
     report = context.report
     if not isinstance(record, Record):
         _report_collection(record, report)
