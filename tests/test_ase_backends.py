@@ -212,3 +212,12 @@ def test_an_entry_data_of_info_comes_back(tmp_path, kind, data):
     molrec_convert.write(molrec_convert.from_ase([atoms], "collection"), tmp_path / f"a.{kind}", format="ase-db")
     with molrec_convert.open(tmp_path / f"a.{kind}") as rows:
         assert same(dict(rows[0].to_ase().info)["data"], data)
+
+
+def test_json_is_known_by_its_beginning(tmp_path):
+    """The columns a row has no place for stand before its numbers and positions."""
+    atoms = Atoms("H" * 20000, positions=np.random.default_rng(1).normal(size=(20000, 3)))
+    atoms.set_array("extra", atoms.positions * 2)
+    molrec_convert.write(molrec_convert.from_ase(atoms), tmp_path / "a.json", format="ase-db")
+    with molrec_convert.open(tmp_path / "a.json") as rows:
+        assert same(rows[0].to_ase().arrays["extra"], atoms.arrays["extra"])
