@@ -82,11 +82,11 @@ def test_killed_at_random_moments(tmp_path, workers):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 2, 3])
-def test_killed_at_twenty_random_moments(tmp_path, workers):
+@pytest.mark.parametrize(("workers", "kills"), [(1, 8), (2, 20)])
+def test_killed_at_twenty_random_moments(tmp_path, workers, kills):
     inputs(tmp_path / "in")
     run([tmp_path / "in"], tmp_path / "whole.mrec.lmdb", dedupe=True)
-    assert killed_and_resumed(tmp_path, 20, workers, 100 + workers, 1.5) > 5
+    assert killed_and_resumed(tmp_path, kills, workers, 100 + workers, 1.5) > kills // 4
     assert same_collection(tmp_path / "whole.mrec.lmdb", tmp_path / "killed.mrec.lmdb")
 
 
