@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Protocol
 
-from molrec_convert.errors import FormatError, MissingInputError, UnsupportedError
+from molrec_convert.errors import FormatError, MissingInputError
 
 __all__ = ["BLOCK_BYTES", "Decompressed", "compression_of", "open_binary", "unreadable"]
 
@@ -91,7 +91,7 @@ class Decompressed:
         self.close()
 
     def _decompressed(self) -> Iterator[bytes]:
-        new, faults = _decoder(self.compression or "", self.path)
+        new, faults = _decoder(self.compression or "")
         decoder: _Decoder | None = None
         pending = b""
         while True:
@@ -156,7 +156,7 @@ def open_binary(path: str | os.PathLike[str]) -> BinaryIO:
     return io.BufferedReader(_Stream(Decompressed(path)), BLOCK_BYTES)
 
 
-def _decoder(compression: str, path: Path) -> tuple[Callable[[], _Decoder], tuple[type[Exception], ...]]:
+def _decoder(compression: str) -> tuple[Callable[[], _Decoder], tuple[type[Exception], ...]]:
     """A maker of decoders for one member each, and what they raise on damage."""
     if compression == "gzip":
         return lambda: zlib.decompressobj(31), _FAULTS
@@ -164,10 +164,6 @@ def _decoder(compression: str, path: Path) -> tuple[Callable[[], _Decoder], tupl
         return bz2.BZ2Decompressor, _FAULTS
     if compression == "xz":
         return lzma.LZMADecompressor, _FAULTS
-    try:
-        import zstandard
-    except ImportError as error:
-        raise UnsupportedError(
-            f"{path} is compressed with zstd, which needs zstandard: pip install zstandard"
-        ) from error
+    import zstandard
+
     return zstandard.ZstdDecompressor().decompressobj, (*_FAULTS, zstandard.ZstdError)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 from molrec_convert import hookspecs
-from molrec_convert.errors import FormatError, MissingInputError, UnsupportedError, UsageError
+from molrec_convert.errors import FormatError, MissingInputError, UsageError
 from molrec_convert.formats import Format
 
 if TYPE_CHECKING:
@@ -282,12 +282,8 @@ def _installed() -> list[importlib.metadata.EntryPoint]:
 
 
 def _zstd_head(path: Path) -> bytes:
-    try:
-        zstandard: Any = importlib.import_module("zstandard")
-    except ModuleNotFoundError:
-        raise UnsupportedError(
-            f"{path} is compressed with zstd, which needs zstandard: pip install zstandard"
-        ) from None
+    import zstandard
+
     with open(path, "rb") as file:
         return _whole_head(zstandard.ZstdDecompressor().stream_reader(file), zstandard.ZstdError)
 

@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from molrec_convert.errors import UnsupportedError
 from molrec_convert.writeback import FileAhead
 
 __all__ = ["open_target"]
@@ -28,13 +27,13 @@ _BUFFER = 2**20
 def open_target(path: Path, name: str) -> Iterator[BinaryIO]:
     """A file to write at `path`, compressed as `name`, the name it will get, asks for; synced when it is closed."""
     with io.BufferedWriter(FileAhead(path), _BUFFER) as raw:
-        with _compressed(raw, Path(name).suffix.lower(), name) as file:
+        with _compressed(raw, Path(name).suffix.lower()) as file:
             yield file
         raw.flush()
         os.fsync(raw.fileno())
 
 
-def _compressed(raw: BinaryIO, suffix: str, name: str) -> Any:
+def _compressed(raw: BinaryIO, suffix: str) -> Any:
     if suffix == ".gz":
         return gzip.GzipFile(filename="", mode="wb", fileobj=raw, compresslevel=6, mtime=0)
     if suffix == ".bz2":
@@ -42,12 +41,8 @@ def _compressed(raw: BinaryIO, suffix: str, name: str) -> Any:
     if suffix == ".xz":
         return lzma.open(raw, "wb")
     if suffix == ".zst":
-        try:
-            import zstandard
-        except ImportError as error:
-            raise UnsupportedError(
-                f"{name} is to be compressed with zstd, which needs zstandard: pip install zstandard"
-            ) from error
+        import zstandard
+
         return cast(Any, zstandard.ZstdCompressor(level=3).stream_writer(raw, closefd=False))
     return _Plain(raw)
 

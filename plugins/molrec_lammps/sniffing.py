@@ -246,10 +246,8 @@ def _xz_head(raw: bytes, size: int) -> bytes:
 
 
 def _zstd_head(raw: bytes, size: int) -> bytes:
-    try:
-        import zstandard
-    except ImportError:
-        return b""
+    import zstandard
+
     try:
         return zstandard.ZstdDecompressor().stream_reader(raw).read(size)
     except zstandard.ZstdError:
