@@ -6,18 +6,11 @@ first 20,000 rows. Medians of wall seconds, and of the ratio peer / ours within 
 table, with the ratio of processor seconds, which other work on the machine disturbs least.
 """
 
-import argparse
-import json
-import resource
-import statistics
-import subprocess
-import sys
-import tempfile
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
+from interleaved import answer, main
 
 PAIRS = {
     "99,999 atoms: read / biotite": ("ours-read", "biotite-read", 1.0),
@@ -112,52 +105,16 @@ def one(task, data, scratch):
         first.write_text("".join(lines) + "END\n")
     TASKS[task](first, scratch)
     wall, processor = time.perf_counter(), time.process_time()
-    answer = TASKS[task](source, scratch)
-    seconds = answer if task.endswith("write") else time.perf_counter() - wall
-    taken = {"seconds": seconds, "processor": time.process_time() - processor}
-    print(json.dumps({**taken, "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+    returned = TASKS[task](source, scratch)
+    seconds = returned if task.endswith("write") else time.perf_counter() - wall
+    answer(seconds, time.process_time() - processor)
 
 
-def run(python, task, data, scratch):
-    done = subprocess.run([python, __file__, "--one", task, data, scratch], capture_output=True, text=True, timeout=900)
-    if done.returncode:
-        raise SystemExit(f"{task} failed:\n{done.stderr}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
-
-
-def main():
-    if sys.argv[1:2] == ["--one"]:
-        one(sys.argv[2], Path(sys.argv[3]), Path(sys.argv[4]))
-        return
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("peer_python")
-    parser.add_argument("pairs", nargs="*", help="parts of the names of the pairs to measure; all when none")
-    parser.add_argument("--runs", type=int, default=5)
-    arguments = parser.parse_args()
-    if not (arguments.data / "water.pdb").exists():
-        make_input(arguments.data / "water.pdb")
-    print("| pair | ours, s | peer, s | peer / ours | processor, peer / ours | goal | our peak, MB |")
-    print("|---|---|---|---|---|---|---|")
-    with tempfile.TemporaryDirectory() as scratch:
-        for name, (ours, theirs, goal) in PAIRS.items():
-            if arguments.pairs and not any(part in name for part in arguments.pairs):
-                continue
-            turns = [
-                (
-                    run(sys.executable, ours, arguments.data, scratch),
-                    run(arguments.peer_python, theirs, arguments.data, scratch),
-                )
-                for _ in range(arguments.runs)
-            ]
-            middle = [statistics.median(turn[side]["seconds"] for turn in turns) for side in (0, 1)]
-            ratios = [
-                statistics.median(turn[1][key] / turn[0][key] for turn in turns) for key in ("seconds", "processor")
-            ]
-            peak = max(turn[0]["peak_mb"] for turn in turns)
-            cells = [name, *(f"{value:.3f}" for value in middle), *(f"{value:.2f}" for value in ratios), goal]
-            print(f"| {' | '.join(map(str, cells))} | {peak:.0f} |", flush=True)
+def make_missing(data):
+    """The input, where it is not there yet."""
+    if not (data / "water.pdb").exists():
+        make_input(data / "water.pdb")
 
 
 if __name__ == "__main__":
-    main()
+    main(__file__, __doc__, PAIRS, one, make_missing)

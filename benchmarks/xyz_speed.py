@@ -7,16 +7,11 @@ Medians of wall seconds, and of the ratio peer / ours within one turn, are print
 ratio of processor seconds, which other work on the machine disturbs least.
 """
 
-import argparse
-import json
-import resource
 import shutil
-import statistics
-import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
+
+from interleaved import answer, main
 
 PAIRS = {
     "small.extxyz, fixed width: read / extxyz, C": ("ours-read:small", "extxyz-read:small", 1.0),
@@ -112,48 +107,8 @@ def one(task, data, scratch):
     TASKS[name](beginning(scratch, source), scratch)
     wall, processor = time.perf_counter(), time.process_time()
     TASKS[name](source, scratch)
-    taken = {"seconds": time.perf_counter() - wall, "processor": time.process_time() - processor}
-    print(json.dumps({**taken, "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
-
-
-def run(python, task, data, scratch):
-    done = subprocess.run([python, __file__, "--one", task, data, scratch], capture_output=True, text=True, timeout=900)
-    if done.returncode:
-        raise SystemExit(f"{task} failed:\n{done.stderr}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
-
-
-def main():
-    if sys.argv[1:2] == ["--one"]:
-        one(sys.argv[2], Path(sys.argv[3]), Path(sys.argv[4]))
-        return
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("peer_python")
-    parser.add_argument("pairs", nargs="*", help="parts of the names of the pairs to measure; all when none")
-    parser.add_argument("--runs", type=int, default=5)
-    arguments = parser.parse_args()
-    print("| pair | ours, s | peer, s | peer / ours | processor, peer / ours | goal | our peak, MB |")
-    print("|---|---|---|---|---|---|---|")
-    with tempfile.TemporaryDirectory() as scratch:
-        for name, (ours, theirs, goal) in PAIRS.items():
-            if arguments.pairs and not any(part in name for part in arguments.pairs):
-                continue
-            turns = [
-                (
-                    run(sys.executable, ours, arguments.data, scratch),
-                    run(arguments.peer_python, theirs, arguments.data, scratch),
-                )
-                for _ in range(arguments.runs)
-            ]
-            middle = [statistics.median(turn[side]["seconds"] for turn in turns) for side in (0, 1)]
-            ratios = [
-                statistics.median(peer[what] / mine[what] for mine, peer in turns) for what in ("seconds", "processor")
-            ]
-            peak = max(mine["peak_mb"] for mine, _ in turns)
-            numbers = " | ".join(f"{number:.2f}" for number in (*middle, *ratios))
-            print(f"| {name} | {numbers} | {goal} | {peak:.0f} |", flush=True)
+    answer(time.perf_counter() - wall, time.process_time() - processor)
 
 
 if __name__ == "__main__":
-    main()
+    main(__file__, __doc__, PAIRS, one)
