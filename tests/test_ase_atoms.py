@@ -47,6 +47,26 @@ def test_lists_come_back_from_stores(tmp_path_factory, images):
             assert_same_atoms(atoms, third)
 
 
+KINDS = [
+    np.zeros(3), np.arange(3), np.eye(3), [0.0, 1.0], np.float64(2), math.nan, math.inf, np.array(["a", "b"]),
+    {"a": np.zeros(2)}, np.array([math.nan, 0.0, -0.0]), np.array([True, False]), np.zeros(0), np.zeros(6, "f4"), "x", 2,
+    2.5, True, None,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("first", range(len(KINDS)))
+@pytest.mark.parametrize("as_", ["trajectory", "collection"])
+def test_a_key_may_hold_anything_in_any_configuration(tmp_path, first, as_):
+    images = [Atoms("H2", info={"x": value}) for value in (KINDS[first], *KINDS)]
+    for chosen in ([images[0], Atoms("H2"), other] for other in images[1:]):
+        stored = molrec_convert.from_ase(chosen, as_)
+        molrec_convert.write(stored, tmp_path / ("x.mrec.lmdb" if as_ == "collection" else "x.mrec"), overwrite=True)
+        with molrec_convert.open(tmp_path / ("x.mrec.lmdb" if as_ == "collection" else "x.mrec")) as found:
+            again = found.iter_ase() if as_ == "trajectory" else (member.to_ase() for member in found)
+            for atoms, back in zip(chosen, again, strict=True):
+                assert_same_atoms(atoms, back)
+
+
 @settings(max_examples=20, deadline=None)
 @given(st.lists(random_atoms(least=1), min_size=1, max_size=4))
 def test_collections_come_back_from_stores(tmp_path_factory, images):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from molrec_ase.names import IDENTITY
+from molrec_ase.plain import to_plain
 from molrec_ase.survey import STEP_KEYS, Survey
 from molrec_convert.model import (
     NO_FILL,
@@ -93,5 +94,11 @@ def _key(tag: str, whole: bool) -> MetaDeclaration:
 
 
 def stored(value: Any, tag: str, fill: Any) -> Any:
-    """A value as the key declares it; the fill for none."""
-    return (None if fill is NO_FILL else fill) if value is None else value
+    """A value as the key declares it; the fill for none.
+
+    Where a key is a JSON document because its values are of several kinds, numbers and vectors among them become
+    documents too.
+    """
+    if value is None:
+        return None if fill is NO_FILL else fill
+    return to_plain(value) if tag == "json" and isinstance(value, (float, np.ndarray)) else value
