@@ -49,8 +49,8 @@ def test_lists_come_back_from_stores(tmp_path_factory, images):
 
 KINDS = [
     np.zeros(3), np.arange(3), np.eye(3), [0.0, 1.0], np.float64(2), math.nan, math.inf, np.array(["a", "b"]),
-    {"a": np.zeros(2)}, np.array([math.nan, 0.0, -0.0]), np.array([True, False]), np.zeros(0), np.zeros(6, "f4"), "x", 2,
-    2.5, True, None,
+    {"a": np.zeros(2)}, np.array([math.nan, 0.0, -0.0]), np.array([True, False]), np.zeros(0), np.zeros(6, "f4"), "x",
+    2, 2.5, True, None,
 ]  # fmt: skip
 
 
