@@ -11,6 +11,7 @@ import pytest
 from molrec_convert import convert, read
 from molrec_convert import write as write_record
 from molrec_convert.comparison import differences
+from molrec_convert.errors import FormatError
 from molrec_convert.plugins import detect
 from molrec_convert.report import Fate, Report
 
@@ -178,6 +179,63 @@ def test_models_that_differ(site: Path, tmp_path: Path) -> None:
     row = next(n for n, line in enumerate(lines) if line.startswith("HETATM") and line.endswith(" 2"))
     path.write_text("\n".join(lines[:row] + lines[row + 1 :]) + "\n")
     assert [record.trajectory[0]["atoms"].count for record in read(path)] == [3, 2]
+
+
+def test_data_blocks_are_records_and_come_back(site: Path, tmp_path: Path) -> None:
+    path = tmp_path / "two.cif"
+    path.write_text(
+        SITE
+        + "\n"
+        + SITE.replace("data_", "data_OTHER", 1).replace("1.23456789012345", "-9.5", 1)
+        + "\ndata_E\n_a.b c\n"
+    )
+    report = Report()
+    convert(path, tmp_path / "a.mrec.lmdb", report=report)
+    assert [item.name for item in report.of(Fate.DROPPED)] == ["data blocks"]
+    report = Report()
+    convert(tmp_path / "a.mrec.lmdb", tmp_path / "b.cif", report=report)
+    assert not report.lossy
+    assert [block.name for block in gemmi.cif.read(str(tmp_path / "b.cif"))] == [
+        block.name for block in gemmi.cif.read(str(path))
+    ][:2]
+    with read(tmp_path / "a.mrec.lmdb") as one, read(tmp_path / "b.cif") as other:
+        assert [len(record.trajectory) for record in other] == [2, 2]
+        assert other[1].trajectory[0]["atoms"]["x"][0] == -9.5
+        for first, second in zip(one, other, strict=True):
+            assert list(differences(first, second)) == []
+    with pytest.raises(FormatError, match="2 data blocks with atoms"):
+        read(path, as_="trajectory")
+
+
+def test_models_as_a_collection_are_blocks_with_names_of_their_own(site: Path, tmp_path: Path) -> None:
+    report = Report()
+    write_record(read(site, as_="collection"), tmp_path / "b.cif", report=report)
+    assert [item.name for item in report.of(Fate.CONVERTED)] == ["data"]
+    names = [block.name for block in gemmi.cif.read(str(tmp_path / "b.cif"))]
+    assert len(names) == 2
+    assert names[1] == f"{names[0]}-2"
+    assert [record.trajectory[0]["atoms"]["x"][0] for record in read(tmp_path / "b.cif")] == [
+        1.23456789012345, 2.23456789012345,
+    ]  # fmt: skip
+
+
+def test_orders_of_connections(tmp_path: Path) -> None:
+    orders = iter(("doub", "quad"))
+    lines = [
+        f"{line} {next(orders)}" if line.startswith(("metalc1", "covale1")) else line for line in SITE.splitlines()
+    ]
+    place = lines.index("_struct_conn.pdbx_ptnr2_PDB_ins_code")
+    lines.insert(place + 1, "_struct_conn.pdbx_value_order")
+    (tmp_path / "a.cif").write_text("\n".join(lines) + "\n")
+    report = Report()
+    record = read(tmp_path / "a.cif", report=report)
+    bonds = record.system["bonds"]
+    assert list(zip(bonds["kind"].tolist(), bonds["bond_type"].tolist(), strict=True)) == [("link", 0), ("metal", 2)]
+    assert any(item.name == "_struct_conn.pdbx_value_order" for item in report.of(Fate.DROPPED))
+    del record.system.meta["mmcif"]
+    report = Report()
+    write_record(record, tmp_path / "b.cif", report=report)
+    assert read(tmp_path / "b.cif").system["bonds"]["bond_type"].tolist() == [0, 2]
 
 
 def test_files_of_small_molecules_are_left_to_others(tmp_path: Path) -> None:

@@ -78,8 +78,8 @@ def _rows_of(serials: Int, identity: Identity, report: Report) -> Int:
     return np.where(found == 1, known[order[np.minimum(low, len(order) - 1)]], -1).astype(np.int64)
 
 
-def _link_pairs(links: Sequence[Link], identity: Identity, report: Report) -> dict[tuple[int, int], str]:
-    """The bonds that SSBOND and LINK records state: rows → kind."""
+def _link_pairs(links: Sequence[Link], identity: Identity, report: Report) -> dict[tuple[int, int], Link]:
+    """The bonds that SSBOND and LINK records and connections state, by their rows."""
     if not links:
         return {}
     numbers = identity.residues.raw
@@ -97,7 +97,7 @@ def _link_pairs(links: Sequence[Link], identity: Identity, report: Report) -> di
     )  # fmt: skip
     for row, chain, number, icode, residue, name, altloc in described:
         atoms.setdefault((chain, number, icode, residue, name), []).append((row, altloc))
-    found: dict[tuple[int, int], str] = {}
+    found: dict[tuple[int, int], Link] = {}
     lost = 0
     for link in links:
         ends = []
@@ -106,7 +106,7 @@ def _link_pairs(links: Sequence[Link], identity: Identity, report: Report) -> di
             fitting = [row for row, altloc in candidates if altloc == partner[5]] or [row for row, _ in candidates]
             ends += fitting[:1]
         if len(ends) == 2 and ends[0] != ends[1]:
-            found.setdefault((min(ends), max(ends)), link.kind)
+            found.setdefault((min(ends), max(ends)), link)
         else:
             lost += 1
     if lost:
@@ -127,7 +127,7 @@ def bond_block(pairs: Int, counts: Int, links: Sequence[Link], identity: Identit
     places = np.searchsorted(every, others)
     of_conect = np.isin(others, keys)
     for place, key, both in zip(places.tolist(), others.tolist(), of_conect.tolist(), strict=True):
-        kind = linked[key // int(size), key % int(size)]
+        kind = linked[key // int(size), key % int(size)].kind
         kinds[place] = f"conect+{kind}" if both else kind
     columns: dict[str, Column] = {
         "atomi": Column((every // size).astype(np.uint64)),
@@ -141,4 +141,10 @@ def bond_block(pairs: Int, counts: Int, links: Sequence[Link], identity: Identit
         report.converted("CONECT", "partners that stand several times have double and triple bonds")
         if int(counts.max()) > 3:
             report.dropped("CONECT", "partners that stand more than three times: the order of the bond is unknown")
+    ordered = [(row, link.order) for row, link in linked.items() if link.order]
+    if ordered:
+        orders = columns["bond_type"].values if "bond_type" in columns else np.zeros(len(every), np.uint64)
+        found = [one * int(size) + other for (one, other), _ in ordered]
+        orders[np.searchsorted(every, found)] = [order for _, order in ordered]
+        columns["bond_type"] = Column(orders)
     return Block(columns)

@@ -1,6 +1,7 @@
 """mmCIF files as records: the reader of the format. gemmi reads the syntax, whole columns of a category at a time.
 
-Models whose atoms agree are one trajectory; others are records of their own. Source: PDBx/mmCIF dictionary.
+Several data blocks with atoms are records of their own. Models whose atoms agree are one trajectory; others are records
+of their own. Source: PDBx/mmCIF dictionary.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from molrec_convert.errors import FormatError
 from molrec_convert.formats import ReadContext
 from molrec_convert.model import Block, Box, Frame, MemoryTrajectory, Record
 from molrec_convert.model.collection import Collection, MemoryCollection
+from molrec_convert.report import Report
 from molrec_pdb.bonds import bond_block
 from molrec_pdb.cells import cell_vectors
 from molrec_pdb.cif_columns import CifAtoms, identity_of, read_atoms
@@ -26,12 +28,13 @@ __all__ = ["read_mmcif"]
 
 _CELL = ("length_a", "length_b", "length_c", "angle_alpha", "angle_beta", "angle_gamma")
 _KINDS = {"disulf": "disulfide", "metalc": "metal", "hydrog": "hydrogen"}
+_ORDERS = {"sing": 1, "doub": 2, "trip": 3}
 #: Categories that become columns.
 _ATOMS = ("_atom_site.", "_atom_site_anisotrop.")
 
 
 def read_mmcif(paths: Sequence[Path], context: ReadContext) -> Record | Collection:
-    """Read one file: a record with a trajectory, or a collection of one record for each model."""
+    """Read one file: a record with a trajectory, or a collection of one record for each data block or model."""
     with Contents(paths[0]) as contents:
         text = bytes(contents.data).decode("utf-8", "replace")
         if contents.cut is not None:
@@ -53,31 +56,52 @@ class _Reader:
         blocks = [block for block in document if len(block.find_mmcif_category("_atom_site."))]
         if not blocks:
             raise FormatError(path, found="no category _atom_site with atoms", expected="a model in mmCIF")
-        if len(document) > 1:
-            self.report.dropped("data blocks", f"{len(document) - 1} others: a record is made of {blocks[0].name}")
-        self.block = blocks[0]
+        if len(blocks) < len(document):
+            self.report.dropped("data blocks", f"{len(document) - len(blocks)} without atoms")
+        self.blocks = blocks
 
     def read(self) -> Record | Collection:
-        """The record, or the records, of the block."""
-        models = read_atoms(self.path, self.block, self.report)
-        difference = _difference(models)
+        """The record, or the records, of the file."""
         asked = self.context.arrangement
+        if len(self.blocks) == 1:
+            models = read_atoms(self.path, self.blocks[0], self.report)
+            difference = _difference(models)
+        else:
+            difference = f"{len(self.blocks)} data blocks with atoms"
         if asked == "trajectory" and difference is not None:
             raise FormatError(
                 self.path, found=difference, expected="the same atoms in all models of a trajectory",
-                hint="--as collection, or --as records, makes a record of each model",
+                hint="--as collection, or --as records, makes a record of each",
             )  # fmt: skip
-        self.context.progress.start("frames", len(models))
         if asked in ("collection", "records") or (asked is None and difference is not None):
             if difference is not None:
                 self.report.converted("models", f"a record each: {difference}")
-            records = [self._record([model]) for model in models]
-            collection = MemoryCollection(records, units={"length": "angstrom"}, report=self.report)
-            collection.path = str(self.path)
-            return collection
-        return self._record(models)
+            return self._collection()
+        self.context.progress.start("frames", len(models))
+        return _BlockReader(self.path, self.blocks[0], self.report).record(models)
 
-    def _record(self, models: list[CifAtoms]) -> Record:
+    def _collection(self) -> Collection:
+        """A record of each block; of each model of it where asked, or where they differ."""
+        self.context.progress.start("records", len(self.blocks))
+        records = []
+        for block in self.blocks:
+            reader, models = _BlockReader(self.path, block, self.report), read_atoms(self.path, block, self.report)
+            together = len(self.blocks) > 1 and _difference(models) is None
+            records += [reader.record(models)] if together else [reader.record([model]) for model in models]
+            self.context.progress.advance(1)
+        collection = MemoryCollection(records, units={"length": "angstrom"}, report=self.report)
+        collection.path = str(self.path)
+        return collection
+
+
+class _BlockReader:
+    """One data block."""
+
+    def __init__(self, path: Path, block: Any, report: Report) -> None:
+        self.path, self.block, self.report = path, block, report
+
+    def record(self, models: list[CifAtoms]) -> Record:
+        """The record of some models of the block."""
         first = models[0]
         columns = {name: column for name, column in first.columns.items() if name not in first.state}
         if len(models) > 1 and any(model.columns["id"] != first.columns["id"] for model in models):
@@ -154,9 +178,14 @@ class _Reader:
         if not all(same):
             self.report.warn(f"{same.count(False)} connections go to an image of the cell: they are no bonds here")
         kinds = [_KINDS.get(kind, "link") for kind in texts("conn_type_id")]
+        stated = [order.lower() for order in texts("pdbx_value_order")]
+        unknown = sorted(set(stated) - _ORDERS.keys() - {""})
+        if unknown:
+            self.report.dropped("_struct_conn.pdbx_value_order", f"orders that bonds do not have: {' '.join(unknown)}")
+        orders = [_ORDERS.get(order, 0) for order in stated]
         return [
-            Link(kind, (one, other))
-            for kind, one, other, here in zip(kinds, *ends, same, strict=True)
+            Link(kind, (one, other), order)
+            for kind, one, other, order, here in zip(kinds, *ends, orders, same, strict=True)
             if here
         ]  # fmt: skip
 

@@ -40,10 +40,12 @@ Partner = tuple[str, int, str, str, str, str]
 
 @dataclass
 class Link:
-    """A SSBOND or LINK record: what it is, and each atom as chain, number, icode, residue, name, altloc."""
+    """A SSBOND or LINK record, or a connection, and its atoms: chain, number, icode, residue, name, altloc of each."""
 
     kind: str
     partners: tuple[Partner, Partner]
+    #: Order of the bond, 0 where it is not stated.
+    order: int = 0
 
 
 @dataclass

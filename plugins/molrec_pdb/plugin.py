@@ -40,6 +40,7 @@ MMCIF = Format(
     reads="molrec_pdb.cif_record:read_mmcif",
     writes="molrec_pdb.write_cif:write_mmcif",
     predicts="molrec_pdb.write_cif:predict",
+    takes_collections=True,
     write_options=CifTarget,
     carries={
         "system": Capability("exact: atoms, connections, other categories", "atoms, bonds, categories it came with"),

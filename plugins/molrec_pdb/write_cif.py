@@ -37,7 +37,7 @@ _ORDERS = {1: "sing", 2: "doub", 3: "trip"}
 
 
 def write_mmcif(source: Record | Collection, path: Path, context: WriteContext) -> None:
-    """Write all frames as models, compressed as the name says."""
+    """Write all frames as models, each record as a data block, compressed as the name says."""
     name = path.name if context.target is None else context.target.name
     context.progress.start("write", None)
     text = _document(source, context).as_string()
@@ -51,23 +51,36 @@ def predict(source: Record | Collection, context: WriteContext) -> None:
 
 
 def _document(source: Record | Collection, context: WriteContext) -> Any:
-    if not isinstance(source, Record):
-        raise UnsupportedError("a collection is no data block: choose a record by its number (--record N)")
-    return _Builder(source, context.report).build()
+    document: Any = gemmi.cif.Document()
+    records = [source] if isinstance(source, Record) else source
+    names: set[str] = set()
+    for number, record in enumerate(records, 1):
+        builder = _Builder(record, context.report)
+        name = builder.name if isinstance(source, Record) or builder.stated else f"{builder.name}{number}"
+        if name.upper() in names:
+            context.report.converted("data", "names of blocks that stand twice: numbered")
+            while name.upper() in names:
+                name = f"{name}-{number}"
+        names.add(name.upper())
+        builder.build(document.add_new_block(name))
+    if not len(document):
+        raise UnsupportedError("the collection has no records, and a file of the format has a data block at least")
+    return document
 
 
 class _Builder:
     def __init__(self, record: Record, report: Report) -> None:
         self.record, self.report = record, report
+        self.block: Any = None
         system = record.system
         other = None if system is None else system.meta.get("mmcif")
         self.other: dict[str, Any] = other if isinstance(other, dict) else {}
-        name = re.sub(r"\s", "_", str(self.other.get("data", "record"))) or "record"
-        self.document: Any = gemmi.cif.Document()
-        self.block: Any = self.document.add_new_block(name)
+        name = re.sub(r"\s", "_", str(self.other.get("data", "")))
+        self.name, self.stated = name or "record", bool(name)
 
-    def build(self) -> Any:
-        """The document."""
+    def build(self, block: Any) -> None:
+        """Fill a data block of the document."""
+        self.block = block
         report_left(self.record, self.report, _WRITTEN, _KEYS)
         length = length_unit(self.record.units)
         if length not in (None, "angstrom"):
@@ -84,7 +97,6 @@ class _Builder:
         self._categories()
         self._atoms(frames, rotation)
         self._bonds(frames[0])
-        return self.document
 
     def _categories(self) -> None:
         for category, items in self.other.items():
@@ -268,8 +280,10 @@ class _Builder:
             table |= {f"ptnr{end}_{item}": [texts[row] for row in rows] for item, texts in parts.items()}
             table |= {f"pdbx_ptnr{end}_{item}": [texts[row] for row in rows] for item, texts in extra.items()}
         if "bond_type" in bonds.columns:
-            self.report.dropped("bonds/bond_type", "readers of connections take no order from them")
-            table["pdbx_value_order"] = [_ORDERS.get(order, "?") for order in bonds["bond_type"].tolist()]
+            stated = bonds["bond_type"].tolist()
+            if any(order > 3 for order in stated):
+                self.report.dropped("bonds/bond_type", "aromatic bonds: connections have single, double and triple")
+            table["pdbx_value_order"] = [_ORDERS.get(order, "?") for order in stated]
         self.block.init_loop("_struct_conn.", list(table)).set_all_values(list(table.values()))
 
 
