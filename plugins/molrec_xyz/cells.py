@@ -24,6 +24,7 @@ __all__ = ["Cells", "read_cells"]
 ORIGIN = "Origin"
 #: Numbers as most programs write them, which need no closer look.
 _DECIMALS = re.compile(rb"(?:-?[0-9]+\.[0-9]+ +)*-?[0-9]+\.[0-9]+")
+_NOWHERE = (0.0, 0.0, 0.0)
 _LETTERS = {"t": True, "f": False, "1": True, "0": False, "true": True, "false": False}
 
 
@@ -52,6 +53,8 @@ def read_cells(path: Path, headers: Headers, table: FrameTable, report: Report) 
     known: dict[Any, int] = {}
     made: list[tuple[Any, Any, Any]] = []
     flags: dict[Any, tuple[bool, ...]] = {}
+    # nearly all frames of a file say the same of their axes
+    said: dict[Any, tuple[bool, ...]] = {}
     for frame, (cell, pbc, corner) in enumerate(zip(lattice, periodic, origin, strict=True)):
         if cell is None and pbc is None:
             continue
@@ -59,7 +62,9 @@ def read_cells(path: Path, headers: Headers, table: FrameTable, report: Report) 
         number = known.get(key)
         if number is None:
             place = f"line {int(table.line[frame]) + 1}"
-            axes = None if pbc is None else _periodic(pbc, path, place, report)
+            axes = None if pbc is None else said.get(pbc)
+            if pbc is not None and axes is None:
+                axes = said[pbc] = _periodic(pbc, path, place, report)
             vectors = None if cell is None else _vectors(cell, path, place)
             if vectors is None or not vectors.any():
                 if vectors is not None:
@@ -67,8 +72,8 @@ def read_cells(path: Path, headers: Headers, table: FrameTable, report: Report) 
                 flags[key] = axes or (False,) * 3
                 number = -1
             else:
-                corner_ = np.zeros(3) if corner is None else _numbers(corner, 3, path, place, ORIGIN)
-                made.append((vectors.T, corner_, np.array(axes or (True,) * 3)))
+                corner_ = _NOWHERE if corner is None else _numbers(corner, 3, path, place, ORIGIN)
+                made.append((vectors.T, corner_, axes or (True,) * 3))
                 number = len(made) - 1
             known[key] = number
         if number >= 0:

@@ -5,7 +5,7 @@ What says what an atom is goes to the system of each record, the rest to its tra
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -23,18 +23,21 @@ from molrec_convert.model import (
     ForceField,
     Frame,
     FrameBatch,
+    MemoryTrajectory,
     Record,
-    Trajectory,
 )
 from molrec_convert.model.collection import Collection
 from molrec_convert.model.collection_declaration import collection_document
 from molrec_convert.model.collection_record import collection_units
-from molrec_convert.model.trajectory import select_columns
 from molrec_xyz.places import Place, is_state
 from molrec_xyz.reader import Batch
 from molrec_xyz.trajectory import ATOMS, Source, column_values, declare_blocks
 
 __all__ = ["XyzCollection", "one_record"]
+
+#: The ordinal of the only frame; nobody writes to it.
+_FIRST = np.zeros(1, np.int64)
+_FIRST.setflags(write=False)
 
 
 class XyzCollection(Collection):
@@ -104,85 +107,72 @@ def _declared(source: Source, declaration: Declaration) -> Declaration:
     return declared
 
 
-class _OneFrame(Trajectory):
-    """A trajectory of one frame, in memory."""
+class _Plan:
+    """What is the same for all records of a file: which places are of the system, and which of the trajectory."""
 
-    def __init__(self, declaration: Declaration, batch: FrameBatch) -> None:
-        super().__init__()
-        self.declaration, self._batch = declaration, batch
-
-    @property
-    def n_frames(self) -> int:
-        """One."""
-        return 1
-
-    def batches(
-        self,
-        start: int = 0,
-        stop: int | None = None,
-        step: int = 1,
-        columns: Iterable[str] | None = None,
-        batch_bytes: int = BATCH_BYTES,
-    ) -> Iterator[FrameBatch]:
-        """See `Trajectory.batches`."""
-        if start == 0 and (stop is None or stop > 0):
-            whole = columns is None
-            yield self._batch if whole else select_columns(self._batch, self.declaration.select(columns))
+    def __init__(self, source: Source) -> None:
+        self.identity = [place for place in source.places if not is_state(place)]
+        self.state = [place for place in source.places if is_state(place)]
+        self.nullable = [place for place in self.state if place.nullable]
 
 
 def _records(source: Source, declaration: Declaration, system: Frame, frames: NDArray[np.int64]) -> Iterator[Record]:
     """The records of some frames, read in batches."""
-    every = source.places
+    every, plan = source.places, _Plan(source)
     wanted = frozenset(name for place in every for name in (place.source, place.divided_by) if name is not None)
     if not wanted:
         wanted = frozenset({column.name for layout in source.reader.layouts for column in layout.columns[:1]})
     for batch in source.reader.read(frames, wanted, BATCH_BYTES):
         values = {place.name: column_values(source, batch, place, slice(None)) for place in every}
-        for position in range(len(batch.frames)):
-            yield _record(source, declaration, system, batch, values, position)
+        ends = batch.offset.tolist()
+        for position, frame in enumerate(batch.frames.tolist()):
+            rows = slice(ends[position], ends[position + 1])
+            trajectory = MemoryTrajectory.of_batch(
+                _state(source, plan, batch, values, position, rows, frame), declaration
+            )
+            columns = {
+                place.name: Column(values[place.name][rows])
+                for place in plan.identity
+                if _is_there(batch, place, position)
+            }
+            blocks = {ATOMS: Block(columns, count=rows.stop - rows.start)} if columns else {}
+            what = Frame(blocks, system.meta) if blocks or system.meta else None
+            yield Record(system=what, trajectory=trajectory)
 
 
-def _record(
+def _state(
     source: Source,
-    declaration: Declaration,
-    system: Frame,
+    plan: _Plan,
     batch: Batch,
     values: dict[str, NDArray[Any]],
     position: int,
-) -> Record:
-    rows = slice(int(batch.offset[position]), int(batch.offset[position + 1]))
-    count, frame = rows.stop - rows.start, int(batch.frames[position])
-    there = {place.name: _is_there(batch, place, position) for place in source.places}
-    identity = {
-        place.name: Column(values[place.name][rows])
-        for place in source.places
-        if not is_state(place) and there[place.name]
-    }
-    state = [place for place in source.places if is_state(place)]
+    rows: slice,
+    frame: int,
+) -> FrameBatch:
+    """The one frame of a record."""
     per_frame = source.per_frame
     blocks = {}
-    if state:
+    if plan.state:
+        count = rows.stop - rows.start
         blocks[ATOMS] = BlockUpdates(
-            np.zeros(1, np.int64),
-            np.array([0, count], np.int64),
-            {place.name: values[place.name][rows] for place in state},
-            {place.name: np.full(count, there[place.name]) for place in state if place.nullable},
+            _FIRST,
+            np.array((0, count), np.int64),
+            {place.name: values[place.name][rows] for place in plan.state},
+            {place.name: np.full(count, _is_there(batch, place, position)) for place in plan.nullable},
         )
-    cell = int(per_frame.cell_of[frame])
+    cell = per_frame.cell_of.item(frame)
     box = None
     if cell >= 0:
         one = slice(cell, cell + 1)
-        box = BoxUpdates(np.zeros(1, np.int64), per_frame.vectors[one], per_frame.origin[one], per_frame.boundary[one])
+        box = BoxUpdates(_FIRST, per_frame.vectors[one], per_frame.origin[one], per_frame.boundary[one])
     own = slice(frame, frame + 1)
-    batch_ = FrameBatch(
-        per_frame.steps[own] if per_frame.numbered else np.zeros(1, np.int64),
+    return FrameBatch(
+        per_frame.steps[own] if per_frame.numbered else _FIRST,
         None if per_frame.times is None else per_frame.times[own],
         blocks,
         {key: entry[own] for key, (_, entry) in per_frame.meta.items()},
         box,
     )
-    what = Frame({ATOMS: Block(identity, count=count)} if identity else {}, system.meta)
-    return Record(system=what if what.blocks or what.meta else None, trajectory=_OneFrame(declaration, batch_))
 
 
 def _is_there(batch: Batch, place: Place, position: int) -> bool:
