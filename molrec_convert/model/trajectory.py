@@ -135,6 +135,8 @@ class MemoryTrajectory(Trajectory):
         self.declaration.check()
         self.cell_defined = _cell_defined(frames, cell_defined)
         self._batch = batch_from_frames(frames, self.declaration)
+        #: Whether the frames have been held against the declaration.
+        self.is_checked = True
 
     @classmethod
     def of_batch(cls, batch: FrameBatch, declaration: Declaration, *, cell_defined: bool = True) -> MemoryTrajectory:
@@ -142,6 +144,7 @@ class MemoryTrajectory(Trajectory):
         made = cls.__new__(cls)
         Trajectory.__init__(made)
         made.declaration, made.cell_defined, made._batch = declaration, cell_defined, batch
+        made.is_checked = False
         return made
 
     @property

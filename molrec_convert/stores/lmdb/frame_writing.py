@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,12 +27,14 @@ from molrec_convert.stores.lmdb.header_json import to_json
 __all__ = [
     "MAGIC",
     "ColumnShape",
+    "SnapshotShape",
     "assemble",
     "block_text",
     "box_text",
     "column_buffers",
     "encode_frame",
     "encode_known",
+    "encode_shaped",
     "encode_tables",
     "grid_values",
     "number_text",
@@ -193,11 +196,12 @@ def _typed_numbers(values: NDArray[np.float64]) -> Any:
 # Shapes of snapshots: texts that are made once
 
 
-class _Shape(NamedTuple):
+@dataclass(slots=True, eq=False)
+class SnapshotShape:
     """The header entries of a snapshot's blocks, one text of those without strings, the blocks that reference rows.
 
     `padded` tells whether a buffer is followed by zeros; `bare` is all that stands before the buffers where there is
-    nothing beside the blocks.
+    nothing beside the blocks; `tables` has the rows and the column names of each block. Equal is the same one only.
     """
 
     texts: tuple[tuple[str, ...], ...]
@@ -205,9 +209,10 @@ class _Shape(NamedTuple):
     referring: tuple[str, ...]
     padded: bool
     bare: bytes
+    tables: dict[str, tuple[int, frozenset[str]]]
 
 
-_SHAPES: dict[Any, _Shape] = {}
+_SHAPES: dict[Any, SnapshotShape] = {}
 _MOST_SHAPES = 4096
 
 
@@ -216,6 +221,12 @@ def encode_known(frame: Frame, node: str) -> bytes | None:
 
     None for any other, and where masks, precisions or attributes are to be looked at.
     """
+    shaped = encode_shaped(frame, node)
+    return None if shaped is None else shaped[0]
+
+
+def encode_shaped(frame: Frame, node: str) -> tuple[bytes, SnapshotShape] | None:
+    """What `encode_known` gives, and the shape."""
     if frame.attributes:
         return None
     signature: list[Any] = [node]
@@ -252,7 +263,7 @@ def encode_known(frame: Frame, node: str) -> bytes | None:
     bare = not strings and frame.box is None and not frame.meta
     besides = ("", "") if bare else _besides(frame, node)
     try:
-        return b"".join((shape.bare, *parts)) if bare else assemble(text, *besides, parts)
+        return b"".join((shape.bare, *parts)) if bare else assemble(text, *besides, parts), shape
     except TypeError:
         # an array that does not lie in one piece is not bytes-like
         return None
@@ -267,7 +278,7 @@ def _besides(frame: Frame, node: str) -> tuple[str, str]:
     return _meta_text(frame.meta, tags, node) if tags else "", tail
 
 
-def _check(frame: Frame, node: str) -> _Shape:
+def _check(frame: Frame, node: str) -> SnapshotShape:
     """Hold a snapshot against the rules; what depends on its shape alone is done once for each shape."""
     signature: list[Any] = [node]
     for name, block in frame.blocks.items():
@@ -297,7 +308,7 @@ def _check(frame: Frame, node: str) -> _Shape:
     return shape
 
 
-def _check_referring(shape: _Shape, frame: Frame, node: str) -> None:
+def _check_referring(shape: SnapshotShape, frame: Frame, node: str) -> None:
     blocks = {name: frame.blocks[name] for name in shape.referring}
     check_references(node, blocks, frame.rows, _absolute(frame, node))
 
@@ -307,7 +318,7 @@ def _absolute(frame: Frame, node: str) -> dict[str, int]:
     return {f"/{node}": 0, **{f"/{node}/{name}": rows for name, rows in frame.rows.items()}}
 
 
-def _shape_of(blocks: Mapping[str, Block]) -> _Shape:
+def _shape_of(blocks: Mapping[str, Block]) -> SnapshotShape:
     texts = []
     base = 0
     padded = False
@@ -325,10 +336,11 @@ def _shape_of(blocks: Mapping[str, Block]) -> _Shape:
         )
     referring = tuple(name for name, block in blocks.items() if references(block.columns, block.targets))
     whole = ",".join(pieces[0] for pieces in texts)
-    return _Shape(tuple(texts), whole, referring, padded, assemble(whole, "", "", ()))
+    tables = {name: (block.count, frozenset(block.columns)) for name, block in blocks.items()}
+    return SnapshotShape(tuple(texts), whole, referring, padded, assemble(whole, "", "", ()), tables)
 
 
-def _encode_blocks(blocks: Mapping[str, Block], shape: _Shape) -> tuple[str, list[Any]]:
+def _encode_blocks(blocks: Mapping[str, Block], shape: SnapshotShape) -> tuple[str, list[Any]]:
     """Header text and payload buffers of blocks."""
     texts: list[str] = []
     buffers: list[Any] = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from molrec_convert.model.alignment import Alignment
 from molrec_convert.model.batch import FrameBatch
@@ -18,11 +19,11 @@ from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.record import Record, absolute_rows, check_document
 from molrec_convert.model.trajectory import MemoryTrajectory
 from molrec_convert.report import Report
-from molrec_convert.stores.lmdb.frame_writing import encode_frame, encode_known
+from molrec_convert.stores.lmdb.frame_writing import encode_frame, encode_known, encode_shaped
 from molrec_convert.stores.lmdb.header_json import to_json
 from molrec_convert.stores.lmdb.record_frames import FrameEncoder
 
-__all__ = ["Member", "RecordEncoder"]
+__all__ = ["Member", "Plain", "RecordEncoder"]
 
 #: What takes the values of frames as they are made.
 Emit = Callable[[list[bytes]], None]
@@ -35,6 +36,15 @@ class Member:
     record: Record
     meta: bytes
     system: bytes | None
+
+
+class Plain(NamedTuple):
+    """The values of a record of one frame, and its `n_atoms`."""
+
+    meta: bytes
+    system: bytes | None
+    frame: bytes
+    n_atoms: int
 
 
 class RecordEncoder:
@@ -66,6 +76,34 @@ class RecordEncoder:
                 report_losses(record, self.report)
             system = encode_frame(snapshot, "system")
         return Member(record, meta.encode(), system)
+
+    def plain(self, record: Record, node: str) -> Plain | None:
+        """All values of a record of one frame, on a shorter way: the same bytes as those of `begin` and `pieces`.
+
+        None where that takes more than what is known of its shapes. Raises as those do.
+        """
+        trajectory = record.trajectory
+        if type(trajectory) is not MemoryTrajectory or trajectory.declaration is not self._last_declaration:
+            return None
+        meta = _plain_text(record.meta)
+        if meta is None or not is_bare(record):
+            return None
+        snapshot = record.system
+        shape = system = None
+        if snapshot is not None:
+            shaped = encode_shaped(snapshot, "system")
+            if shaped is None:
+                return None
+            system, shape = shaped
+        value = self._encoder.single(trajectory, snapshot, node, shape)
+        if value is None:
+            return None
+        if shape is not None and "atoms" in shape.tables:
+            atoms = shape.tables["atoms"][0]
+        else:
+            first = trajectory._batch.blocks.get("atoms")
+            atoms = 0 if first is None else first.offset.item(1)
+        return Plain(meta.encode(), system, value, atoms)
 
     def frames(self, record: Record, node: str, emit: Emit) -> tuple[int, int]:
         """Hand the values of a member's frames to `emit`, in order, as they are made; returns frames and `n_atoms`.

@@ -14,13 +14,20 @@ from molrec_convert.errors import ContractError
 from molrec_convert.model.batch import BlockUpdates, BoxUpdates, FrameBatch
 from molrec_convert.model.declaration import NO_FILL, Declaration
 from molrec_convert.model.dtypes import DTYPES
-from molrec_convert.model.frame import Block, Frame, references
+from molrec_convert.model.frame import Frame, references
 from molrec_convert.model.precision import stored
 from molrec_convert.model.tags import to_typed_json
 from molrec_convert.model.trajectory import MemoryTrajectory
 from molrec_convert.stores.lmdb.block_updates import BlockEncoder, BlockRecorder, Update
 from molrec_convert.stores.lmdb.frame_rules import FrameRules
-from molrec_convert.stores.lmdb.frame_writing import MAGIC, ZEROS, assemble, box_text, number_text
+from molrec_convert.stores.lmdb.frame_writing import (
+    MAGIC,
+    ZEROS,
+    SnapshotShape,
+    assemble,
+    box_text,
+    number_text,
+)
 from molrec_convert.stores.lmdb.header_json import to_json
 
 __all__ = ["FrameEncoder", "RecordFrames"]
@@ -53,58 +60,65 @@ class FrameEncoder:
             or any(column.dtype == "string" for column in block.columns.values())
             for block in declaration.blocks.values()
         )
-        self._heads: dict[tuple[int, ...], tuple[bytes, bool]] = {}
+        #: By the shape of the system and the rows of each block: a header up to its meta, whether arrays need padding;
+        #: None where the system's blocks and these do not plainly go together.
+        self._heads: dict[tuple[SnapshotShape | int | None, ...], tuple[bytes, bool] | None] = {}
 
     def record(self, absolute: dict[str, int], node: str, *, cell_defined: bool = True) -> RecordFrames:
         """Begin a record; carry-forward never crosses from one to the next."""
         return RecordFrames(self, absolute, node, cell_defined)
 
-    def single(self, trajectory: MemoryTrajectory, system: Frame | None, node: str) -> bytes | None:
+    def single(
+        self, trajectory: MemoryTrajectory, system: Frame | None, node: str, beside: SnapshotShape | None = None
+    ) -> bytes | None:
         """The value of the only frame of a record, None where it needs the checks of `RecordFrames`.
 
-        The same bytes, on a shorter way: records of one frame are what most collections are made of.
+        The same bytes, on a shorter way: records of one frame are what most collections are made of. `beside` is the
+        shape of the system, where that is known.
         """
         batch = trajectory._batch
         if not self._is_plain or len(batch.step) != 1:
             return None
-        # what a trajectory in memory holds has been held against its own declaration
-        known = trajectory.declaration is self.declaration
-        beside = {} if system is None else system.blocks
-        shape: list[int] = []
+        # what frames became a trajectory in memory has been held against its own declaration
+        known = trajectory.declaration is self.declaration and trajectory.is_checked
+        shape: list[SnapshotShape | int | None] = [beside]
         arrays: list[Any] = []
+        blocks = batch.blocks
+        presented = len(blocks)
         for name, columns, rounded in self._plain:
-            updates = batch.blocks.get(name)
+            updates = blocks.get(name)
             if updates is None:
-                if name in beside:
-                    return None
                 shape.append(-1)
                 continue
+            presented -= 1
             if updates.validity or len(updates.offset) != 2:
                 return None
             rows = updates.offset.item(1)
-            if name in beside and not _stands_beside(beside[name], rows, updates):
-                return None
-            if not known and not _fits(updates, columns, rows):
-                return None
             if known and not rounded:
                 arrays += updates.columns.values()
+            elif not known and not _fits(updates, columns, rows):
+                return None
             else:
                 arrays += (
                     updates.columns[key] if precision is None else stored(updates.columns[key], precision)
                     for key, _, _, precision in columns
                 )
             shape.append(rows)
-        if len(shape) - shape.count(-1) != len(batch.blocks):
+        if presented:
             return None
-        known_shape = tuple(shape)
-        head, padded = self._heads.get(known_shape) or self._head(known_shape, arrays)
+        whole = tuple(shape)
+        start = self._heads.get(whole)
+        if start is None:
+            start = self._head(whole, arrays)
+        if start is None or (beside is None and system is not None and not self._stands_beside(system, whole[1:])):
+            return None
+        head, padded = start
         rest = self._rest(batch, node, trajectory.cell_defined)
         size = len(head) + len(rest)
-        front = b"".join((MAGIC, size.to_bytes(4, "little"), head, rest, ZEROS[-size % 8]))
         if padded:
             arrays = [part for array in arrays if array.size for part in (array, ZEROS[-array.nbytes % 8])]
         try:
-            return b"".join((front, *arrays))
+            return b"".join((MAGIC, size.to_bytes(4, "little"), head, rest, ZEROS[-size % 8], *arrays))
         except TypeError:
             # an array that does not lie in one piece is not bytes-like
             return None
@@ -135,18 +149,36 @@ class FrameEncoder:
             text = f"{text},{name}{value!r}" if text else f"{name}{value!r}"
         return text
 
-    def _head(self, shape: tuple[int, ...], arrays: list[NDArray[Any]]) -> tuple[bytes, bool]:
-        """A header up to its meta, for blocks of that many rows (-1: not presented); whether arrays need padding."""
+    def _head(
+        self, shape: tuple[SnapshotShape | int | None, ...], arrays: list[NDArray[Any]]
+    ) -> tuple[bytes, bool] | None:
+        """A header up to its meta, for blocks of that many rows (-1: not presented); whether arrays need padding.
+
+        None where blocks of the system, whose shape comes first, have other rows or a column of theirs.
+        """
+        if len(self._heads) >= _MOST_SHAPES:
+            self._heads.clear()
         texts, base = [], 0
-        for encoder, rows in zip(self.blocks.values(), shape, strict=True):
+        tables = shape[0].tables if isinstance(shape[0], SnapshotShape) else {}
+        for encoder, rows in zip(self.blocks.values(), shape[1:], strict=True):
+            assert isinstance(rows, int)
+            own = tables.get(encoder.name)
+            if own is not None and (own[0] != rows or not own[1].isdisjoint(encoder.declared.columns)):
+                return None
             if rows >= 0:
                 text, base = encoder.text(encoder.plain_update(rows), base)
                 texts.append(text)
-        if len(self._heads) >= _MOST_SHAPES:
-            self._heads.clear()
         head = f'{{"blocks":{{{",".join(texts)}}},"meta":{{'.encode()
         known = self._heads[shape] = head, any(array.nbytes % 8 or not array.size for array in arrays)
         return known
+
+    def _stands_beside(self, system: Frame, shape: tuple[Any, ...]) -> bool:
+        """Whether the blocks of a system have the rows of the updates and none of their columns, plainly seen."""
+        for (name, declared), rows in zip(self.declaration.blocks.items(), shape, strict=True):
+            block = system.blocks.get(name)
+            if block is not None and not (block.count == rows and block.columns.keys().isdisjoint(declared.columns)):
+                return False
+        return True
 
 
 def _fits(updates: BlockUpdates, columns: list[tuple[str, Any, tuple[int, ...], float | None]], rows: int) -> bool:
@@ -158,11 +190,6 @@ def _fits(updates: BlockUpdates, columns: list[tuple[str, Any, tuple[int, ...], 
         if values is None or values.dtype != dtype or values.shape != (rows, *trailing):
             return False
     return True
-
-
-def _stands_beside(block: Block, rows: int, updates: BlockUpdates) -> bool:
-    """Whether a block of the system has the rows of an update and none of its columns, plainly seen."""
-    return block.count == rows and block.columns.keys().isdisjoint(updates.columns)
 
 
 class RecordFrames:

@@ -187,6 +187,13 @@ class CollectionWriter:
             raise UsageError("the collection is complete: nothing can be appended any more")
         number = len(self._index)
         node = f"record {number}"
+        plain = self._encoder.plain(record, node)
+        if plain is not None:
+            row = self._index.row(record, index)
+            self._pending.append(plain.frame)
+            self._pending_bytes += len(plain.frame)
+            self._add(number, row, plain.meta, plain.system, 1, plain.n_atoms, True)
+            return number
         member = self._encoder.begin(record, node)
         row = self._index.row(member.record, index)
         try:
@@ -194,12 +201,7 @@ class CollectionWriter:
         except BaseException:
             self._take_back()
             raise
-        self._metas.append(number, member.meta)
-        if member.system is not None:
-            self._systems.append(number, member.system)
-        self._index.add(row, frames, atoms, member.record.trajectory is not None)
-        self._n_frames += frames
-        self._flush_when_due()
+        self._add(number, row, member.meta, member.system, frames, atoms, member.record.trajectory is not None)
         return number
 
     def copy(self, source: StoredCollection, number: int, row: Mapping[str, Any]) -> int:
@@ -218,12 +220,8 @@ class CollectionWriter:
         values = self._index.row(record, row)
         atoms = check_values(record, frames, source.shared, int(source.index["first_frame"][number]))
         self._add_values(frames)
-        self._metas.append(ordinal, meta)
-        if system is not None:
-            self._systems.append(ordinal, system)
-        self._index.add(values, len(frames), member_rows(record, atoms), record.trajectory is not None)
-        self._n_frames += len(frames)
-        self._flush_when_due()
+        rows = member_rows(record, atoms)
+        self._add(ordinal, values, meta, system, len(frames), rows, record.trajectory is not None)
         return ordinal
 
     def extend(self, records: Iterable[Record]) -> None:
@@ -292,6 +290,24 @@ class CollectionWriter:
         self._pending_bytes += sum(map(len, values))
         if self._pending_bytes >= 2 * _BATCH_BYTES or len(self._pending) >= 2 * _BATCH_VALUES:
             self._flush()
+
+    def _add(
+        self,
+        number: int,
+        row: Mapping[str, Any],
+        meta: bytes,
+        system: bytes | None,
+        frames: int,
+        atoms: int,
+        has_trajectory: bool,
+    ) -> None:
+        """Count a record whose frames wait already."""
+        self._metas.append(number, meta)
+        if system is not None:
+            self._systems.append(number, system)
+        self._index.add(row, frames, atoms, has_trajectory)
+        self._n_frames += frames
+        self._flush_when_due()
 
     def _take_back(self) -> None:
         """Forget the frames of a record that did not go in whole."""
