@@ -359,3 +359,16 @@ def test_ids_that_are_taken_are_new_ones(tmp_path):
     assert [row.id for row in connect(tmp_path / "a.db").select(sort="id")] == [3, 7, 8]
     assert any("taken" in item.detail for item in report.items)
     assert len({row.unique_id for row in connect(tmp_path / "a.db").select()}) == 3
+
+
+def test_what_records_say_of_themselves_survives_as_one_run(tmp_path):
+    records = [molrec_convert.from_ase([Atoms("H2")], "trajectory") for _ in range(3)]
+    for record, said in zip(records, ({"b": "x"}, {"b": "y"}, {"d": 2}), strict=True):
+        record.meta.update({"a": 1, "c": [1], **said})
+    molrec_convert.write(molrec_convert.MemoryCollection(records, units={"preset": "metal"}), tmp_path / "rows.db")
+    report = Report()
+    with molrec_convert.read(tmp_path / "rows.db", as_="trajectory", report=report) as run:
+        assert run.meta == {"a": 1, "c": [1]}
+    assert [line.partition(" (")[0] for line in report.losses()] == ["dropped: meta/b", "dropped: meta/d"]
+    with molrec_convert.read(tmp_path / "rows.db") as rows:
+        assert [row.meta for row in rows] == [record.meta for record in records]

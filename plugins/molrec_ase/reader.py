@@ -17,6 +17,7 @@ from molrec_convert.errors import FormatError
 from molrec_convert.formats import Arrangement, ReadContext
 from molrec_convert.model import Record
 from molrec_convert.model.collection import Collection
+from molrec_convert.report import Report
 
 __all__ = ["arranged", "read_database", "read_trajectory"]
 
@@ -42,7 +43,7 @@ def read_database(paths: Sequence[Path], context: ReadContext) -> Record | Colle
         source = open_rows(path, context.report)
     if context.arrangement is None and len(source):
         context.report.converted("rows", "one record each; --as trajectory makes one run of them")
-    return arranged(source, context.arrangement or "collection", path)
+    return arranged(source, context.arrangement or "collection", path, context.report)
 
 
 def read_trajectory(paths: Sequence[Path], context: ReadContext) -> Record | Collection:
@@ -58,14 +59,19 @@ def read_trajectory(paths: Sequence[Path], context: ReadContext) -> Record | Col
             context.report.converted(
                 "frames", "one record each: their numbers of atoms differ; --as trajectory makes one run of them"
             )
-    return arranged(source, wanted, paths[0])
+    return arranged(source, wanted, paths[0], context.report)
 
 
-def arranged(source: Source, arrangement: Arrangement, path: Path | None = None) -> Record | Collection:
+def arranged(
+    source: Source, arrangement: Arrangement, path: Path | None = None, report: Report | None = None
+) -> Record | Collection:
     """The configurations of a source as a record with a trajectory, or as a collection."""
     try:
         if arrangement != "trajectory":
             return AseCollection(source, plan_collection(source.survey))
+        if report is not None:
+            for key in sorted(source.survey.other_meta):
+                report.dropped(f"meta/{key}", "not every row's record says the same: one record says one thing")
         return _record(source, plan_trajectory(source.survey))
     except BaseException:
         source.close()
@@ -81,6 +87,6 @@ def _record(source: Source, plan: Plan) -> Record:
         record = record_of_part(part, collection.declaration)
         record._close = source.close
         return record
-    record = Record(system=plan.system, trajectory=AseTrajectory(source, plan))
+    record = Record(dict(source.survey.meta), plan.system, trajectory=AseTrajectory(source, plan))
     record._close = source.close
     return record

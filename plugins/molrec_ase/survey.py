@@ -81,6 +81,9 @@ class Survey:
     times: list[float | None] = field(default_factory=list)
     #: Keys that are one value per frame whatever they hold.
     per_step: set[str] = field(default_factory=set)
+    #: What the record of every configuration says of itself, and the keys only some say, or say otherwise.
+    meta: dict[str, Any] = field(default_factory=dict)
+    other_meta: set[str] = field(default_factory=set)
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -105,8 +108,18 @@ def survey_parts(parts: Iterable[Part]) -> Survey:
         survey.steps.append(part.step)
         survey.times.append(part.time)
         survey.per_step |= part.per_step
+        _add_meta(survey, part.meta, number)
     survey.counts = np.array(counts, np.int64)
     return survey
+
+
+def _add_meta(survey: Survey, meta: dict[str, Any], number: int) -> None:
+    if number == 0:
+        survey.meta = dict(meta)
+    elif meta != survey.meta:
+        same = {key: value for key, value in survey.meta.items() if key in meta and meta[key] == value}
+        survey.other_meta |= (survey.meta.keys() | meta.keys()) - same.keys()
+        survey.meta = same
 
 
 def add_column(survey: Survey, name: str, values: NDArray[Any], number: int) -> None:
