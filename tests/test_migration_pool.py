@@ -69,3 +69,65 @@ def test_no_process_is_left(tmp_path):
         processes = [worker.process for worker in pool._workers]
     assert processes
     assert not any(process.is_alive() for process in processes)
+
+
+class Pieces:
+    """Recovery of tasks that are lists of numbers."""
+
+    def __init__(self, task) -> None:
+        self.task, self.done = task, 0
+
+    def saw(self, message):
+        self.done += 1
+
+    def before(self):
+        return ["again"]
+
+    def rest(self):
+        return [[number] for number in self.task[self.done :]]
+
+    def failed(self, reason):
+        return f"{self.task[0]} {reason}"
+
+
+class Numbers:
+    """Numbers are their own messages; 13 kills."""
+
+    def __call__(self, task):
+        for number in task:
+            if number == 13:
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield number
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_what_a_lost_process_left_is_done_piece_by_piece(workers):
+    tasks = [list(range(start, start + 5)) for start in range(0, 40, 5)]
+    with Pool(Numbers, (), workers, Pieces) as pool:
+        found = list(pool.run(tasks))
+        assert len(pool._workers) <= workers
+    assert found == [*range(13), "again", "13 was ended by SIGKILL", *range(14, 40)]
+
+
+def test_a_process_killed_while_it_has_nothing_to_do_is_replaced():
+    with Pool(Work, (10,), 2) as pool:
+        first = list(pool.run(TASKS))
+        for worker in pool._workers:
+            os.kill(worker.process.pid, signal.SIGKILL)
+            worker.process.join()
+        assert list(pool.run(TASKS)) == first
+
+
+class Broken:
+    """Cannot begin."""
+
+    def __init__(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def __call__(self, task):
+        yield task
+
+
+def test_a_process_that_cannot_begin_is_no_fault_of_a_task():
+    with Pool(Broken, (), 2, Pieces) as pool, pytest.raises(WorkerLost, match="SIGKILL"):
+        list(pool.run([[1], [2]]))

@@ -23,9 +23,10 @@ from molrec_convert.migration.index_values import Observed, index_value, observe
 from molrec_convert.migration.names import Naming
 from molrec_convert.migration.quantities import Conversion
 from molrec_convert.migration.record_log import log_entry
-from molrec_convert.migration.scan import Scanned, Task, runs
+from molrec_convert.migration.scan import Scanned, runs
 from molrec_convert.migration.settings import Settings
 from molrec_convert.migration.sources import FormatFinder, Sources, records_of
+from molrec_convert.migration.tasks import Task
 from molrec_convert.model import Declaration, Record
 from molrec_convert.model.collection import Collection
 from molrec_convert.model.collection_member import as_member
@@ -34,7 +35,7 @@ from molrec_convert.plugins import formats
 from molrec_convert.report import Fate, Report
 from molrec_convert.stores.lmdb.record_encoder import RecordEncoder
 
-__all__ = ["Done", "Encoder", "Entry", "Failed", "Frames", "Restart", "RowFailed", "content_digest"]
+__all__ = ["Again", "Done", "Encoder", "Entry", "Event", "Failed", "Frames", "Restart", "RowFailed", "content_digest"]
 
 #: A message is sent when it holds so many bytes.
 _MESSAGE_BYTES = 2**20
@@ -67,6 +68,13 @@ class Restart:
 
 
 @dataclass(slots=True)
+class Again:
+    """Frames of a record that was not sent whole are to be forgotten: the record is read again."""
+
+    input: int
+
+
+@dataclass(slots=True)
 class Done:
     """An input is whole: the hash of its content, and what became of its items (fate, name, detail)."""
 
@@ -93,7 +101,7 @@ class RowFailed:
     failure: Failure
 
 
-Event = Frames | Entry | Restart | Done | Failed | RowFailed
+Event = Frames | Entry | Restart | Again | Done | Failed | RowFailed
 
 
 class Encoder:
@@ -195,10 +203,11 @@ class Encoder:
                 return
             except LayoutChanged as changed:
                 self._report.rewind(mark)
-                if changed.hint in hints or skip:
+                if changed.hint in hints:
                     yield Failed(input_, error_document(changed))
                     return
                 hints |= {changed.hint}
+                skip = 0
                 yield Restart(input_)
             except GeneratorExit:
                 raise
@@ -251,7 +260,9 @@ class Encoder:
         record = adapter.member(record)
         observed = Observed()
         if record.trajectory is not None:
-            record = dataclasses.replace(record, trajectory=observe(record.trajectory, observed), _close=None)
+            watched = observe(record.trajectory, observed)
+            if watched is not record.trajectory:
+                record = dataclasses.replace(record, trajectory=watched, _close=None)
         member = self._encoder.begin(record, node)
         digest = hashlib.blake2b(member.system or b"", digest_size=_DIGEST) if self._settings.dedupe else None
         frames, atoms = yield from self._frames(record, node, input_, digest)
@@ -315,19 +326,22 @@ def _text(path: str) -> str:
 def content_digest(path: str) -> str:
     """The hash of a file, or of all files of a directory and their names."""
     digest = hashlib.blake2b(digest_size=_DIGEST)
-    if not os.path.isdir(path):
+    try:
         _feed(digest, path)
-        return digest.hexdigest()
-    for folder, names, files in os.walk(path):
-        names.sort()
-        for name in sorted(files):
-            whole = os.path.join(folder, name)
-            digest.update(os.path.relpath(whole, path).encode("utf-8", "surrogateescape") + b"\0")
-            _feed(digest, whole)
+    except IsADirectoryError:
+        for folder, names, files in os.walk(path):
+            names.sort()
+            for name in sorted(files):
+                whole = os.path.join(folder, name)
+                digest.update(os.path.relpath(whole, path).encode("utf-8", "surrogateescape") + b"\0")
+                _feed(digest, whole)
     return digest.hexdigest()
 
 
 def _feed(digest: Any, path: str) -> None:
+    # most files are small: a large buffer costs more than they do
+    size = 2**16
     with open(path, "rb", buffering=0) as file:
-        while block := file.read(2**20):
+        while block := file.read(size):
             digest.update(block)
+            size = 2**20

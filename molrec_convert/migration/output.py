@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from molrec_convert.migration.digests import DigestSet
-from molrec_convert.migration.encode import Done, Entry, Event, Failed, Frames, Restart, RowFailed
+from molrec_convert.migration.encode import Again, Done, Entry, Event, Failed, Frames, Restart, RowFailed
 from molrec_convert.migration.failures import Failure, failure_line, write_failures
 from molrec_convert.migration.index_values import COLUMNS, COUNT_PREFIX, GROUP
 from molrec_convert.migration.journal import Commit, Journal
@@ -104,6 +104,8 @@ class Output:
         elif type(event) is Restart:
             self._reach(event.input)
             self._take_back()
+        elif type(event) is Again:
+            self._cut_frames(self.frames)
 
     def finish_inputs(self) -> None:
         """No event comes any more: the inputs that are left are those the plan has no use for."""

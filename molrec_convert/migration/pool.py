@@ -1,7 +1,8 @@
 """Tasks done by several processes, their messages handed out in the order of the tasks.
 
 Whoever is ahead waits: what has been sent and is not yet wanted is bounded, so memory is. Processes are spawned; each
-has a pipe of its own, and ends when that is closed, so none outlives the one that started it.
+has a pipe of its own, and ends when that is closed, so none outlives the one that started it. One that is lost, killed
+by the system or crashed, is replaced, and what it was doing is done again piece by piece, when there is a `Recovery`.
 """
 
 from __future__ import annotations
@@ -17,24 +18,40 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import Any, NoReturn, Protocol
 
 from molrec_convert.errors import MolrecError
 
-__all__ = ["Pool", "WorkerLost"]
+__all__ = ["Pool", "Recovery", "WorkerLost"]
 
 #: Bytes of messages that wait for their turn.
 WAITING_BYTES = 64 * 2**20
-_MESSAGE, _END, _ERROR = b"m", b"e", b"x"
+_READY, _MESSAGE, _END, _ERROR = b"r", b"m", b"e", b"x"
 
 
 class WorkerLost(MolrecError):
-    """A worker process ended in the middle of a task: killed, or crashed."""
+    """A worker process ended in the middle of a task: killed, or crashed. `how` says it in words."""
 
     def __init__(self, code: int | None) -> None:
         self.code = code
-        how = "ended" if code is None or code >= 0 else f"was ended by {signal.Signals(-code).name}"
-        super().__init__(f"a process that was reading {how}; the same command goes on from here")
+        self.how = "ended" if code is None or code >= 0 else f"was ended by {_signal_name(-code)}"
+        super().__init__(f"a process that was reading {self.how}; the same command goes on from here")
+
+
+class Recovery(Protocol):
+    """Follows one task, so that what is left of it can be done when its process is lost."""
+
+    def saw(self, message: Any) -> None:
+        """A message of the task is handed out."""
+
+    def before(self) -> list[Any]:
+        """Messages that take back what was handed out of a piece that was not whole."""
+
+    def rest(self) -> list[Any]:
+        """What is left, in tasks of one piece each, which are done alone."""
+
+    def failed(self, reason: str) -> Any:
+        """The message that stands for the task, one piece, when it ends the process again."""
 
 
 @dataclass
@@ -42,25 +59,43 @@ class _Worker:
     process: BaseProcess
     pipe: Connection
     task: int | None = None
+    #: Whether it began to work: what ends before is no fault of a task.
+    ready: bool = False
+
+    def end(self) -> None:
+        """End the process, if it has not ended, and let go of it."""
+        self.pipe.close()
+        self.process.join(0.2 if self.task is None else 0)
+        if self.process.is_alive():
+            self.process.terminate()
+            self.process.join()
 
 
 @dataclass
 class _Waiting:
     """What came of a task so far."""
 
+    task: Any
     messages: deque[bytes] = field(default_factory=deque)
     ended: bool = False
+    lost: WorkerLost | None = None
 
 
 class Pool:
     """Does tasks by `make(*arguments)(task)`, an iterable of messages, in up to `workers` processes.
 
     A process is started when there is something for it to do. With one worker everything is done in this process, to
-    the same end. A context manager, which ends the processes.
+    the same end. `recovery` makes a `Recovery` of a task. A context manager, which ends the processes.
     """
 
-    def __init__(self, make: Callable[..., Callable[[Any], Iterable[Any]]], arguments: tuple[Any, ...], workers: int):
-        self._make, self._arguments, self._most = make, arguments, workers
+    def __init__(
+        self,
+        make: Callable[..., Callable[[Any], Iterable[Any]]],
+        arguments: tuple[Any, ...],
+        workers: int,
+        recovery: Callable[[Any], Recovery] | None = None,
+    ) -> None:
+        self._make, self._arguments, self._most, self._recovery = make, arguments, workers, recovery
         self._context = multiprocessing.get_context("spawn")
         self._workers: list[_Worker] = []
         self._waiting: dict[int, _Waiting] = {}
@@ -68,7 +103,10 @@ class Pool:
         self._inline: Callable[[Any], Iterable[Any]] | None = None
 
     def run(self, tasks: Iterable[Any]) -> Iterator[Any]:
-        """The messages of all tasks, task by task. Raises what a task raises, `WorkerLost` where its process ends."""
+        """The messages of all tasks, task by task. Raises what a task raises.
+
+        Where a process ends without a recovery, or before it begins to work, `WorkerLost` is raised.
+        """
         if self._most <= 1:
             if self._inline is None:
                 self._inline = self._make(*self._arguments)
@@ -83,30 +121,86 @@ class Pool:
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    def close(self) -> None:
+        """End all processes."""
+        for worker in self._workers:
+            worker.pipe.close()
+        for worker in self._workers:
+            worker.end()
+
     def _run(self, tasks: Iterator[tuple[int, Any]]) -> Iterator[Any]:
         turn = 0
+        recovery: Recovery | None = None
         self._assign(tasks)
         while self._waiting:
             waiting = self._waiting[turn]
+            if recovery is None and self._recovery is not None:
+                recovery = self._recovery(waiting.task)
             while waiting.messages:
-                message = waiting.messages.popleft()
-                self._bytes -= len(message)
-                yield pickle.loads(message)
+                data = waiting.messages.popleft()
+                self._bytes -= len(data)
+                message = pickle.loads(data)
+                if recovery is not None:
+                    recovery.saw(message)
+                yield message
+            if waiting.lost is not None:
+                if recovery is None:
+                    raise waiting.lost
+                yield from self._recovered(recovery)
+                waiting.ended = True
             if waiting.ended:
                 del self._waiting[turn]
-                turn += 1
+                turn, recovery = turn + 1, None
             else:
                 self._receive(turn)
             self._assign(tasks)
+
+    def _recovered(self, recovery: Recovery) -> Iterator[Any]:
+        """The messages of the rest of a task whose process was lost, while the others get nothing new to do."""
+        yield from recovery.before()
+        worker: _Worker | None = None
+        try:
+            for task in recovery.rest():
+                worker = self._start() if worker is None else worker
+                alone = self._alone(worker, task)
+                while True:
+                    try:
+                        message = next(alone)
+                    except StopIteration:
+                        break
+                    except WorkerLost as lost:
+                        if worker is None or not worker.ready:
+                            raise
+                        assert self._recovery is not None
+                        worker, message = None, self._recovery(task).failed(lost.how)
+                    yield message
+        finally:
+            if worker is not None:
+                worker.end()
+
+    def _alone(self, worker: _Worker, task: Any) -> Iterator[Any]:
+        try:
+            worker.pipe.send_bytes(pickle.dumps(task))
+            while True:
+                data = worker.pipe.recv_bytes()
+                kind, content = data[:1], data[1:]
+                if kind == _MESSAGE:
+                    yield pickle.loads(content)
+                elif kind == _READY:
+                    worker.ready = True
+                elif kind == _END:
+                    return
+                else:
+                    raise pickle.loads(content)
+        except (EOFError, ConnectionError):
+            self._lost(worker)
 
     def _start(self) -> _Worker:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=_work, args=(theirs, self._make, self._arguments), daemon=True)
         process.start()
         theirs.close()
-        worker = _Worker(process, ours)
-        self._workers.append(worker)
-        return worker
+        return _Worker(process, ours)
 
     def _assign(self, tasks: Iterator[tuple[int, Any]]) -> None:
         """Give whoever is free something to do, unless too much waits already."""
@@ -118,13 +212,27 @@ class Pool:
             if following is None:
                 return
             number, task = following
-            worker = free or self._start()
-            worker.task = number
-            self._waiting[number] = _Waiting()
+            self._waiting[number] = _Waiting(task)
+            self._hand(free, number, pickle.dumps(task))
+
+    def _hand(self, free: _Worker | None, number: int, task: bytes) -> None:
+        """Give a task to a worker, to a new one where that has ended while it had nothing to do."""
+        worker = free
+        while True:
+            if worker is None:
+                worker = self._start()
+                self._workers.append(worker)
             try:
-                worker.pipe.send_bytes(pickle.dumps(task))
+                worker.pipe.send_bytes(task)
             except OSError:
-                self._lost(worker)
+                self._workers.remove(worker)
+                if worker is not free:
+                    self._lost(worker)
+                worker.end()
+                worker = None
+            else:
+                worker.task = number
+                return
 
     def _receive(self, turn: int) -> None:
         """Take in what was sent: from the one whose turn it is always, from the others while there is room."""
@@ -135,35 +243,36 @@ class Pool:
         }
         for pipe in wait(list(listened)):
             worker = listened[pipe]  # type: ignore[index]
+            assert worker.task is not None
+            waiting = self._waiting[worker.task]
             try:
                 data = worker.pipe.recv_bytes()
             except (EOFError, OSError):
-                self._lost(worker)
-            assert worker.task is not None
-            waiting = self._waiting[worker.task]
+                self._workers.remove(worker)
+                try:
+                    self._lost(worker)
+                except WorkerLost as lost:
+                    if not worker.ready:
+                        raise
+                    waiting.lost = lost
+                continue
             kind, content = data[:1], data[1:]
             if kind == _MESSAGE:
                 waiting.messages.append(content)
                 self._bytes += len(content)
+            elif kind == _READY:
+                worker.ready = True
             elif kind == _END:
                 waiting.ended = True
                 worker.task = None
             else:
                 raise pickle.loads(content)
 
-    def _lost(self, worker: _Worker) -> None:
+    def _lost(self, worker: _Worker) -> NoReturn:
         worker.process.join(5)
-        raise WorkerLost(worker.process.exitcode)
-
-    def close(self) -> None:
-        """End all processes."""
-        for worker in self._workers:
-            worker.pipe.close()
-        for worker in self._workers:
-            worker.process.join(0.2 if worker.task is None else 0)
-            if worker.process.is_alive():
-                worker.process.terminate()
-                worker.process.join()
+        code = worker.process.exitcode
+        worker.end()
+        raise WorkerLost(code)
 
 
 def _work(pipe: Connection, make: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
@@ -175,6 +284,7 @@ def _work(pipe: Connection, make: Callable[..., Any], arguments: tuple[Any, ...]
     with suppress(EOFError, OSError, BrokenPipeError):
         try:
             work = make(*arguments)
+            pipe.send_bytes(_READY)
             # Thousands of small objects a second, none of them in a cycle: looking for cycles is a tenth of the time.
             gc.freeze()
             gc.set_threshold(20_000, 20, 50)
@@ -187,6 +297,13 @@ def _work(pipe: Connection, make: Callable[..., Any], arguments: tuple[Any, ...]
             raise
         except Exception as error:
             pipe.send_bytes(_ERROR + _pickled(error))
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _pickled(error: Exception) -> bytes:

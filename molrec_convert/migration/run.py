@@ -6,12 +6,13 @@ import hashlib
 import json
 import os
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from molrec_convert.errors import UsageError
 from molrec_convert.migration.encode import Done, Entry, Failed, Restart, RowFailed, content_digest
+from molrec_convert.migration.engine import Engine, LocalEngine
 from molrec_convert.migration.failures import write_failures
 from molrec_convert.migration.index_values import check_index_names
 from molrec_convert.migration.inputs import InputTable, expand_inputs
@@ -19,20 +20,16 @@ from molrec_convert.migration.journal import Commit, Journal
 from molrec_convert.migration.outcome import MigrationStopped, NobodyWatches, Outcome, Watcher, report_of
 from molrec_convert.migration.output import COMMIT_SECONDS, DUPLICATES, FAILURES, Output
 from molrec_convert.migration.plan import Plan, read_declaration
-from molrec_convert.migration.pool import Pool
-from molrec_convert.migration.scan import Goal, Task
-from molrec_convert.migration.settings import Settings, default_workers
+from molrec_convert.migration.settings import Settings
 from molrec_convert.migration.sources import check_options
 from molrec_convert.migration.state import SUFFIX, Known, State
-from molrec_convert.migration.worker import Worker
+from molrec_convert.migration.tasks import Goal, TaskList
 from molrec_convert.model.collection_declaration import collection_document
 from molrec_convert.model.declaration import ColumnDeclaration, Declaration
 from molrec_convert.stores.lmdb.reader import StoredCollection, open_collection
 
 __all__ = ["migrate"]
 
-#: A task is so many inputs, or so many bytes.
-_TASK_INPUTS, _TASK_BYTES = 250, 4 * 2**20
 #: What is said of inputs that were changed while a migration was interrupted.
 _CONTENT = "content of the inputs"
 
@@ -43,12 +40,15 @@ def migrate(
     settings: Settings | None = None,
     *,
     workers: int | None = None,
+    engine: Engine | None = None,
     overwrite: bool = False,
     dry_run: bool = False,
     watcher: Watcher | None = None,
     commit_seconds: float = COMMIT_SECONDS,
 ) -> Outcome:
     """Make one collection of the records of all inputs, in their order, whatever the number of `workers`.
+
+    The work is done by the `engine`, without one by `workers` processes on this machine.
 
     Inputs are paths, globs, `@FILE` (a list of paths) or `-` (a list on standard input). A migration that was killed
     goes on when it is called the same way again; inputs of a collection that is complete are recognised, and only new
@@ -65,14 +65,17 @@ def migrate(
         raise UsageError(f"--index {name}: every collection has that column")
     check_options(settings.options)
     table = expand_inputs(inputs, where)
-    with Pool(Worker, (settings,), default_workers() if workers is None else workers) as pool:
-        job = _Job(where, settings, pool, watcher or NobodyWatches(), commit_seconds)
+    with LocalEngine(workers) if engine is None else engine as working:
+        working.begin(settings)
+        job = _Job(where, settings, working, watcher or NobodyWatches(), commit_seconds)
         return job.preview(table) if dry_run else job.run(table, overwrite=overwrite)
 
 
 class _Job:
-    def __init__(self, target: Path, settings: Settings, pool: Pool, watcher: Watcher, commit_seconds: float) -> None:
-        self.target, self.settings, self.pool, self.watcher = target, settings, pool, watcher
+    def __init__(
+        self, target: Path, settings: Settings, engine: Engine, watcher: Watcher, commit_seconds: float
+    ) -> None:
+        self.target, self.settings, self.engine, self.watcher = target, settings, engine, watcher
         self.commit_seconds = commit_seconds
         self.declared: Declaration | None = None
         self.units: dict[str, str] | None = None
@@ -152,7 +155,7 @@ class _Job:
         try:
             if before is not None:
                 output.seed(before)
-            self._fill(output, plan)
+            self._fill(state, output, plan)
             if not output.records:
                 failures = list(output.failures())
                 first = f"; the first: {failures[0][0]}: {failures[0][1]['error']}" if failures else ""
@@ -230,9 +233,8 @@ class _Job:
         plan = Plan(table, self.settings)
         self.watcher.stage("looking at inputs", len(table), table.nbytes)
         count = len(table)
-        tasks = _tasks(table, [None] * count, [True] * count, 0, 0, None)
         records = 0
-        for scan in self.pool.run(tasks):
+        for scan in self.engine.scan(TaskList(table, [None] * count, [True] * count)):
             plan.take(scan)
             if plan.failures and self.settings.on_error == "stop":
                 number, failure = next(iter(plan.failures.items()))
@@ -247,12 +249,12 @@ class _Job:
         """Which inputs there is something to do for."""
         return [number not in plan.failures and not plan.is_aside(number) for number in range(len(plan.table))]
 
-    def _fill(self, output: Output, plan: Plan) -> None:
+    def _fill(self, state: State, output: Output, plan: Plan) -> None:
         """The second pass."""
         table = plan.table
         eligible = self._eligible(plan)
         goal = Goal(json.dumps(plan.declaration.to_json()), plan.units)
-        tasks = _tasks(table, plan.formats, eligible, output.inputs, output.skip, goal)
+        tasks = TaskList(table, plan.formats, eligible, goal)
         self.watcher.stage("migrating", len(table), table.nbytes)
         at = 0
 
@@ -265,7 +267,7 @@ class _Job:
                 at = done
 
         advance()
-        for message in self.pool.run(tasks):
+        for message in self.engine.encode(tasks, output.inputs, output.skip, state.folder):
             for event in message:
                 if isinstance(event, (Failed, RowFailed)) and self.settings.on_error == "stop":
                     # it is not done, so that it may be mended
@@ -283,42 +285,6 @@ class _Job:
         """Leave nothing behind, unless there is something to go on from."""
         if state.note() is None or not state.journal.exists():
             state.discard()
-
-
-def _tasks(
-    table: InputTable,
-    formats: Sequence[str | None],
-    eligible: Sequence[bool],
-    first: int,
-    skip: int,
-    goal: Goal | None,
-) -> Iterator[Task]:
-    """Consecutive inputs from `first` on; of that the first `skip` records are done."""
-    number, count = first, len(table)
-    while number < count:
-        if not eligible[number]:
-            number += 1
-            continue
-        stop, nbytes = number + 1, table.sizes[number]
-        while (
-            stop < count
-            and not skip
-            and eligible[stop]
-            and stop - number < _TASK_INPUTS
-            and nbytes + table.sizes[stop] <= _TASK_BYTES
-        ):
-            nbytes += table.sizes[stop]
-            stop += 1
-        yield Task(
-            number,
-            table.paths[number:stop],
-            list(table.sizes[number:stop]),
-            [bool(flag) for flag in table.searched[number:stop]],
-            list(formats[number:stop]),
-            skip,
-            goal,
-        )
-        number, skip = stop, 0
 
 
 def _unknown(table: InputTable, migrated: dict[str, Known]) -> InputTable:

@@ -16,6 +16,7 @@ from molrec_convert.formats import Format
 from molrec_convert.migration.failures import error_document
 from molrec_convert.migration.settings import Settings
 from molrec_convert.migration.sources import FormatFinder, Sources, record_count, split_declaration
+from molrec_convert.migration.tasks import Task
 from molrec_convert.model import Declaration, Record
 from molrec_convert.model.collection import Collection
 from molrec_convert.model.collection_member import as_member
@@ -23,35 +24,10 @@ from molrec_convert.model.collection_record import collection_units
 from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.report import Report
 
-__all__ = ["Goal", "Scan", "Scanned", "Scanner", "Task"]
+__all__ = ["Scan", "Scanned", "Scanner"]
 
 #: Inputs up to this size are read together.
 SMALL_BYTES = 2**20
-
-
-@dataclass(frozen=True)
-class Goal:
-    """What records are encoded for: the declaration of the collection as JSON, and its units."""
-
-    declaration: str
-    units: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Task:
-    """Consecutive inputs for one worker: the number of the first, paths, sizes, which were searched for.
-
-    `formats`: the name of each where it is known. `skip`: records of the first that are done already. `goal`: what
-    to encode them for; without one they are only looked at.
-    """
-
-    first: int
-    paths: list[str]
-    sizes: list[int]
-    searched: list[bool]
-    formats: list[str | None]
-    skip: int = 0
-    goal: Goal | None = None
 
 
 @dataclass

@@ -95,8 +95,7 @@ def records_of(source: Record | Collection, settings: Settings, start: int = 0) 
         if settings.split == "files" and len(source) != 1:
             where = source.path or "the input"
             raise UsageError(f"{where} holds {len(source):,} records and no single one: leave off --split files")
-        members = source.members() if start == 0 else source.select(slice(start, None)).members()
-        yield from members
+        yield from source.members() if start == 0 else source.span(start)
     elif settings.split == "frames" and source.trajectory is not None and source.trajectory.n_frames != 1:
         yield from ((record, {}) for record in _frames_of(source, start))
     elif start == 0:

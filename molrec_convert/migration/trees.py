@@ -22,6 +22,7 @@ from molrec_convert.migration.failures import Failure, error_document, write_fai
 from molrec_convert.migration.inputs import InputTable, expand_inputs
 from molrec_convert.migration.outcome import MigrationStopped, NobodyWatches, Outcome, Watcher, report_of
 from molrec_convert.migration.pool import Pool
+from molrec_convert.migration.recovery import lost_failure
 from molrec_convert.migration.settings import Settings, default_workers
 from molrec_convert.migration.sources import FormatFinder, check_options
 from molrec_convert.migration.state import Known
@@ -97,6 +98,39 @@ class RecordWorker:
         return Written(number, digest, items=items)
 
 
+class RecordRecovery:
+    """What is left of a task whose process was lost; see `pool.Recovery`."""
+
+    def __init__(self, task: RecordTask) -> None:
+        self._task, self._done = task, 0
+
+    def saw(self, message: Written) -> None:
+        """One more input is done."""
+        self._done += 1
+
+    def before(self) -> list[Written]:
+        """A record that was not whole has no name."""
+        return []
+
+    def rest(self) -> list[RecordTask]:
+        """The inputs that are left, each alone."""
+        task = self._task
+        return [
+            RecordTask(
+                task.numbers[at : at + 1],
+                task.paths[at : at + 1],
+                task.targets[at : at + 1],
+                task.replace[at : at + 1],
+                task.searched[at : at + 1],
+            )
+            for at in range(self._done, len(task.numbers))
+        ]
+
+    def failed(self, reason: str) -> Written:
+        """The input ends whoever reads it."""
+        return Written(self._task.numbers[0], failure=lost_failure(self._task.paths[0], reason))
+
+
 def migrate_records(
     inputs: Sequence[str | os.PathLike[str]],
     target: str | os.PathLike[str],
@@ -125,7 +159,8 @@ def migrate_records(
     if not root.parent.is_dir():
         raise UsageError(f"cannot write {target}: there is no directory {root.parent}")
     root.mkdir(exist_ok=True)
-    with Pool(RecordWorker, (settings,), default_workers() if workers is None else workers) as pool:
+    count = default_workers() if workers is None else workers
+    with Pool(RecordWorker, (settings,), count, RecordRecovery) as pool:
         return _run(table, targets, _Ledger(root), settings, pool, watcher, overwrite=overwrite)
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from molrec_convert.migration.encode import Encoder
-from molrec_convert.migration.scan import Goal, Scanner, Task
+from molrec_convert.migration.scan import Scanner
 from molrec_convert.migration.settings import Settings
+from molrec_convert.migration.tasks import Goal, Task
 from molrec_convert.model import Declaration
 
 __all__ = ["Worker"]

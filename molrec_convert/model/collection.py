@@ -96,6 +96,11 @@ class Collection(ABC):
         """Every record with its values of `index_columns`, None for a null."""
         yield from zip(self, index_rows(self.index), strict=True)
 
+    def span(self, start: int, stop: int | None = None) -> Iterator[tuple[Record, dict[str, Any]]]:
+        """What `members` gives of the records from `start` to `stop`, without reading those before."""
+        numbers = range(*slice(start, stop).indices(len(self)))
+        yield from zip(map(self.record, numbers), index_rows(self.index, start, stop), strict=True)
+
     def same_values(self, index: int, other: Collection, position: int) -> bool:
         """Whether a record is known to be stored as the one of another collection is, to the byte."""
         return False

@@ -160,21 +160,22 @@ class IndexBuilder:
         return builder
 
 
-def column_values(column: Column) -> list[Any]:
+def column_values(column: Column, span: slice = slice(None)) -> list[Any]:
     """The values of an index column as plain ones, None for a null."""
-    values: list[Any] = column.values.tolist()
+    values: list[Any] = column.values[span].tolist()
     if column.validity is None:
         return values
-    return [value if there else None for value, there in zip(values, column.validity.tolist(), strict=True)]
+    return [value if there else None for value, there in zip(values, column.validity[span].tolist(), strict=True)]
 
 
-def index_rows(index: Block) -> Iterator[dict[str, Any]]:
-    """The values of the columns beside a collection's own, a row per record; None for a null."""
+def index_rows(index: Block, start: int = 0, stop: int | None = None) -> Iterator[dict[str, Any]]:
+    """The values of the columns beside a collection's own, a row per record of a span; None for a null."""
     names = [name for name in index.columns if name not in INDEX_COLUMNS]
+    span = slice(start, stop)
     if not names:
-        yield from ({} for _ in range(index.count))
+        yield from ({} for _ in range(*span.indices(index.count)))
         return
-    for row in zip(*(column_values(index.columns[name]) for name in names), strict=True):
+    for row in zip(*(column_values(index.columns[name], span) for name in names), strict=True):
         yield dict(zip(names, row, strict=True))
 
 

@@ -88,6 +88,10 @@ class AseCollection(Collection):
         """See `Collection.members`."""
         return zip(self, index_rows(self.index), strict=True)
 
+    def span(self, start: int, stop: int | None = None) -> Iterator[tuple[Record, dict[str, Any]]]:
+        """See `Collection.span`; read in chunks."""
+        return zip(self._records(range(len(self))[start:stop]), index_rows(self.index, start, stop), strict=True)
+
     def close(self) -> None:
         """Let go of the file."""
         self._source.close()

@@ -89,6 +89,11 @@ class XyzCollection(Collection):
         """See `Collection.members`."""
         return ((record, {}) for record in self)
 
+    def span(self, start: int, stop: int | None = None) -> Iterator[tuple[Record, dict[str, Any]]]:
+        """See `Collection.span`; read in batches."""
+        numbers = np.arange(len(self), dtype=np.int64)[start:stop]
+        return ((record, {}) for record in _records(self._source, self.declaration, self._system, numbers))
+
     def close(self) -> None:
         """Let go of the file."""
         self._contents.close()

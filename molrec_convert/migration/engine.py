@@ -1,0 +1,83 @@
+"""Where the work of a migration is done: here, or on other machines."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+
+from molrec_convert.migration.encode import Event
+from molrec_convert.migration.pool import Pool
+from molrec_convert.migration.recovery import TaskRecovery
+from molrec_convert.migration.scan import Scan
+from molrec_convert.migration.settings import Settings, default_workers
+from molrec_convert.migration.tasks import TaskList
+from molrec_convert.migration.worker import Worker
+
+__all__ = ["Engine", "LocalEngine"]
+
+
+class Engine(ABC):
+    """Does the tasks of both passes; what comes of them is handed out in the order of the inputs.
+
+    Whatever the engine, the same events come of the same tasks. A context manager, which ends what was started.
+    """
+
+    @abstractmethod
+    def begin(self, settings: Settings) -> None:
+        """What is asked for; before anything else, once."""
+
+    @abstractmethod
+    def scan(self, tasks: TaskList) -> Iterator[Scan]:
+        """The first pass: what the inputs hold."""
+
+    @abstractmethod
+    def encode(self, tasks: TaskList, first: int, skip: int, folder: Path) -> Iterator[list[Event]]:
+        """The second pass: the events of all inputs from `first` on, of which `skip` records are done.
+
+        `folder` lies beside the output. What an engine keeps there is found again by the next attempt.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """End what was started."""
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class LocalEngine(Engine):
+    """Processes on this machine, one for each processor unless `workers` says how many.
+
+    A process that the system ends is replaced: the input it was reading is read once more, alone, and is at fault if
+    that ends a process again. With one worker everything is done in this process.
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        self._workers = default_workers() if workers is None else workers
+        self._pool: Pool | None = None
+
+    def begin(self, settings: Settings) -> None:
+        """See `Engine.begin`."""
+        self._pool = Pool(Worker, (settings,), self._workers, TaskRecovery)
+
+    def scan(self, tasks: TaskList) -> Iterator[Scan]:
+        """See `Engine.scan`."""
+        assert self._pool is not None
+        return self._pool.run(tasks.since())
+
+    def encode(self, tasks: TaskList, first: int, skip: int, folder: Path) -> Iterator[list[Event]]:
+        """See `Engine.encode`."""
+        assert self._pool is not None
+        return self._pool.run(tasks.since(first, skip))
+
+    def close(self) -> None:
+        """See `Engine.close`."""
+        if self._pool is not None:
+            self._pool.close()

@@ -1,0 +1,99 @@
+"""What a worker is given to do: some consecutive inputs to look at, or to encode for a collection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from molrec_convert.migration.inputs import InputTable
+
+__all__ = ["Goal", "Task", "TaskList", "singles"]
+
+#: A task is so many inputs, or so many bytes.
+_TASK_INPUTS, _TASK_BYTES = 250, 4 * 2**20
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What records are encoded for: the declaration of the collection as JSON, and its units."""
+
+    declaration: str
+    units: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Task:
+    """Consecutive inputs for one worker: the number of the first, paths, sizes, which were searched for.
+
+    `formats`: the name of each where it is known. `skip`: records of the first that are done already. `goal`: what
+    to encode them for; without one they are only looked at.
+    """
+
+    first: int
+    paths: list[str]
+    sizes: list[int]
+    searched: list[bool]
+    formats: list[str | None]
+    skip: int = 0
+    goal: Goal | None = None
+
+
+@dataclass(frozen=True)
+class TaskList:
+    """The tasks of one pass over the inputs of a table: those that are `eligible`, each of a format or of none yet."""
+
+    table: InputTable
+    formats: Sequence[str | None]
+    eligible: Sequence[bool]
+    goal: Goal | None = None
+
+    def since(self, first: int = 0, skip: int = 0) -> Iterator[Task]:
+        """The tasks from an input on; of that the first `skip` records are done."""
+        table, eligible = self.table, self.eligible
+        number, count = first, len(table)
+        while number < count:
+            if not eligible[number]:
+                number += 1
+                continue
+            stop, nbytes = number + 1, table.sizes[number]
+            while (
+                stop < count
+                and not skip
+                and eligible[stop]
+                and stop - number < _TASK_INPUTS
+                and nbytes + table.sizes[stop] <= _TASK_BYTES
+            ):
+                nbytes += table.sizes[stop]
+                stop += 1
+            yield self._task(number, stop, skip)
+            number, skip = stop, 0
+
+    def _task(self, first: int, stop: int, skip: int) -> Task:
+        table = self.table
+        return Task(
+            first,
+            table.paths[first:stop],
+            list(table.sizes[first:stop]),
+            [bool(flag) for flag in table.searched[first:stop]],
+            list(self.formats[first:stop]),
+            skip,
+            self.goal,
+        )
+
+
+def singles(task: Task, input_: int, skip: int) -> list[Task]:
+    """What is left of a task, an input each: from an input on, of which the first `skip` records are done."""
+    left = []
+    for number in range(input_ - task.first, len(task.paths)):
+        own = slice(number, number + 1)
+        alone = replace(
+            task,
+            first=task.first + number,
+            paths=task.paths[own],
+            sizes=task.sizes[own],
+            searched=task.searched[own],
+            formats=task.formats[own],
+            skip=skip if task.first + number == input_ else 0,
+        )
+        left.append(alone)
+    return left
