@@ -295,7 +295,7 @@ def test_chemfiles_reads_the_same(tmp_path: Path) -> None:
         assert source.nsteps == len(made)
         for frame in made:
             found = source.read()
-            # its own way from text to numbers may be off by one in the last place
+            # its own way from text to numbers is off by up to three units in the last place
             expected = np.stack([frame["atoms"][axis] for axis in "xyz"], axis=1)
-            np.testing.assert_allclose(found.positions, expected, rtol=5e-16)
+            np.testing.assert_allclose(found.positions, expected, rtol=1e-15)
             assert [atom.name for atom in found.atoms] == frame["atoms"]["element"].tolist()
