@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -99,7 +100,7 @@ def index_value(
     counts = _counted(observed.elements if elements is None else elements)
     energy = next((observed.last[key] for key in _ENERGIES if key in observed.last), None)
     columns: dict[str, Any] = {
-        "formula": None if counts is None else formula(counts),
+        "formula": None if counts is None else _formula(tuple(counts.items())),
         "energy": None if energy is None or not np.isreal(energy) else float(energy),
         "source": source,
         "source_record": number,
@@ -120,6 +121,11 @@ def formula(counts: Mapping[str, int]) -> str:
     first = [name for name in ("C", "H") if name in counts] if "C" in counts else []
     names = [*first, *sorted(name for name in counts if name not in first)]
     return "".join(f"{name}{counts[name] if counts[name] > 1 else ''}" for name in names)
+
+
+@functools.lru_cache(4096)
+def _formula(counts: tuple[tuple[str, int], ...]) -> str:
+    return formula(dict(counts))
 
 
 def check_index_names(settings: Settings) -> Iterator[str]:
@@ -160,6 +166,7 @@ def _elements(columns: Mapping[str, Any]) -> list[str] | None:
 
 
 def _counted(elements: list[str] | None) -> dict[str, int] | None:
-    if elements is None or not all(name.isalpha() for name in set(elements)):
+    if elements is None:
         return None
-    return dict(Counter(elements))
+    counts = dict(Counter(elements))
+    return counts if all(map(str.isalpha, counts)) else None

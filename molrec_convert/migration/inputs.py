@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import glob
 import os
+import stat
 import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -78,7 +79,7 @@ def tree_facts(path: str) -> tuple[int, int]:
         facts = os.stat(path)
     except FileNotFoundError:
         raise MissingInputError(path) from None
-    if not os.path.isdir(path):
+    if not stat.S_ISDIR(facts.st_mode):
         return facts.st_size, facts.st_mtime_ns
     size, stamp = 0, 0
     for folder, names, files in os.walk(path):

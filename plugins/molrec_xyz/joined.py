@@ -51,7 +51,7 @@ def read_joined(paths: Sequence[Path], context: ReadContext) -> tuple[Collection
 
     Raises `FormatError` for one that is at fault, whose line is counted through all of them.
     """
-    texts = [path.read_bytes() for path in paths]
+    texts = [_text(path) for path in paths]
     if sum(map(len, texts)) > _MOST_BYTES or not all(map(_is_plain, texts)):
         return None
     data = b"".join(texts)
@@ -82,6 +82,11 @@ def read_joined(paths: Sequence[Path], context: ReadContext) -> tuple[Collection
         system.meta.put("units", {"preset": options.units}, "json")
     source = Source(reader, places, per_frame, options.species)
     return XyzCollection(source, Declaration({}, meta), system, _Texts(path, data)), counts
+
+
+def _text(path: Path) -> bytes:
+    with open(path, "rb", buffering=0) as file:
+        return file.readall()
 
 
 def _is_plain(text: bytes) -> bool:
