@@ -78,6 +78,8 @@ class ArrayReader:
         #: Chunks small enough to be kept when rows of them are read.
         self._in_parts = self.direct and bool(shape) and self._chunk_bytes <= _KEPT_BYTES
         self._kept = _KEPT_BYTES // max(1, self._chunk_bytes)
+        #: Chunks whose bytes are the values, so that one that is read alone needs no plan.
+        self._alone = self.direct and bool(shape) and self._pipeline.plain
         self._indexes: OrderedDict[int, tuple[str, int, Any]] = OrderedDict()
         self._unpacked: OrderedDict[int, NDArray[Any]] = OrderedDict()
 
@@ -104,6 +106,8 @@ class ArrayReader:
             chunk = start // self._rows
             if (stop - 1) // self._rows == chunk and stop - start < self._rows:
                 return self._read_part(chunk, start, stop)
+        if self._alone and stop - start == self._rows and not start % self._rows:
+            return self._read_whole(start // self._rows)
         return read_together([(self, start, stop)])[0]
 
     def read_with_zarr(self, start: int = 0, stop: int | None = None) -> NDArray[Any]:
@@ -150,6 +154,28 @@ class ArrayReader:
         values = pipeline.rows(body, self._chunk_shape, start - first, stop - first)
         return values if values.base is None else values.copy()
 
+    def _read_whole(self, chunk: int) -> NDArray[Any]:
+        """One chunk that is its values as they are in memory."""
+        piece = self._find(chunk)
+        if piece is None:
+            return self._allocate(self._rows)
+        key, offset, length = piece
+        values = np.empty(self._chunk_shape, dtype=DTYPES[self.dtype].numpy)
+        body = values.reshape(-1).view(np.uint8)
+        closing = np.empty(4 if self._pipeline.checked else 0, dtype=np.uint8)
+        self._check_size(key, length)
+        if self.storage.read_into(key, offset, (body, closing)) != length:
+            raise ContractError(key, "the file ends within a chunk")
+        if len(closing) and crc32c(body) != closing.tobytes():
+            raise ContractError(key, "the checksum of a chunk does not match its bytes")
+        return values
+
+    def _check_size(self, key: str, length: int) -> None:
+        """Refuse a chunk of plain values that is not of their size."""
+        expected = self._chunk_bytes + (4 if self._pipeline.checked else 0)
+        if length != expected:
+            raise ContractError(key, "a chunk has the wrong size", found=str(length), expected=str(expected))
+
     def _find(self, chunk: int) -> tuple[str, int, int] | None:
         """File, offset and length of one encoded chunk, None when it is not stored."""
         if self.metadata.sharded:
@@ -183,13 +209,7 @@ class ArrayReader:
         """Chunks that are the values themselves, read straight to where they belong."""
         closing = 4 if self._pipeline.checked else 0
         for piece in run:
-            if piece.length != self._chunk_bytes + closing:
-                raise ContractError(
-                    piece.key,
-                    "a chunk has the wrong size",
-                    found=str(piece.length),
-                    expected=str(self._chunk_bytes + closing),
-                )
+            self._check_size(piece.key, piece.length)
         buffers: list[NDArray[np.uint8]] = []
         partial_chunks: list[tuple[_Piece, NDArray[np.uint8]]] = []
         for piece in run:

@@ -335,17 +335,27 @@ class ZipStorage:
 def _fill(descriptor: int, start: int, buffers: Sequence[Any]) -> int:
     """`preadv` until the buffers are full or the file ends: one call reads at most 2 GiB and `IOV_MAX` buffers."""
     done = 0
-    pending = [memoryview(buffer) for buffer in buffers if buffer.nbytes]
+    if len(buffers) <= _IOVECS:
+        done = os.preadv(descriptor, buffers, start)
+        if done == sum(buffer.nbytes for buffer in buffers):
+            return done
+    pending = _behind([memoryview(buffer) for buffer in buffers if buffer.nbytes], done)
     while pending:
         got = os.preadv(descriptor, pending[:_IOVECS], start + done)
         if not got:
             break
         done += got
-        while pending and got >= len(pending[0]):
-            got -= len(pending.pop(0))
-        if got:
-            pending[0] = pending[0][got:]
+        pending = _behind(pending, got)
     return done
+
+
+def _behind(pieces: list[memoryview], done: int) -> list[memoryview]:
+    """What is left of some memory when its first `done` bytes are."""
+    for position, piece in enumerate(pieces):
+        if done < len(piece):
+            return [piece[done:], *pieces[position + 1 :]]
+        done -= len(piece)
+    return []
 
 
 def replace_file(path: str | os.PathLike[str], data: bytes, *, durable: bool = False) -> None:

@@ -64,6 +64,12 @@ class Series:
             return self.array.read(first, last)
         return progression_times(self.start, self.stride, first, last)
 
+    def time_at(self, frame: int) -> float:
+        """Time of one frame."""
+        if self.array is not None:
+            return float(self.array.read(frame, frame + 1)[0])
+        return float(self.start) if self.stride is None else float(self.start) + float(frame) * float(self.stride)
+
 
 @dataclass
 class Layout:

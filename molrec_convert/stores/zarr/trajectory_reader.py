@@ -122,7 +122,7 @@ class StoredTrajectory(Trajectory):
             meta,
             self.box(index),
             layout.step.step_at(index),
-            None if layout.time is None else float(layout.time.times(index, index + 1)[0]),
+            None if layout.time is None else layout.time.time_at(index),
         )
 
     def box(self, index: int) -> Box | None:
