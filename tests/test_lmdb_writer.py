@@ -23,9 +23,11 @@ from molrec_convert.errors import ContractError, UsageError
 from molrec_convert.model import (
     Block,
     BlockDeclaration,
+    BlockUpdates,
     ColumnDeclaration,
     Declaration,
     Frame,
+    FrameBatch,
     MemoryTrajectory,
     Record,
 )
@@ -106,7 +108,7 @@ def test_meta_is_written_last(path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert transactions[-1] == [b"index", b"meta"]
     assert all(b"meta" not in entry for entry in transactions[:-1])
     frames = [entry for entry in transactions if entry and entry[0][:1] == b"f"]
-    assert [len(entry) for entry in frames] == [1000, 1000, 500]
+    assert [len(entry) for entry in frames] == [500] * 5
 
 
 def test_one_writer(path: Path) -> None:
@@ -365,3 +367,44 @@ def test_writing_in_place(path: Path) -> None:
     ):
         raise RuntimeError
     assert not other.exists()
+
+
+def test_a_given_batch_is_held_against_its_declaration(path: Path) -> None:
+    """Nobody has looked at a batch that became a trajectory as it was."""
+    values = {"x": np.zeros(2, np.float32)}
+    batch = FrameBatch(np.array([0]), blocks={"atoms": BlockUpdates.uniform(1, 2, values)}, meta={"pe": np.zeros(1)})
+    with CollectionWriter.create(path, declaration=POINTS, units={}) as opened:
+        opened.append(points(2))
+        with pytest.raises(ContractError, match="differs from its declaration"):
+            opened.append(Record(trajectory=MemoryTrajectory.of_batch(batch, POINTS)))
+        opened.append(points(3))
+    with open_collection(path) as collection:
+        assert len(collection) == 2
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"mass": np.ones(3)}, {"x": np.ones(2)}, {"element": np.array(["H"], np.dtypes.StringDType())}]
+)
+def test_a_system_that_does_not_fit_is_refused_every_time(path: Path, wrong: dict[str, Any]) -> None:
+    """What is known of the shapes of a system and a frame includes that they do not go together."""
+
+    def record(columns: dict[str, Any]) -> Record:
+        return Record(system=Frame({"atoms": Block(columns)}), trajectory=points(2).trajectory)
+
+    with CollectionWriter.create(path, declaration=POINTS, units={}) as opened:
+        for _ in range(3):
+            opened.append(record({"mass": np.ones(2)}))
+            with pytest.raises(ContractError):
+                opened.append(record(wrong))
+    assert len(contents(path)) == 3 * 3 + 2
+
+
+def test_many_small_values_are_kept_without_being_counted_again(tmp_path: Path) -> None:
+    spool = Spool(tmp_path, in_memory=10)
+    for number in range(5):
+        spool.append(number, bytes(number))
+        spool.spill()
+    assert len(spool) == 5
+    assert list(spool) == [(n, bytes(n)) for n in range(5)]
+    assert spool._spilled == 5
+    spool.close()

@@ -84,10 +84,11 @@ class IndexBuilder:
 
     def row(self, record: Record, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The derived values of a record; `given` ones win. Refused: a given column that is not one of the index."""
-        for name in given or {}:
-            if name not in self._sources:
-                check_index_name(name)
-                raise ContractError(f"index/{name}", "the collection was created without this index column")
+        if given:
+            for name in given:
+                if name not in self._sources:
+                    check_index_name(name)
+                    raise ContractError(f"index/{name}", "the collection was created without this index column")
         if not self._sources:
             return {}
         row = {}
@@ -110,13 +111,15 @@ class IndexBuilder:
 
     def add(self, row: Mapping[str, Any], n_frames: int, n_atoms: int, has_trajectory: bool) -> None:
         """Add one record's row."""
-        for name, values in self._values.items():
-            value = row[name]
-            values.append(value)
-            if value is not None and name not in self._firsts:
-                self._firsts[name] = type(value)
-        self._counts["n_frames"].append(n_frames)
-        self._counts["n_atoms"].append(n_atoms)
+        if row:
+            for name, values in self._values.items():
+                value = row[name]
+                values.append(value)
+                if value is not None and name not in self._firsts:
+                    self._firsts[name] = type(value)
+        counts = self._counts
+        counts["n_frames"].append(n_frames)
+        counts["n_atoms"].append(n_atoms)
         self._has.append(has_trajectory)
 
     def block(self) -> Block:

@@ -201,7 +201,8 @@ class SnapshotShape:
     """The header entries of a snapshot's blocks, one text of those without strings, the blocks that reference rows.
 
     `padded` tells whether a buffer is followed by zeros; `bare` is all that stands before the buffers where there is
-    nothing beside the blocks; `tables` has the rows and the column names of each block. Equal is the same one only.
+    nothing beside the blocks; `tables` has the rows and the column names of each block, `atoms` those rows of `atoms`.
+    Equal is the same one only.
     """
 
     texts: tuple[tuple[str, ...], ...]
@@ -210,6 +211,7 @@ class SnapshotShape:
     padded: bool
     bare: bytes
     tables: dict[str, tuple[int, frozenset[str]]]
+    atoms: int | None
 
 
 _SHAPES: dict[Any, SnapshotShape] = {}
@@ -236,7 +238,7 @@ def encode_shaped(frame: Frame, node: str) -> tuple[bytes, SnapshotShape] | None
         columns = block.columns
         if block.attributes:
             return None
-        targets = tuple(block.targets.items()) if block.targets else ()
+        targets = tuple(block.targets.items()) if block.targets else None
         signature += (name, block._count, block.structural_shape, targets, len(columns))
         for key, column in columns.items():
             if column.validity is not None or column.precision is not None or column.attributes:
@@ -256,14 +258,14 @@ def encode_shaped(frame: Frame, node: str) -> tuple[bytes, SnapshotShape] | None
     parts: list[Any] = buffers
     if shape.padded:
         parts = [part for array in buffers for part in (array, ZEROS[-array.nbytes % 8]) if array.size]
-    text = shape.text
-    if strings:
-        lists = iter(strings)
-        text = ",".join([weave(p, [next(lists) for _ in range(len(p) - 1)]) for p in shape.texts])
-    bare = not strings and frame.box is None and not frame.meta
-    besides = ("", "") if bare else _besides(frame, node)
     try:
-        return b"".join((shape.bare, *parts)) if bare else assemble(text, *besides, parts), shape
+        if not strings and frame.box is None and not frame.meta:
+            return b"".join((shape.bare, *parts)), shape
+        text = shape.text
+        if strings:
+            lists = iter(strings)
+            text = ",".join([weave(p, [next(lists) for _ in range(len(p) - 1)]) for p in shape.texts])
+        return assemble(text, *_besides(frame, node), parts), shape
     except TypeError:
         # an array that does not lie in one piece is not bytes-like
         return None
@@ -285,7 +287,7 @@ def _check(frame: Frame, node: str) -> SnapshotShape:
         if block.attributes or frame.attributes:
             frame.check(node, _absolute(frame, node))
             return _shape_of(frame.blocks)
-        targets = tuple(block.targets.items()) if block.targets else ()
+        targets = tuple(block.targets.items()) if block.targets else None
         signature += (name, block._count, block.structural_shape, targets, len(block.columns))
         for key, column in block.columns.items():
             signature += (key, (values := column.values).dtype, values.shape)
@@ -337,7 +339,8 @@ def _shape_of(blocks: Mapping[str, Block]) -> SnapshotShape:
     referring = tuple(name for name, block in blocks.items() if references(block.columns, block.targets))
     whole = ",".join(pieces[0] for pieces in texts)
     tables = {name: (block.count, frozenset(block.columns)) for name, block in blocks.items()}
-    return SnapshotShape(tuple(texts), whole, referring, padded, assemble(whole, "", "", ()), tables)
+    atoms = blocks["atoms"].count if "atoms" in blocks else None
+    return SnapshotShape(tuple(texts), whole, referring, padded, assemble(whole, "", "", ()), tables, atoms)
 
 
 def _encode_blocks(blocks: Mapping[str, Block], shape: SnapshotShape) -> tuple[str, list[Any]]:

@@ -5,7 +5,9 @@ Source: Collection and its LMDB file.
 
 from __future__ import annotations
 
+import itertools
 import struct
+from collections.abc import Iterable, Iterator
 
 __all__ = [
     "FORCEFIELD",
@@ -21,6 +23,7 @@ __all__ = [
     "key_label",
     "key_text",
     "numbered",
+    "numbered_keys",
 ]
 
 META, INDEX, FORCEFIELD = b"meta", b"index", b"ff"
@@ -35,6 +38,11 @@ _NUMBERED = struct.Struct(">cQ")
 def numbered(prefix: bytes, number: int) -> bytes:
     """The key of the `number`-th record part (`RECORD`, `SYSTEM`) or frame (`FRAME`)."""
     return _NUMBERED.pack(prefix, number)
+
+
+def numbered_keys(prefix: bytes, numbers: Iterable[int]) -> Iterator[bytes]:
+    """The keys of many, in their order."""
+    return map(_NUMBERED.pack, itertools.repeat(prefix), numbers)
 
 
 def is_known(key: bytes) -> bool:

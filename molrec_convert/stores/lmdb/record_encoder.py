@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from molrec_convert.model.alignment import Alignment
 from molrec_convert.model.batch import FrameBatch
@@ -27,6 +26,8 @@ __all__ = ["Member", "Plain", "RecordEncoder"]
 
 #: What takes the values of frames as they are made.
 Emit = Callable[[list[bytes]], None]
+#: The values of a record of one frame: meta, system, frame; and its `n_atoms`.
+Plain = tuple[bytes, bytes | None, bytes, int]
 
 
 @dataclass(slots=True)
@@ -36,15 +37,6 @@ class Member:
     record: Record
     meta: bytes
     system: bytes | None
-
-
-class Plain(NamedTuple):
-    """The values of a record of one frame, and its `n_atoms`."""
-
-    meta: bytes
-    system: bytes | None
-    frame: bytes
-    n_atoms: int
 
 
 class RecordEncoder:
@@ -98,12 +90,11 @@ class RecordEncoder:
         value = self._encoder.single(trajectory, snapshot, node, shape)
         if value is None:
             return None
-        if shape is not None and "atoms" in shape.tables:
-            atoms = shape.tables["atoms"][0]
-        else:
+        atoms = None if shape is None else shape.atoms
+        if atoms is None:
             first = trajectory._batch.blocks.get("atoms")
             atoms = 0 if first is None else first.offset.item(1)
-        return Plain(meta.encode(), system, value, atoms)
+        return meta.encode(), system, value, atoms
 
     def frames(self, record: Record, node: str, emit: Emit) -> tuple[int, int]:
         """Hand the values of a member's frames to `emit`, in order, as they are made; returns frames and `n_atoms`.

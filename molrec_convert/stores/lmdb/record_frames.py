@@ -44,6 +44,12 @@ class FrameEncoder:
         self.declaration = declaration
         self.blocks = {name: BlockEncoder(name, block) for name, block in declaration.blocks.items()}
         self.meta = [(key, entry, f"{to_json(key)}:", entry.dtype == "f64") for key, entry in declaration.meta.items()]
+        #: The per-step keys where all are numbers, each with the text before its value.
+        self._number_keys = (
+            [(key, f"{',' if n else ''}{text}") for n, (key, _, text, _) in enumerate(self.meta)]
+            if all(is_number for _, _, _, is_number in self.meta)
+            else None
+        )
         self._plain = [
             (
                 name,
@@ -113,7 +119,7 @@ class FrameEncoder:
         if start is None or (beside is None and system is not None and not self._stands_beside(system, whole[1:])):
             return None
         head, padded = start
-        rest = self._rest(batch, node, trajectory.cell_defined)
+        rest = self._rest(batch, node, trajectory.cell_defined, known)
         size = len(head) + len(rest)
         if padded:
             arrays = [part for array in arrays if array.size for part in (array, ZEROS[-array.nbytes % 8])]
@@ -123,9 +129,9 @@ class FrameEncoder:
             # an array that does not lie in one piece is not bytes-like
             return None
 
-    def _rest(self, batch: FrameBatch, node: str, cell_defined: bool) -> bytes:
+    def _rest(self, batch: FrameBatch, node: str, cell_defined: bool, known: bool) -> bytes:
         """What follows the blocks in the header of a single frame."""
-        meta = self._numbers(batch)
+        meta = self._numbers(batch) if known else None
         if meta is None:
             meta = meta_texts(self, batch, node)[0]
         if batch.time is None and batch.box is None and -_EXACT <= (step := batch.step.item()) <= _EXACT:
@@ -134,19 +140,15 @@ class FrameEncoder:
         return f"{meta}}}{tail[0]}}}".encode()
 
     def _numbers(self, batch: FrameBatch) -> str | None:
-        """The per-step values of a single frame, where all of them are finite numbers."""
-        values = batch.meta
-        if len(values) != len(self.meta):
+        """The per-step values of a single frame that has been checked, where all of them are finite numbers."""
+        if self._number_keys is None:
             return None
-        text = ""
-        for key, _, name, is_number in self.meta:
-            array = values.get(key)
-            if not is_number or type(array) is not np.ndarray or array.dtype is not _F64 or array.shape != (1,):
-                return None
-            value = array.item()
+        values, text = batch.meta, ""
+        for key, before in self._number_keys:
+            value = values[key].item()
             if value - value != 0.0:
                 return None
-            text = f"{text},{name}{value!r}" if text else f"{name}{value!r}"
+            text += f"{before}{value!r}"
         return text
 
     def _head(

@@ -29,7 +29,7 @@ class Spool:
         self._numbers: array[int] = array("Q")
         self._values: list[bytes] = []
         self._file: IO[bytes] | None = None
-        self._spilled = 0
+        self._spilled = self._size = 0
 
     def __len__(self) -> int:
         return self._spilled + len(self._values)
@@ -38,6 +38,7 @@ class Spool:
         """Keep a value and its number."""
         self._numbers.append(number)
         self._values.append(value)
+        self._size += len(value)
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         """Numbers and values in the order they came."""
@@ -50,7 +51,7 @@ class Spool:
 
     def spill(self) -> None:
         """Move what is kept to the file, when it is more than may be in memory."""
-        if sum(map(len, self._values)) <= self._limit:
+        if self._size <= self._limit:
             return
         if self._file is None:
             self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - closed by `close`
@@ -72,4 +73,4 @@ class Spool:
             self._file = None
 
     def _clear(self) -> None:
-        self._numbers, self._values = array("Q"), []
+        self._numbers, self._values, self._size = array("Q"), [], 0

@@ -39,6 +39,7 @@ from molrec_convert.stores.lmdb.keys import (
     is_known,
     key_text,
     numbered,
+    numbered_keys,
 )
 from molrec_convert.stores.lmdb.reader import StoredCollection, open_collection
 from molrec_convert.stores.lmdb.record_encoder import RecordEncoder
@@ -49,7 +50,7 @@ from molrec_convert.stores.lmdb.value_checks import check_values
 __all__ = ["CollectionWriter"]
 
 #: A transaction is committed when it holds so many values, or so many bytes.
-_BATCH_VALUES, _BATCH_BYTES = 1000, 8 * 2**20
+_BATCH_VALUES, _BATCH_BYTES = 500, 8 * 2**20
 
 
 class CollectionWriter:
@@ -73,7 +74,7 @@ class CollectionWriter:
         self._encoder = RecordEncoder(declaration, report)
         self._pending: list[bytes] = []
         self._pending_bytes = 0
-        self._n_frames = self._flushed = 0
+        self._n_records, self._n_frames, self._flushed = len(index), 0, 0
         self._metas, self._systems = Spool(file.path.parent), Spool(file.path.parent)
         #: What the file says of itself in keys this version has no meaning for.
         self.extra: dict[str, Any] = {}
@@ -185,14 +186,15 @@ class CollectionWriter:
         """
         if not self._open:
             raise UsageError("the collection is complete: nothing can be appended any more")
-        number = len(self._index)
+        number = self._n_records
         node = f"record {number}"
         plain = self._encoder.plain(record, node)
         if plain is not None:
+            meta, system, frame, atoms = plain
             row = self._index.row(record, index)
-            self._pending.append(plain.frame)
-            self._pending_bytes += len(plain.frame)
-            self._add(number, row, plain.meta, plain.system, 1, plain.n_atoms, True)
+            self._pending.append(frame)
+            self._pending_bytes += len(frame)
+            self._add(number, row, meta, system, 1, atoms, True)
             return number
         member = self._encoder.begin(record, node)
         row = self._index.row(member.record, index)
@@ -306,8 +308,14 @@ class CollectionWriter:
         if system is not None:
             self._systems.append(number, system)
         self._index.add(row, frames, atoms, has_trajectory)
+        self._n_records = number + 1
         self._n_frames += frames
-        self._flush_when_due()
+        if (
+            len(self._pending) >= _BATCH_VALUES
+            or self._pending_bytes >= _BATCH_BYTES
+            or not self._n_records % _BATCH_VALUES
+        ):
+            self._flush()
 
     def _take_back(self) -> None:
         """Forget the frames of a record that did not go in whole."""
@@ -318,15 +326,10 @@ class CollectionWriter:
         del self._pending[kept:]
         self._pending_bytes = sum(map(len, self._pending))
 
-    def _flush_when_due(self) -> None:
-        due = len(self._pending) >= _BATCH_VALUES or self._pending_bytes >= _BATCH_BYTES
-        if due or not len(self._index) % _BATCH_VALUES:
-            self._flush()
-
     def _flush(self) -> None:
         """Put the frames that wait, in one transaction."""
-        self._file.append([(numbered(FRAME, n), value) for n, value in enumerate(self._pending, self._flushed)])
-        self._flushed += len(self._pending)
+        first, self._flushed = self._flushed, self._flushed + len(self._pending)
+        self._file.append(list(zip(numbered_keys(FRAME, range(first, self._flushed)), self._pending, strict=True)))
         self._pending, self._pending_bytes = [], 0
         self._metas.spill()
         self._systems.spill()
@@ -334,11 +337,11 @@ class CollectionWriter:
     def _append_parts(self, prefix: bytes, values: Iterable[tuple[int, bytes]]) -> None:
         """The values as keys of `prefix` by their numbers."""
         batch: list[tuple[bytes, bytes]] = []
-        size = 0
+        size, share = 0, _BATCH_BYTES // _BATCH_VALUES
         for number, value in values:
             batch.append((numbered(prefix, number), value))
-            size += len(value)
-            if len(batch) >= _BATCH_VALUES or size >= _BATCH_BYTES:
+            size += max(len(value), share)
+            if size >= _BATCH_BYTES:
                 self._file.append(batch)
                 batch, size = [], 0
         self._file.append(batch)
