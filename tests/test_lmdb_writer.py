@@ -371,7 +371,7 @@ def test_writing_in_place(path: Path) -> None:
 
 def test_a_given_batch_is_held_against_its_declaration(path: Path) -> None:
     """Nobody has looked at a batch that became a trajectory as it was."""
-    values = {"x": np.zeros(2, np.float32)}
+    values = {"x": np.zeros(2, np.int64)}
     batch = FrameBatch(np.array([0]), blocks={"atoms": BlockUpdates.uniform(1, 2, values)}, meta={"pe": np.zeros(1)})
     with CollectionWriter.create(path, declaration=POINTS, units={}) as opened:
         opened.append(points(2))
