@@ -2,13 +2,15 @@
 
 Which record is of which source the index says (`source`, `source_record`, as a migration writes them); without these
 columns the sources' records are taken in their order. What a migration did on purpose (units, names, fills) is done to
-the source's records before they are compared: `collection.migration` says it, or whoever calls.
+the source's records before they are compared: `collection.migration` says it, or whoever calls. Records of the sources
+that are not in the collection, and those that are there twice, are told as well.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,13 +20,15 @@ from molrec_convert.comparison import differences
 from molrec_convert.errors import MolrecError, UsageError
 from molrec_convert.formats import NoProgress, Progress
 from molrec_convert.migration.adapting import Adapter
-from molrec_convert.migration.inputs import expand_inputs
+from molrec_convert.migration.index_check import IndexCheck
+from molrec_convert.migration.inputs import expand_inputs, path_text
 from molrec_convert.migration.names import Naming
 from molrec_convert.migration.quantities import Conversion
 from molrec_convert.migration.settings import Settings
-from molrec_convert.migration.sources import FormatFinder, Sources, records_of
+from molrec_convert.migration.sources import FormatFinder, Sources, record_count, records_of
+from molrec_convert.migration.state import State
 from molrec_convert.model.collection import Collection
-from molrec_convert.model.collection_index import column_values
+from molrec_convert.model.collection_index import column_values, index_rows
 from molrec_convert.model.collection_member import as_member
 from molrec_convert.model.collection_record import collection_units
 from molrec_convert.model.declaration import Declaration
@@ -41,11 +45,16 @@ _MOST = 20
 
 @dataclasses.dataclass
 class Verification:
-    """What came of it: records compared, those that differ, lines that say how; `notes` of what was left out."""
+    """What came of it: records compared, those that differ, lines that say how; `notes` of what was left out.
+
+    `absent` counts the records of the sources that are not in the collection, `surplus` those it has once more.
+    """
 
     records: int = 0
     compared: int = 0
     different: int = 0
+    absent: int = 0
+    surplus: int = 0
     sources: int = 0
     lines: list[str] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
@@ -54,6 +63,11 @@ class Verification:
         """Something that was left out, told once."""
         if text not in self.notes:
             self.notes.append(text)
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether nothing differs, is absent or is there once more."""
+        return not (self.different or self.absent or self.surplus)
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON document."""
@@ -94,41 +108,47 @@ def verify_collection(
     """
     settings = recorded_settings(collection) if settings is None else settings
     progress = NoProgress() if progress is None else progress
-    paths = expand_inputs(inputs, Path(collection.path or "collection")).paths
+    table = expand_inputs(inputs, Path(collection.path or "collection"))
+    paths = table.paths
     result = Verification(len(collection), sources=len(paths))
     reading = _Reading(collection, settings, result)
-    wanted = _by_source(collection, paths, sample, seed, result)
-    if wanted is None:
-        wanted = reading.in_order(paths, sample, seed)
+    there = _by_source(collection, paths, result)
+    found = there if there is not None else reading.in_order(paths)
+    wanted = {path: {n: at for n, at in records.items() if _taken(at, sample, seed)} for path, records in found.items()}
     progress.start("records", sum(map(len, wanted.values())))
-    for path, records in wanted.items():
-        reading.compare(path, records)
-        progress.advance(len(records))
+    searched = {path for path, flag in zip(paths, table.searched, strict=True) if flag}
+    for position, path in enumerate(paths):
+        if wanted[path] or (not found[path] and _taken(position, sample, seed)):
+            reading.compare(path, wanted[path], found[path], searched=path in searched)
+            progress.advance(len(wanted[path]))
+    reading.close()
     return result
 
 
-def _by_source(
-    collection: Collection, paths: Sequence[str], sample: float, seed: int, result: Verification
-) -> dict[str, dict[int, int]] | None:
+def _by_source(collection: Collection, paths: Sequence[str], result: Verification) -> dict[str, dict[int, int]] | None:
     """Source → its records and their numbers in the collection, by the index; None where that does not tell."""
     columns = collection.index.columns
     if SOURCE not in columns or SOURCE_RECORD not in columns:
         return None
-    named = {os.path.abspath(path): path for path in paths}
-    wanted: dict[str, dict[int, int]] = {path: {} for path in paths}
+    named = {os.path.abspath(path_text(path)): path for path in paths}
+    found: dict[str, dict[int, int]] = {path: {} for path in paths}
     others = 0
     rows = zip(column_values(columns[SOURCE]), column_values(columns[SOURCE_RECORD]), strict=True)
     for number, (source, ordinal) in enumerate(rows):
         path = None if source is None else named.get(os.path.abspath(source))
         if path is None or ordinal is None:
             others += 1
-        elif _taken(number, sample, seed):
-            wanted[path][ordinal] = number
+        elif ordinal in found[path]:
+            result.surplus += 1
+            first = found[path][ordinal]
+            result.lines.append(f"record {number} is of {path}, {ordinal}, as record {first} is")
+        else:
+            found[path][ordinal] = number
     if others == len(collection) and others:
         raise UsageError(f"no record of {collection.path} is of one of the sources named")
     if others:
         result.note(f"{others:,} records are of sources that are not named")
-    return {path: records for path, records in wanted.items() if records}
+    return found
 
 
 def _taken(number: int, sample: float, seed: int) -> bool:
@@ -145,6 +165,9 @@ class _Reading:
     def __init__(self, collection: Collection, settings: Settings, result: Verification) -> None:
         self._collection, self._settings, self._result = collection, settings, result
         self._sources, self._finder = Sources(settings, Report()), FormatFinder(settings)
+        self._index = IndexCheck(collection, settings, result.note)
+        self._failures = _failures(collection)
+        self._duplicates = self._faulty = self._aside = 0
         self._adapters: dict[int, tuple[Declaration, Mapping[str, str], Adapter]] = {}
         self._precisions = {
             f"{name}/{key}": column.precision
@@ -153,62 +176,104 @@ class _Reading:
             if column.precision is not None
         }
 
-    def in_order(self, paths: Sequence[str], sample: float, seed: int) -> dict[str, dict[int, int]]:
+    def in_order(self, paths: Sequence[str]) -> dict[str, dict[int, int]]:
         """The records of all sources, one after the other, are those of the collection."""
-        wanted: dict[str, dict[int, int]] = {}
+        found: dict[str, dict[int, int]] = {}
         first = 0
         for path in paths:
             with self._open(path) as source:
-                count = sum(1 for _ in records_of(source, self._settings))
-            wanted[path] = {n: first + n for n in range(count) if _taken(first + n, sample, seed)}
+                count = self._count(source)
+            found[path] = {n: first + n for n in range(count)}
             first += count
         if first != len(self._collection):
             raise UsageError(
                 f"the sources have {first:,} records and the collection {len(self._collection):,}, "
                 f"whose index does not say where they are from: name the sources it was made of, in their order"
             )
-        return {path: records for path, records in wanted.items() if records}
+        return found
 
-    def compare(self, path: str, records: Mapping[int, int]) -> None:
-        """Compare some records of one source."""
-        left = dict(records)
+    def compare(self, path: str, wanted: Mapping[int, int], there: Mapping[int, int], *, searched: bool) -> None:
+        """Compare some records of one source, and look for those of its records that are not `there`."""
+        left = dict(wanted)
         try:
             with self._open(path) as source:
                 units = source.units if isinstance(source, Collection) else collection_units(source.units)
-                for ordinal, record in self._some(source, left):
-                    self._compare(path, ordinal, left.pop(ordinal), record, units)
+                for ordinal, record, own in self._some(source, left):
+                    self._compare(path, ordinal, left.pop(ordinal), record, own, units)
+                count = self._count(source)
         except (MolrecError, OSError) as error:
             for number in left.values():
                 self._differ(f"record {number}: its source cannot be read: {error}")
+            if not there and not searched:
+                self._result.note(f"{path} cannot be read and has no record in the collection: {error}")
+            self._aside += not there and searched
             return
         for ordinal, number in left.items():
             self._differ(f"record {number}: {path} has no record {ordinal} any more")
+        if len(there) < count or any(ordinal >= count for ordinal in there):
+            self._absent(path, [ordinal for ordinal in range(count) if ordinal not in there])
+
+    def close(self) -> None:
+        """Tell what was counted."""
+        for count, what in (
+            (self._duplicates, "records of the sources are not in the collection, which has no duplicates"),
+            (self._faulty, "records or sources are not in the collection, as they were at fault"),
+            (self._aside, "files that were found in directories cannot be read, and have no record"),
+        ):
+            if count:
+                self._result.note(f"{count:,} {what}")
+
+    def _absent(self, path: str, ordinals: Sequence[int]) -> None:
+        """Records of a source that the collection does not have: by intent, or not."""
+        faults = self._failures.get(os.path.abspath(path), frozenset())
+        known = len(ordinals) if None in faults else sum(ordinal in faults for ordinal in ordinals)
+        self._faulty += known
+        missing = [] if None in faults else [ordinal for ordinal in ordinals if ordinal not in faults]
+        if self._settings.dedupe:
+            self._duplicates += len(missing)
+            return
+        self._result.absent += len(missing)
+        self._result.lines += [f"record {ordinal} of {path} is not in the collection" for ordinal in missing[:_MOST]]
+        if len(missing) > _MOST:
+            more = len(missing) - _MOST
+            self._result.lines.append(f"{more:,} more records of {path} are not in the collection")
+
+    def _count(self, source: Record | Collection) -> int:
+        count = record_count(source, self._settings)
+        return sum(1 for _ in records_of(source, self._settings)) if count is None else count
 
     def _open(self, path: str) -> Record | Collection:
         return self._sources.open(Path(path), self._finder.find(Path(path)))
 
-    def _some(self, source: Record | Collection, wanted: Mapping[int, int]) -> Iterator[tuple[int, Record]]:
+    def _some(
+        self, source: Record | Collection, wanted: Mapping[int, int]
+    ) -> Iterator[tuple[int, Record, Mapping[str, Any]]]:
+        """The wanted records of a source, with what its own index says of each."""
         ordinals = sorted(wanted)
+        if not ordinals:
+            return
         if isinstance(source, Collection) and source.path is not None and len(ordinals) * 4 < len(source):
             for ordinal in ordinals:
                 if ordinal < len(source):
-                    yield ordinal, source[ordinal]
+                    yield ordinal, source[ordinal], next(index_rows(source.index, ordinal, ordinal + 1))
             return
         last = ordinals[-1]
-        for ordinal, (record, _) in enumerate(records_of(source, self._settings)):
+        for ordinal, (record, own) in enumerate(records_of(source, self._settings)):
             if ordinal in wanted:
-                yield ordinal, record
+                yield ordinal, record, own
             if ordinal >= last:
                 return
 
-    def _compare(self, path: str, ordinal: int, number: int, record: Record, units: Mapping[str, str]) -> None:
+    def _compare(
+        self, path: str, ordinal: int, number: int, record: Record, own: Mapping[str, Any], units: Mapping[str, str]
+    ) -> None:
         self._result.compared += 1
         try:
             expected = self._expected(record, units, path)
-            lines = []
+            lines = list(self._index.differences(number, expected, own, path, ordinal))
             for line in differences(expected, _plain(self._collection[number]), declared=False):
                 lines.append(line)
-                if len(lines) == _MOST:
+                if len(lines) >= _MOST:
                     break
         except MolrecError as error:
             lines = [str(error)]
@@ -253,6 +318,17 @@ class _Reading:
             self._adapters.clear()
         self._adapters[id(declared)] = declared, dict(units), adapter
         return adapter
+
+
+def _failures(collection: Collection) -> dict[str, frozenset[int | None]]:
+    """Sources that were at fault when the collection was made, with the records of them that were (None: all)."""
+    found: dict[str, set[int | None]] = {}
+    path = None if collection.path is None else State(Path(collection.path)).failures
+    if path is not None and path.is_file():
+        for line in path.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+            entry = json.loads(line)
+            found.setdefault(os.path.abspath(entry["path"]), set()).add(entry.get("record"))
+    return {name: frozenset(records) for name, records in found.items()}
 
 
 def _plain(record: Record) -> Record:

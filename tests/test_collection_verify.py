@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from collection_stores import POINTS, UNITS, contents, key, molecule, points, put, write
@@ -14,7 +15,8 @@ from molrec_convert import UsageError
 from molrec_convert.cli import run
 from molrec_convert.migration.run import migrate
 from molrec_convert.migration.settings import Settings
-from molrec_convert.model import Record
+from molrec_convert.model import Block, Column, Frame, Record
+from molrec_convert.stores.lmdb.frame_writing import encode_frame
 from molrec_convert.verifying import parse_sample, recorded_settings, verify_collection
 
 
@@ -76,7 +78,7 @@ def test_what_a_migration_did(sources: Path, tmp_path: Path, capsys: pytest.Capt
     plain = verify_collection(collection, [str(sources)], settings=Settings())
     assert plain.different == 12
     # the collection says what was done
-    assert recorded_settings(collection) == Settings(rename={"pe": "energy"})
+    assert recorded_settings(collection) == Settings(rename={"pe": "energy"}, index=("record_id",))
     collection.close()
     assert run(["verify", str(target), "--against", str(sources)]) == 0
     molrec_convert.write(dataclasses.replace(record(3), meta={"record_id": "r33"}), sources / "3.mrec", overwrite=True)
@@ -116,3 +118,72 @@ def test_wrong_calls(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert run(["verify", str(target), "--against", str(tmp_path / "none")]) == 1
     assert run(["verify", str(tmp_path / "r.mrec"), "--against", str(target)]) == 2
     assert "'mrec diff' compares it" in capsys.readouterr().err
+
+
+def damaged(path: Path, name: str, row: int, value: Any) -> None:
+    """Another value in one row of the index, all else as it was."""
+    with molrec_convert.open(path) as collection:
+        columns = {n: Column(c.values.copy(), c.validity) for n, c in collection.index.columns.items()}
+    columns[name].values[row] = value
+    put(path, key("index"), encode_frame(Frame({"records": Block(columns)}), "index"))
+
+
+@pytest.fixture
+def migrated(sources: Path, tmp_path: Path) -> Path:
+    target = tmp_path / "new.mrec.lmdb"
+    migrate([str(sources)], target, Settings(units=UNITS, index=("record_id",), group_by="directory"), workers=1)
+    return target
+
+
+def test_index_columns(sources: Path, migrated: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Any value of any column that is altered is found."""
+    whole = migrated.read_bytes()
+    assert run(["verify", str(migrated), "--against", str(sources)]) == 0
+    assert "not compared" not in capsys.readouterr().err
+    for name, value, told in (
+        ("n_atoms", 3, "3, not 2"),
+        ("formula", "H2O", "'H2O', not 'HO'"),
+        ("energy", 1.5, "1.5, not -"),
+        ("record_id", "r1", "'r1', not 'r8'"),
+        ("molecule_id", "x", "'x', not "),
+        ("n_O", 2, "2, not 1"),
+        ("source_record", 99, "has no record 99 any more"),
+        ("source_record", 2, "as record 7 is"),
+    ):
+        migrated.write_bytes(whole)
+        damaged(migrated, name, 8, value)
+        assert run(["verify", str(migrated), "--against", str(sources)]) == 1, name
+        assert told in capsys.readouterr().out, name
+
+
+def test_absent_and_surplus(sources: Path, migrated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    some = tmp_path / "some.mrec.lmdb"
+    molrec_convert.convert([migrated], some, select="source_record != 3 and record_id != 'r2'")
+    with molrec_convert.open(some) as collection:
+        result = verify_collection(collection, [str(sources)])
+    assert (result.compared, result.different, result.absent, result.surplus) == (10, 0, 2, 0)
+    assert [line for line in result.lines if "record 0 of " in line and "2.mrec is not in the collection" in line]
+    assert [line for line in result.lines if "record 3 of " in line and "5.mrec.lmdb is not in" in line]
+    assert run(["verify", str(some), "--against", str(sources)]) == 1
+    assert "2 are absent" in capsys.readouterr().err
+    twice = tmp_path / "twice.mrec.lmdb"
+    run(["merge", str(migrated), str(some), "-o", str(twice)])
+    with molrec_convert.open(twice) as collection:
+        result = verify_collection(collection, [str(sources)])
+    assert (result.different, result.absent, result.surplus) == (0, 0, 10)
+    assert not result.is_equal
+
+
+def test_what_is_absent_on_purpose(sources: Path, tmp_path: Path) -> None:
+    """Inputs at fault and duplicates were left out, and verify says so without calling it a difference."""
+    (sources / "9.mrec").mkdir()
+    (sources / "9.mrec" / "zarr.json").write_text("{")
+    molrec_convert.write(record(3), sources / "33.mrec")
+    target = tmp_path / "new.mrec.lmdb"
+    outcome = migrate([*inputs(sources)], target, Settings(units=UNITS, dedupe=True), workers=1)
+    assert (outcome.failures, outcome.duplicates) == (1, 1)
+    with molrec_convert.open(target) as collection:
+        result = verify_collection(collection, inputs(sources))
+    assert result.is_equal
+    assert any("has no duplicates" in note for note in result.notes)
+    assert any("cannot be read and has no record" in note for note in result.notes)

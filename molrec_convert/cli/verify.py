@@ -29,7 +29,9 @@ __all__ = ["verify_command"]
 def verify_command(
     path: Path, against: tuple[str, ...], more: tuple[str, ...], sample: str, seed: int, as_json: bool
 ) -> int:
-    """Read the sources of COLLECTION again and compare its records with them, bit for bit: exit code 1 if any differs.
+    """Read the sources of COLLECTION again and compare its records and its index with them, bit for bit.
+
+    The exit code is 1 if any differs, is not in the collection, or is there twice.
 
     Which record is of which source its index says, where 'mrec migrate' made it; else the sources are to be named in
     the order they were. What a migration was asked to do (units, names, fills) is taken into account.
@@ -50,6 +52,7 @@ def verify_command(
         print_lines(result.lines)
     for text in result.notes:
         click.echo(f"note: {text}", err=True)
-    verdict = "equal to their sources" if not result.different else f"{result.different:,} differ"
+    counts = ((result.different, "differ"), (result.absent, "are absent"), (result.surplus, "are there once more"))
+    verdict = ", ".join(f"{count:,} {what}" for count, what in counts if count) or "equal to their sources"
     click.echo(f"{path}: {result.compared:,} of {result.records:,} records compared, {verdict}", err=True)
-    return FAULT if result.different else DONE
+    return DONE if result.is_equal else FAULT

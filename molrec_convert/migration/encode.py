@@ -20,6 +20,7 @@ from molrec_convert.formats import Format
 from molrec_convert.migration.adapting import Adapter
 from molrec_convert.migration.failures import Failure, error_document
 from molrec_convert.migration.index_values import Observed, index_value, observe
+from molrec_convert.migration.inputs import path_text
 from molrec_convert.migration.names import Naming
 from molrec_convert.migration.quantities import Conversion
 from molrec_convert.migration.record_log import log_entry
@@ -266,7 +267,7 @@ class Encoder:
         member = self._encoder.begin(record, node)
         digest = hashlib.blake2b(member.system or b"", digest_size=_DIGEST) if self._settings.dedupe else None
         frames, atoms = yield from self._frames(record, node, input_, digest)
-        row = index_value(record, observed, own, _text(path), ordinal, self._settings)
+        row = index_value(record, observed, own, path_text(path), ordinal, self._settings)
         content = b"" if digest is None else digest.digest()
         text = json.dumps(row).encode()
         entry = log_entry(member.meta, member.system, text, frames, atoms, record.trajectory is not None, content)
@@ -316,11 +317,6 @@ class Encoder:
             hidden = [tuple(text.replace(path, "the input") if path else text for text in item) for item in items]
             last.items = [(fate, name, detail) for fate, name, detail in hidden]
         self._report.rewind(mark)
-
-
-def _text(path: str) -> str:
-    """A path as an index column holds it: bytes that are no UTF-8 as escapes."""
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def content_digest(path: str) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from molrec_convert.errors import MissingInputError, MolrecError, UsageError
 from molrec_convert.plugins import detect
 
-__all__ = ["InputTable", "expand_inputs", "tree_facts"]
+__all__ = ["InputTable", "expand_inputs", "path_text", "tree_facts"]
 
 #: What is a list of paths, one a line: this before the name of a file.
 LIST_MARK = "@"
@@ -71,6 +71,11 @@ def expand_inputs(arguments: Sequence[str | os.PathLike[str]], output: Path) -> 
     if not table:
         raise UsageError(f"there is no file in {', '.join(map(str, arguments)) or 'what is named'}")
     return table
+
+
+def path_text(path: str) -> str:
+    """A path as an index column holds it: bytes that are no UTF-8 as escapes."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def tree_facts(path: str) -> tuple[int, int]:

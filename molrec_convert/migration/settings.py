@@ -64,6 +64,8 @@ class Settings:
             "fill": dict(self.fill),
             "rename": dict(self.rename),
             "drop": sorted(self.drop),
+            "index": list(self.index),
+            "group_by": self.group_by,
             "dedupe": self.dedupe,
             "from": self.format,
         }
@@ -75,15 +77,21 @@ class Settings:
         if not isinstance(document, Mapping):
             return cls()
         fill, rename, drop = (document.get(key) for key in ("fill", "rename", "drop"))
-        split, format = document.get("split"), document.get("from")
+        split, format, group_by = (document.get(key) for key in ("split", "from", "group_by"))
         return cls(
             split=split if split in ("frames", "files", "rows") else None,
             fill=_texts(fill),
             rename=_texts(rename),
-            drop=tuple(name for name in drop if isinstance(name, str)) if isinstance(drop, list) else (),
+            drop=_names(drop),
+            index=_names(document.get("index")),
+            group_by=group_by if isinstance(group_by, str) else None,
             dedupe=document.get("dedupe") is True,
             format=format if isinstance(format, str) else None,
         )
+
+
+def _names(names: Any) -> tuple[str, ...]:
+    return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
 
 
 def _texts(mapping: Any) -> dict[str, str]:
