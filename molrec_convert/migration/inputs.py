@@ -1,7 +1,7 @@
 """Which sources a migration has: globs, directories, lists of paths; in one fixed order, each once.
 
 A directory that is a source itself (a run, a record) is one input; any other is searched, its files in the order of
-their names. Nothing of a file is read here.
+their names.
 """
 
 from __future__ import annotations
@@ -15,12 +15,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from molrec_convert.errors import MissingInputError, MolrecError, UsageError
+from molrec_convert.migration.settings import Settings
+from molrec_convert.migration.sources import Sources
 from molrec_convert.plugins import detect
+from molrec_convert.report import Report
 
 __all__ = ["InputTable", "expand_inputs", "path_text", "tree_facts"]
 
 #: What is a list of paths, one a line: this before the name of a file.
 LIST_MARK = "@"
+#: How sure a format is of a directory that says itself what it is.
+_CERTAIN = 0.9
 
 
 class InputTable:
@@ -62,12 +67,17 @@ def expand_inputs(arguments: Sequence[str | os.PathLike[str]], output: Path) -> 
     table = InputTable()
     known: set[str] = set()
     own = os.path.abspath(output)
+    inside = 0
     for argument in _listed(arguments):
         for path, root, searched in _found(argument):
             where = os.path.abspath(path)
-            if where not in known and where != own and not where.startswith(own + os.sep):
+            if where == own or where.startswith(own + os.sep):
+                inside += 1
+            elif where not in known:
                 known.add(where)
                 table.add(path, root, searched=searched)
+    if not table and inside:
+        raise UsageError(f"all inputs lie in {output}, where the results are to go: name another place for these")
     if not table:
         raise UsageError(f"there is no file in {', '.join(map(str, arguments)) or 'what is named'}")
     return table
@@ -100,15 +110,35 @@ def _listed(arguments: Iterable[str | os.PathLike[str]]) -> Iterator[str]:
     for given in arguments:
         argument = os.fspath(given)
         if argument == "-":
-            yield from (line for line in sys.stdin.read().splitlines() if line.strip())
+            yield from _lines(_standard_input(), "standard input")
         elif argument.startswith(LIST_MARK) and not os.path.lexists(argument):
             try:
                 text = Path(argument[1:]).read_text(encoding="utf-8", errors="surrogateescape")
             except FileNotFoundError:
                 raise MissingInputError(argument[1:]) from None
-            yield from (line for line in text.splitlines() if line.strip())
+            yield from _lines(text, argument[1:])
         else:
             yield argument
+
+
+def _standard_input() -> str:
+    if sys.stdin is None or sys.stdin.closed:
+        raise UsageError("- is a list of paths on standard input, which is closed")
+    try:
+        # names of files may be of any bytes
+        return os.fsdecode(sys.stdin.buffer.read())
+    except AttributeError:
+        return sys.stdin.read()
+
+
+def _lines(text: str, name: str) -> list[str]:
+    """The paths of a list, a line each."""
+    if "\0" in text:
+        raise UsageError(f"{name} is no list of paths, one a line: it has zero bytes in it")
+    lines = [line.removesuffix("\r") for line in text.split("\n") if line.strip()]
+    if not lines:
+        raise UsageError(f"{name} names no path")
+    return lines
 
 
 def _found(argument: str) -> Iterator[tuple[str, str, bool]]:
@@ -165,8 +195,18 @@ def _searched(path: str, root: str) -> Iterator[tuple[str, str, bool]]:
 
 
 def _is_source(path: str) -> bool:
+    where = Path(path)
     try:
-        detect([Path(path)])
+        found = detect([where])
     except (MolrecError, OSError):
         return False
-    return True
+    if found.sniff(b"", where) >= _CERTAIN:
+        return True
+    # what may be the files of one run may as well be many that do not belong together
+    try:
+        with Sources(Settings(), Report()).open(where, found):
+            return True
+    except UsageError:
+        return False
+    except (MolrecError, OSError):
+        return True

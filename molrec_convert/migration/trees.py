@@ -25,7 +25,7 @@ from molrec_convert.migration.pool import Pool
 from molrec_convert.migration.recovery import lost_failure
 from molrec_convert.migration.settings import Settings, default_workers
 from molrec_convert.migration.sources import FormatFinder, check_options
-from molrec_convert.migration.state import Known
+from molrec_convert.migration.state import SUFFIX, Known
 from molrec_convert.report import Fate, Report
 
 __all__ = ["migrate_records", "record_targets"]
@@ -152,6 +152,8 @@ def migrate_records(
     root = Path(os.path.abspath(target))
     if root.exists() and not root.is_dir():
         raise UsageError(f"{target} is no directory: records of their own lie in one")
+    if root.name.endswith(SUFFIX):
+        raise UsageError(f"{target} is the name of a collection, and records of their own lie in a directory")
     table = expand_inputs(inputs, root)
     targets = record_targets(table, root)
     if dry_run:
@@ -205,7 +207,12 @@ class _Ledger:
                 for line in file:
                     if not line.endswith(b"\n"):
                         break
-                    self._take(json.loads(line))
+                    try:
+                        self._take(json.loads(line))
+                    except (ValueError, KeyError, TypeError):
+                        raise UsageError(
+                            f"{self.path} is not the list of a migration to {root}: move it out of the way"
+                        ) from None
                     whole = file.tell()
         self._file = open(self.path, "r+b" if self.path.exists() else "w+b")  # noqa: SIM115
         self._file.truncate(whole)
@@ -263,6 +270,11 @@ def _run(
     finally:
         ledger.close()
     write_failures(ledger.failures, failures)
+    if not outcome.records and not outcome.known:
+        first = (
+            f"; the first: {failures[0][0]}: {failures[0][1]['error']}" if failures else ", none is of a known format"
+        )
+        raise MigrationStopped(f"none of the {len(table):,} inputs gave a record{first}")
     outcome.failures, outcome.report = len(failures), report_of(tallies)
     outcome.failures_path = ledger.failures if failures else None
     return outcome
