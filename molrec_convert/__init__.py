@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         Trajectory,
     )
     from molrec_convert.model.collection import Collection, MemoryCollection
-    from molrec_convert.offered import from_ase
+    from molrec_convert.offered import from_ase, from_universe
     from molrec_convert.report import Report
     from molrec_convert.resolving import resolve
     from molrec_convert.stores.lmdb.dataset import CollectionDataset
@@ -99,6 +99,7 @@ _HOME = {
     "MetricsLog": "molrec_convert.stores.zarr.metrics_log",
     "Report": "molrec_convert.report",
     "from_ase": "molrec_convert.offered",
+    "from_universe": "molrec_convert.offered",
     "open_collection": "molrec_convert.stores.lmdb.sharded",
     "resolve": "molrec_convert.resolving",
 }
@@ -145,6 +146,7 @@ __all__ = [
     "append",
     "convert",
     "from_ase",
+    "from_universe",
     "hookimpl",
     "merge_collections",
     "open",

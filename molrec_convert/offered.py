@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from collections.abc import Collection as Names
 from typing import TYPE_CHECKING, Any
 
 from molrec_convert.errors import UnsupportedError
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from molrec_convert.model.record import Record
     from molrec_convert.report import Report
 
-__all__ = ["from_ase", "offered"]
+__all__ = ["from_ase", "from_universe", "offered"]
 
 
 def offered(plugin: str, name: str, library: str | None = None) -> Callable[..., Any]:
@@ -47,4 +48,27 @@ def from_ase(atoms: Any, as_: Arrangement | None = None, *, report: Report | Non
     form in a record is in `report` as dropped. `UnsupportedError` where ASE is not installed.
     """
     made: Record | Collection = offered("ase", "from_ase")(atoms, as_, report=report)
+    return made
+
+
+def from_universe(
+    atoms: Any,
+    frames: Any = None,
+    *,
+    units: str | None = None,
+    target_units: str | None = None,
+    hints: Names[str] = (),
+    report: Report | None = None,
+) -> Record:
+    """A record of an `MDAnalysis.Universe` or an `AtomGroup`, with the topology as it is now.
+
+    `frames`: None for all, a slice, numbers or flags, `u.trajectory[...]`, or "current" for the frame as it stands,
+    with what was changed in it. Transformations and auxiliary data take part; frames are read when they are asked
+    for. Where the universe has transformations that moves its own trajectory, which goes back to where it stood.
+    `units`: a preset, for numbers MDAnalysis takes as they are; `target_units`: the preset to convert to. `hints`: what
+    a `LayoutChanged` asks for. `UnsupportedError` where MDAnalysis is not installed.
+    """
+    made: Record = offered("mdanalysis", "from_universe", "MDAnalysis")(
+        atoms, frames, units=units, target_units=target_units, hints=hints, report=report
+    )
     return made

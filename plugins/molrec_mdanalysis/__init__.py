@@ -10,8 +10,14 @@ Importing this package registers the readers, the parser and the writer of `.mre
 
 from __future__ import annotations
 
+import MDAnalysis
+
 from molrec_mdanalysis.parser import MrecParser
+from molrec_mdanalysis.paths import is_topology_alone
 from molrec_mdanalysis.reader import MrecReader
 from molrec_mdanalysis.writer import MrecWriter
 
 __all__ = ["MrecParser", "MrecReader", "MrecWriter"]
+
+# a hint without a reader: MDAnalysis then looks for no coordinates in a record that has none, as in a PSF file
+MDAnalysis._READER_HINTS["MREC: no frames"] = is_topology_alone

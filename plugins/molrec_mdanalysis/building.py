@@ -75,11 +75,10 @@ def _groups_attributes(columns: Mapping[str, Column], groups: Groups) -> list[An
     if "resnum" in columns:
         resnums = columns["resnum"].values[groups.first].astype(np.int64)
     name = next((name for name in ("segid", "chain") if name in columns), None)
-    if name is None:
-        segids: list[str] = ["SYSTEM"]
-    else:
-        segids = _filled(columns[name])[groups.first_of_segment].tolist()
-        segids = segids if any(segids) else ["SYSTEM"] * len(segids)
+    count = len(groups.first_of_segment)
+    segids: list[str] = ["SYSTEM"] * count if name is None else _filled(columns[name])[groups.first_of_segment].tolist()
+    if name == "chain" and not any(segids):
+        segids = ["SYSTEM"] * count
     return [
         _kind("resids")(resids),
         _kind("resnums")(resnums),

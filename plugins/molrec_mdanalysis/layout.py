@@ -16,6 +16,7 @@ from molrec_convert.model import NO_FILL, BlockDeclaration, ColumnDeclaration, D
 from molrec_convert.model.names import RESERVED_COLUMNS, escape_name, name_fault
 from molrec_convert.model.tags import infer_tag
 from molrec_mdanalysis.names import ATTRIBUTES, STATE
+from molrec_mdanalysis.shown import ShownReader
 
 __all__ = ["APART", "ATOMS", "CELLS", "STEPS", "Layout", "layout_of", "shown_data"]
 
@@ -71,7 +72,7 @@ def layout_of(ts: Any, reader: Any, taken: Collection[str], hints: frozenset[str
             layout.arrays[name] = sparse
     layout.cells = CELLS not in hints
     layout.stepped = "step" in ts.data and STEPS not in hints
-    states_dt = "_get_dt" in vars(type(reader)) or len(getattr(reader, "readers", ())) > 0
+    states_dt = _states_dt(reader.reader if isinstance(reader, ShownReader) else reader)
     layout.timed = "time" in ts.data or "dt" in ts.data or states_dt
     left_out = []
     keys = dict.fromkeys([*ts.data, *sorted(hint[5:] for hint in hints if hint.startswith("data:"))])
@@ -96,6 +97,11 @@ def layout_of(ts: Any, reader: Any, taken: Collection[str], hints: frozenset[str
                 layout.data[key] = (name, tag)
     layout.left_out = tuple(left_out)
     return layout
+
+
+def _states_dt(reader: Any) -> bool:
+    """Whether a reader knows the time between its frames; MDAnalysis says 1 ps where one does not."""
+    return "_get_dt" in vars(type(reader)) or len(getattr(reader, "readers", ())) > 0
 
 
 def _is_rows(value: Any, atoms: int) -> bool:

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 import molrec_convert
 from molrec_convert.errors import UnsupportedError
-from molrec_convert.model import BlockUpdates, FrameBatch, MemoryTrajectory, Record, Trajectory
+from molrec_convert.model import BlockUpdates, BoxUpdates, Frame, FrameBatch, MemoryTrajectory, Record, Trajectory
 from molrec_convert.model.names import unescape_name
 from molrec_mdanalysis.cells import dimensions_of
 from molrec_mdanalysis.layout import APART, ATOMS
 from molrec_mdanalysis.names import STATE
-from molrec_mdanalysis.paths import is_packed
+from molrec_mdanalysis.paths import is_packed, is_topology_alone
 from molrec_mdanalysis.units import Factors, factors_of
 
 __all__ = ["MrecReader", "frames_of"]
@@ -53,6 +53,38 @@ def _next(batches: Iterator[FrameBatch]) -> FrameBatch:
     return batch
 
 
+def _only(batch: FrameBatch) -> _State:
+    """The state of the one frame of a batch that tells the whole."""
+    updates, box = batch.blocks.get(ATOMS), batch.box
+    rows = slice(0, 0) if updates is None else updates.rows_of(0)
+    return _State(updates, rows, None if box is None else box.vectors[0])
+
+
+def _alone(frame: Frame) -> FrameBatch:
+    """A frame that was read alone as a batch of one."""
+    atoms = frame.blocks.get(ATOMS)
+    blocks = {}
+    if atoms is not None:
+        columns = {name: column.values for name, column in atoms.columns.items()}
+        masks = {name: c.validity for name, c in atoms.columns.items() if c.validity is not None}
+        blocks[ATOMS] = BlockUpdates(np.zeros(1, np.int64), np.array([0, atoms.count]), columns, masks)
+    return FrameBatch(
+        np.array([frame.step or 0]),
+        None if frame.time is None else np.array([frame.time]),
+        blocks,
+        {key: [frame.meta[key]] for key in frame.meta},
+        None if frame.box is None else BoxUpdates.single(frame.box),
+    )
+
+
+def _state_step(data: dict[str, Any]) -> None:
+    """The step number a frame had where steps do not ascend, in place of the record's count."""
+    step = data.pop("source_step")
+    del data["step"]
+    if step is not None:
+        data["step"] = int(step)
+
+
 class MrecReader(ReaderBase):  # type: ignore[misc]
     """Frames of a record. Numbers come in MDAnalysis' units where the record states its own.
 
@@ -72,10 +104,11 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
     _columns: dict[str, tuple[str, str, str]]
     _rows: dict[str, str]
     _read: list[str]
+    _whole: bool
 
     @staticmethod
     def _format_hint(thing: Any) -> bool:
-        return isinstance(thing, Record) or is_packed(thing)
+        return isinstance(thing, Record) or (is_packed(thing) and not is_topology_alone(thing))
 
     @store_init_arguments  # type: ignore[untyped-decorator]
     def __init__(self, filename: Any, convert_units: bool = True, **kwargs: Any) -> None:
@@ -95,6 +128,8 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
         declared = self._trajectory.declaration.blocks
         there = declared[ATOMS].columns if ATOMS in declared else {}
         self._read = [f"{ATOMS}/{column}" for column in (*names, *self._rows.values()) if column in there]
+        #: Whether a frame consists of what is wanted of it.
+        self._whole = set(declared) <= {ATOMS} and len(self._read) == len(there)
         first = self._trajectory.frame(0)
         if ATOMS not in first.blocks:
             raise UnsupportedError(f"{self.filename}: the first frame has no atoms")
@@ -193,6 +228,8 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
             if self._streak > 1:
                 self._batches = iter(self._trajectory.batches(i, columns=self._read, batch_bytes=_BATCH))
                 self._batch = _next(self._batches)
+            elif self._whole and self.counted:
+                self._batch = _alone(self._trajectory.frame(i))
             else:
                 self._batch = _next(iter(self._trajectory.batches(i, i + 1, columns=self._read)))
         self._first = i
@@ -201,6 +238,8 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
 
     def _state(self, batch: FrameBatch, at: int) -> _State:
         """The rows of the atoms and the cell a frame of a batch has, its own or those of a frame before."""
+        if batch.n_frames == 1 and self._before.updates is None:
+            return _only(batch)
         state = _State(self._before.updates, self._before.rows, self._before.vectors)
         updates = batch.blocks.get(ATOMS)
         position = -1 if updates is None else int(np.searchsorted(updates.frames, at, side="right")) - 1
@@ -222,6 +261,8 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
             value = batch.meta[key][at] if key in batch.meta else entry.fill
             if key != "dimensions":
                 ts.data[unescape_name(key)] = value.item() if isinstance(value, np.generic) else value
+        if "source_step" in ts.data:
+            _state_step(ts.data)
         state = self._state(batch, at)
         self._atoms(state, i)
         if "dimensions" in batch.meta:
@@ -266,6 +307,9 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
             return
         setattr(self.ts, f"has_{name}", True)
         target: NDArray[np.float32] = getattr(self.ts, name)
+        if len(there) == len(columns) and not missing and factor == 1.0:
+            np.stack([updates.columns[column][rows] for column in columns], axis=1, out=target, casting="same_kind")
+            return
         for axis, column in enumerate(columns):
             if column not in there:
                 target[:, axis] = 0.0

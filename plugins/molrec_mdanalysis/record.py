@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from molrec_convert.errors import FormatError
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_convert.errors import FormatError, UsageError
 from molrec_convert.formats import ReadContext
-from molrec_convert.model import Frame, Record
+from molrec_convert.model import Record
 from molrec_convert.report import Report
 from molrec_mdanalysis.layout import Layout, layout_of
 from molrec_mdanalysis.names import STATE, UNITS
+from molrec_mdanalysis.selecting import scaled, selected
+from molrec_mdanalysis.shown import ShownReader
 from molrec_mdanalysis.source import open_universe
 from molrec_mdanalysis.topology import attributes_of, system_of
-from molrec_mdanalysis.trajectory import MdaTrajectory
+from molrec_mdanalysis.trajectory import MdaTrajectory, counted
+from molrec_mdanalysis.units import Factors, factors_between
+from molrec_mdanalysis_format.options import MdaOptions
 
 __all__ = ["read_mdanalysis", "record_of"]
 
@@ -29,24 +36,42 @@ def read_mdanalysis(paths: Sequence[Path], context: ReadContext) -> Record:
     return record_of(universe, where[-1], context, guessed)
 
 
-def record_of(universe: Any, path: Path, context: ReadContext, guessed: dict[str, int]) -> Record:
-    """The record of a universe; `path` is what errors name."""
-    report = context.report
+def record_of(
+    universe: Any,
+    path: Path,
+    context: ReadContext,
+    guessed: Mapping[str, int],
+    shown: ShownReader | None = None,
+    rows: NDArray[np.int64] | None = None,
+) -> Record:
+    """The record of a universe; `path` is what errors name.
+
+    `shown`: the frames that are wanted, in place of all of its trajectory's; `rows`: the atoms, in place of all.
+    """
+    report, options = context.report, context.options
     reader = getattr(universe, "trajectory", None) if universe._trajectory is not None else None
-    units = _units(reader, report)
+    own = _units(reader, options, report)
+    units, factors = _wanted_units(own, options, report)
+    system = system_of(universe, guessed, units, report)
+    _check_topology(universe, report)
+    system = scaled(system if rows is None else selected(system, rows), factors)
     if reader is None:
-        return Record(system=_system(universe, guessed, units, report), path=str(path))
+        return Record(system=system, path=str(path))
     if not reader.n_frames:
         raise FormatError(path, found="no frames", expected="a trajectory of one at least")
-    ts = reader[0]
-    celled = ts.dimensions is not None
-    system = _system(universe, guessed, units, report)
-    _check_whole(reader, path, report)
-    layout = layout_of(ts, reader, system["atoms"].columns, context.hints)
-    _tell(reader, layout, celled, report)
-    trajectory = MdaTrajectory(reader, layout, path, report)
-    closing = reader.close
-    return Record(system=system, trajectory=trajectory, path=str(path), _close=closing)
+    source: Any = shown
+    if source is None:
+        plain = factors == Factors() and not len(reader.aux_list)
+        source = reader if plain else ShownReader(reader, factors=factors)
+        _check_whole(reader, path, report)
+    else:
+        source.factors = factors
+    hints = context.hints | counted(source, path, report)
+    ts = source[0]
+    layout = layout_of(ts, source, system["atoms"].columns, hints)
+    _tell(reader, layout, ts.dimensions is not None, report)
+    trajectory = MdaTrajectory(source, layout, path, report)
+    return Record(system=system, trajectory=trajectory, path=str(path), _close=source.close)
 
 
 def _check_whole(reader: Any, path: Path, report: Report) -> None:
@@ -66,22 +91,47 @@ def _check_whole(reader: Any, path: Path, report: Report) -> None:
         report.truncated(f"{path}: it breaks off behind {reader.n_frames} whole frames")
 
 
-def _system(universe: Any, guessed: dict[str, int], units: Any, report: Report) -> Frame:
-    system = system_of(universe, guessed, units, report)
+def _check_topology(universe: Any, report: Report) -> None:
+    """Say so where there is none."""
     said = {"indices", "resindices", "segindices"}
     if not (attributes_of(universe).keys() - said):
         report.warn("no topology: atoms have coordinates only; name one before the trajectory")
-    return system
 
 
-def _units(reader: Any, report: Report) -> dict[str, str] | None:
-    """The units of the numbers MDAnalysis hands out; None where the reader does not know its own."""
+def _units(reader: Any, options: MdaOptions, report: Report) -> dict[str, str] | None:
+    """The units of the numbers MDAnalysis hands out; where the reader does not know its own those that are stated."""
     stated = {} if reader is None else getattr(reader, "units", None) or {}
-    if reader is not None and stated.get("length") is None:
-        report.warn("MDAnalysis takes the numbers of this format as they are: the record states no units")
-        return None
-    report.carried("units", "Å, ps, kJ/mol, u, e, as MDAnalysis hands the numbers out")
-    return dict(UNITS)
+    if reader is None or stated.get("length") is not None:
+        if options.units is not None:
+            raise UsageError(
+                f"--units {options.units}: MDAnalysis hands these numbers out in Å, ps and kJ/mol; --target-units "
+                "converts them"
+            )
+        return dict(UNITS)
+    if options.units is not None:
+        return {"preset": options.units}
+    report.warn("MDAnalysis takes the numbers of this format as they are: the record states no units (--units)")
+    return None
+
+
+def _wanted_units(
+    own: dict[str, str] | None, options: MdaOptions, report: Report
+) -> tuple[dict[str, str] | None, Factors]:
+    """The units the record is to have, and what numbers are multiplied by to be in them."""
+    if options.target_units is None:
+        if own == UNITS:
+            report.carried("units", "Å, ps, kJ/mol, u, e, as MDAnalysis hands the numbers out")
+        elif own is not None:
+            report.carried("units", f"{own['preset']}, as stated")
+        return own, Factors()
+    if own is None:
+        raise UsageError(
+            f"--target-units {options.target_units}: nothing says what the numbers are in now; --units does"
+        )
+    wanted = {"preset": options.target_units}
+    factors = Factors() if own == wanted else factors_between(own, wanted)
+    report.converted("units", f"to those of the preset {options.target_units}")
+    return wanted, factors
 
 
 def _tell(reader: Any, layout: Layout, celled: bool, report: Report) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import warnings
 from collections.abc import Iterator, Sequence
@@ -11,8 +12,9 @@ from typing import Any
 
 import MDAnalysis
 
-from molrec_convert.errors import FormatError, MolrecError
+from molrec_convert.errors import FormatError, MissingInputError, MolrecError, UsageError
 from molrec_convert.report import Report
+from molrec_mdanalysis.guessing import guesser_for
 from molrec_mdanalysis.topology import attributes_of
 from molrec_mdanalysis_format.options import MdaOptions
 
@@ -32,6 +34,7 @@ def open_universe(paths: Sequence[Path], options: MdaOptions, report: Report) ->
         "dt": options.dt,
     }
     keywords |= {key: value for key, value in named.items() if value is not None}
+    keywords |= _further(options.keywords)
     with said_aloud(report):
         try:
             universe = MDAnalysis.Universe(*(os.fspath(path) for path in paths), **keywords)
@@ -46,7 +49,42 @@ def open_universe(paths: Sequence[Path], options: MdaOptions, report: Report) ->
                 hint="the topology is named first, trajectories after it; --topology-format and --trajectory-format "
                 "say what the names do not",
             ) from error
+        _attach(universe, options.aux)
         return universe, _guess(universe, options, report)
+
+
+def _attach(universe: Any, stated: Sequence[str]) -> None:
+    """Auxiliary data as it is stated on the command line: name=file, or a file with names of its own."""
+    for text in stated:
+        name, equals, file = text.partition("=")
+        path = Path(file if equals else text)
+        if not path.exists():
+            raise MissingInputError(path)
+        if universe._trajectory is None:
+            raise UsageError(f"--aux {text}: there are no frames for it to stand beside")
+        named = equals or path.suffix.lower() != ".edr"
+        try:
+            universe.trajectory.add_auxiliary(name if equals else path.stem if named else None, os.fspath(path))
+        except Exception as error:  # as above
+            raise FormatError(
+                path,
+                found=f"{type(error).__name__}: {_first_line(error)}",
+                expected="auxiliary data MDAnalysis opens: XVG, or EDR (which needs pyedr)",
+            ) from error
+
+
+def _further(stated: Sequence[str]) -> dict[str, Any]:
+    """Keywords as they are stated on the command line, name=value."""
+    found: dict[str, Any] = {}
+    for text in stated:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise UsageError(f"--keywords {text}: a keyword of MDAnalysis.Universe is stated as name=value")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found
 
 
 def _guess(universe: Any, options: MdaOptions, report: Report) -> dict[str, int]:
@@ -59,7 +97,8 @@ def _guess(universe: Any, options: MdaOptions, report: Report) -> dict[str, int]
             continue
         missing = _empty(universe, name) if there else len(universe.atoms)
         try:
-            universe.guess_TopologyAttrs(to_guess=[name], error_if_missing=False)
+            context = guesser_for(universe)
+            universe.guess_TopologyAttrs(context=context, to_guess=[name], error_if_missing=False)
         except Exception as error:  # as above
             report.warn(f"MDAnalysis cannot guess {name}: {_first_line(error)}")
             continue

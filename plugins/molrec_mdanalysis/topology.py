@@ -40,7 +40,7 @@ def system_of(universe: Any, guessed: Mapping[str, int], units: Any, report: Rep
         if name in _PLACES or name in RELATIONS:
             continue
         values = _per_atom(attribute, table)
-        if name == "segids" and _unnamed(values):
+        if name == "segids" and _unnamed(attribute.values):
             continue
         column, made = _column(name, values, guessed, report)
         if made is None:
@@ -76,7 +76,7 @@ def _residues(table: Any) -> NDArray[np.int64]:
 
 def _unnamed(segids: NDArray[Any]) -> bool:
     """Whether the only segment has the name MDAnalysis gives where there is none."""
-    return bool(len(segids)) and all(segid in ("SYSTEM", "") for segid in set(segids.tolist()))
+    return len(segids) == 1 and segids[0] == "SYSTEM"
 
 
 def _column(name: str, values: NDArray[Any], guessed: Mapping[str, int], report: Report) -> tuple[str, Column | None]:

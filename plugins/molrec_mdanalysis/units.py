@@ -1,4 +1,4 @@
-"""From a record's units to those MDAnalysis counts in: Å, ps, kJ/mol, u, e."""
+"""From a record's units to those MDAnalysis counts in, Å, ps, kJ/mol, u, e, and from those to others."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from molrec_convert.forcefield.units import unit_of_quantity
+from molrec_convert.errors import UnsupportedError
+from molrec_convert.forcefield.units import conversion_factor, unit_of_quantity
+from molrec_mdanalysis.names import UNITS
 
-__all__ = ["Factors", "factors_of"]
+__all__ = ["Factors", "factors_between", "factors_of"]
 
 _AVOGADRO = 6.02214076e23
 _EV = 1.602176634e-19 * _AVOGADRO / 1000.0
@@ -60,8 +62,31 @@ def factors_of(units: Any) -> Factors:
         text = unit_of_quantity(stated, quantity)
         if text is None:
             continue
-        if text in known:
-            found[quantity] = known[text]
+        factor = known.get(text) or conversion_factor(text, UNITS[quantity])
+        if factor is not None:
+            found[quantity] = factor
         else:
             warnings.warn(f"the unit {text!r} of {quantity} is not converted to MDAnalysis' own", stacklevel=2)
     return Factors(**found)
+
+
+def factors_between(source: Mapping[str, Any], target: Mapping[str, Any]) -> Factors:
+    """What numbers in some units are multiplied by to be in others. UnsupportedError: there is no way between them."""
+    found = {}
+    for quantity, known in _KNOWN.items():
+        a, b = unit_of_quantity(source, quantity), unit_of_quantity(target, quantity)
+        if a is None or b is None:
+            lacking = source if a is None else target
+            raise UnsupportedError(
+                f"numbers cannot be converted between the units {_shown(source)} and {_shown(target)}: "
+                f"{_shown(lacking)} says no {quantity}"
+            )
+        factor = known[a] / known[b] if a in known and b in known else conversion_factor(a, b)
+        if factor is None:
+            raise UnsupportedError(f"{quantity} in {a} cannot be converted to {b}")
+        found[quantity] = 1.0 if a == b else factor
+    return Factors(**found)
+
+
+def _shown(units: Mapping[str, Any]) -> str:
+    return str(units["preset"]) if "preset" in units else ", ".join(map(str, units.values()))

@@ -15,17 +15,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 from MDAnalysis.coordinates.base import WriterBase
-from numpy.typing import NDArray
 
 import molrec_convert
 from molrec_convert.errors import LayoutChanged, UsageError
 from molrec_convert.model import FrameBatch, MemoryTrajectory, Record
 from molrec_convert.report import Report
 from molrec_mdanalysis.layout import Layout, layout_of
-from molrec_mdanalysis.names import STATE, UNITS
+from molrec_mdanalysis.names import UNITS
 from molrec_mdanalysis.portions import Gatherer, Pass, Portion
 from molrec_mdanalysis.selecting import selected
+from molrec_mdanalysis.shown import Shown, data_of
 from molrec_mdanalysis.topology import system_of
+from molrec_mdanalysis.units import Factors
 
 __all__ = ["MrecWriter"]
 
@@ -79,7 +80,7 @@ class MrecWriter(WriterBase):  # type: ignore[misc]
         rows = np.asarray(atoms.ix)
         whole = system_of(atoms.universe, {}, dict(UNITS), Report())
         self._system = selected(whole, rows)
-        first = _Shown(atoms, ts, dict(ts.data))
+        first = Shown(ts, rows, data_of(ts), Factors())
         layout = layout_of(first, None, self._system["atoms"].columns, frozenset())
         # a value that later frames lack is no number, or null
         data = {key: (name, tag if tag == "f64" else "json") for key, (name, tag) in layout.data.items()}
@@ -91,9 +92,9 @@ class MrecWriter(WriterBase):  # type: ignore[misc]
         self._size = int(min(max(1, _GATHERED // bytes_each), 1024))
         self._portion = self._gatherer.portion(0, self._size)
 
-    def _shown(self, atoms: Any, ts: Any) -> _Shown:
+    def _shown(self, atoms: Any, ts: Any) -> Shown:
         """The frame, with a step number behind the last one's and a value for every key."""
-        data = dict(ts.data)
+        data = data_of(ts)
         for key, (_, tag) in self._layout.data.items():
             if tag == "f64" and key not in data:
                 data[key] = float("nan")
@@ -104,7 +105,7 @@ class MrecWriter(WriterBase):  # type: ignore[misc]
                 warnings.warn("step numbers do not ascend from frame to frame: they are counted on", stacklevel=4)
             step = 0 if last is None else last + 1
         data["step"] = self._last_step = int(step)
-        return _Shown(atoms, ts, data)
+        return Shown(ts, np.asarray(atoms.ix), data, Factors())
 
     def _flush(self) -> None:
         """What was gathered goes to the hidden record."""
@@ -154,45 +155,6 @@ class MrecWriter(WriterBase):  # type: ignore[misc]
                     _name(folder / "new.mrec", self._target)
                 finally:
                     shutil.rmtree(folder, ignore_errors=True)
-
-
-class _Shown:
-    """The atoms of a group as a time step has them."""
-
-    def __init__(self, atoms: Any, ts: Any, data: dict[str, Any]) -> None:
-        self._ts = ts
-        rows = np.asarray(atoms.ix)
-        self._rows: Any = slice(None) if np.array_equal(rows, np.arange(ts.n_atoms)) else rows
-        self.n_atoms = len(rows)
-        self.data = {
-            key: value[rows]
-            if isinstance(value, np.ndarray) and value.shape[:1] == (ts.n_atoms,) and len(value) > 9
-            else value
-            for key, value in data.items()
-        }
-        self.frame, self.dimensions = ts.frame, ts.dimensions
-        for name in STATE:
-            setattr(self, f"has_{name}", getattr(ts, f"has_{name}"))
-
-    @property
-    def time(self) -> float:
-        return float(self._ts.time)
-
-    @property
-    def dt(self) -> float:
-        return float(self._ts.dt)
-
-    @property
-    def positions(self) -> NDArray[np.float32]:
-        return self._ts.positions[self._rows]  # type: ignore[no-any-return]
-
-    @property
-    def velocities(self) -> NDArray[np.float32]:
-        return self._ts.velocities[self._rows]  # type: ignore[no-any-return]
-
-    @property
-    def forces(self) -> NDArray[np.float32]:
-        return self._ts.forces[self._rows]  # type: ignore[no-any-return]
 
 
 def _from(batch: FrameBatch, first: int) -> FrameBatch:

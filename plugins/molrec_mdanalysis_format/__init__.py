@@ -11,8 +11,11 @@ from molrec_mdanalysis_format.options import MdaOptions, MdaTarget
 
 __all__ = ["FUNCTIONS", "MDANALYSIS", "molrec_formats"]
 
-#: What methods of records stand for: name → "module:function".
-FUNCTIONS = {"to_universe": "molrec_mdanalysis.universe:to_universe"}
+#: What functions of the package and methods of records stand for: name → "module:function".
+FUNCTIONS = {
+    "from_universe": "molrec_mdanalysis.universe:from_universe",
+    "to_universe": "molrec_mdanalysis.universe:to_universe",
+}
 
 #: Names of files only MDAnalysis knows here. It opens more: `--from mdanalysis`.
 _READS = """

@@ -8,6 +8,9 @@ from molrec_convert.formats import option
 
 __all__ = ["MdaOptions", "MdaTarget"]
 
+#: Presets of the record's `units`. Source: Force field, "Document".
+UNITS_PRESETS = ("real", "metal", "si", "cgs", "electron", "micro", "nano", "lj")
+
 
 @dataclass(frozen=True)
 class MdaOptions:
@@ -25,6 +28,22 @@ class MdaOptions:
     dt: float | None = option(None, "ps between frames, in place of what the trajectory says", metavar="PS")
     no_guess: bool = option(False, "leave out the types and masses MDAnalysis guesses where the topology has none")
     guess: tuple[str, ...] = option((), "what else MDAnalysis is to guess: elements, bonds, angles, dihedrals")
+    aux: tuple[str, ...] = option(
+        (),
+        "auxiliary data beside the frames: XVG files as NAME=FILE, all terms of an EDR file as FILE",
+        metavar="NAME=FILE,...",
+    )
+    units: str | None = option(
+        None, "units of the numbers where MDAnalysis takes them as they are (LAMMPS dumps, GSD)", choices=UNITS_PRESETS
+    )
+    target_units: str | None = option(
+        None, "units to convert the numbers to; without it they are MDAnalysis' own", choices=UNITS_PRESETS
+    )
+    keywords: tuple[str, ...] = option(
+        (),
+        "further keywords of MDAnalysis.Universe, such as continuous=true: values in JSON, or texts",
+        metavar="NAME=VALUE,...",
+    )
 
 
 @dataclass(frozen=True)
