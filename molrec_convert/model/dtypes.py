@@ -95,6 +95,8 @@ def as_values(values: Any, dtype: str | None = None, node: str = "") -> Array:
 
 def _from_sequence(values: Any, dtype: str | None, node: str) -> Array:
     """An array of Python objects; numpy alone would cut NULs off texts and take large integers for floats."""
+    if isinstance(values, list) and set(map(type, values)) == {str}:
+        return _as_text(np.array(values, dtype=object), node)
     try:
         array = np.asarray(values)
     except (ValueError, OverflowError) as error:

@@ -11,12 +11,14 @@ from typing import Any
 from molrec_convert.errors import FormatError, MolrecError
 from molrec_convert.model import BATCH_BYTES, FrameBatch, Trajectory
 from molrec_convert.report import Report
-from molrec_mdanalysis.layout import Layout
+from molrec_mdanalysis.dcd import PlainDcd
+from molrec_mdanalysis.layout import STEPS, Layout
 from molrec_mdanalysis.names import STATE
 from molrec_mdanalysis.portions import Gatherer, Pass, Portion
 from molrec_mdanalysis.source import said_aloud
+from molrec_mdanalysis.unlocked import unlock
 
-__all__ = ["MdaTrajectory"]
+__all__ = ["MdaTrajectory", "counted"]
 
 _MOST_FRAMES = 4096
 
@@ -58,7 +60,15 @@ class MdaTrajectory(Trajectory):
         with said_aloud(self._report):
             reader = self._reader.copy()
             at = wanted.start
+            lock = _nothing
             try:
+                for read in self._in_portions(reader, wanted, size, gatherer):
+                    at += len(read.steps) * wanted.step
+                    yield read
+                wanted = range(at, wanted.stop, wanted.step)
+                if not len(wanted):
+                    return
+                lock = unlock(reader)
                 read = gatherer.portion(wanted.start, size)
                 whole = wanted.start == 0 and wanted.step == 1 and wanted.stop == self.n_frames
                 for ts in reader if whole else reader[wanted.start : wanted.stop : wanted.step]:
@@ -77,11 +87,46 @@ class MdaTrajectory(Trajectory):
                     self._path, f"frame {at}", found=f"{type(error).__name__}: {text}", expected="a frame"
                 ) from error
             finally:
+                lock()
                 reader.close()
         if at < wanted.stop:
             raise FormatError(
                 self._path, found=f"{len(range(wanted.start, at, wanted.step))} frames", expected=f"{len(wanted)}"
             )
+
+    def _in_portions(self, reader: Any, wanted: range, size: int, gatherer: Gatherer) -> Iterator[Portion]:
+        """Portions of a file that is read without MDAnalysis, as far as that goes."""
+        layout = self._layout
+        if layout.data or layout.rows or set(layout.arrays) != {"positions"} or not layout.stepped:
+            return
+        plain = PlainDcd.of(reader)
+        if plain is None:
+            return
+        try:
+            for first in range(0, len(wanted), size):
+                frames = wanted[first : first + size]
+                read = gatherer.portion(frames.start, len(frames))
+                if not plain.fill(read, frames, "positions" in gatherer.names):
+                    return
+                yield read
+        finally:
+            plain.close()
+
+
+def counted(reader: Any, path: Path, report: Report) -> frozenset[str]:
+    """The hint that frames are counted, where the steps of the first two do not ascend: nothing is started over."""
+    try:
+        steps = [reader[frame].data.get("step") for frame in (0, 1)] if reader.n_frames > 1 else []
+    except Exception:  # a foreign library: whoever reads the frames says which cannot be read
+        return frozenset()
+    if len(steps) < 2 or None in steps or steps[0] < steps[1]:
+        return frozenset()
+    report.warn(f"{path}: the step numbers do not ascend from frame to frame: frames are counted")
+    return frozenset((STEPS,))
+
+
+def _nothing() -> None:
+    pass
 
 
 def _ahead(reads: Iterator[Portion]) -> Iterator[Portion]:
