@@ -116,6 +116,7 @@ class Encoder:
         self._encoder = RecordEncoder(declaration, self._report)
         self._naming = Naming(settings.rename, settings.drop, settings.fill)
         self._adapter: tuple[Declaration, dict[str, str], Adapter] | None = None
+        self._json = json.JSONEncoder().encode
 
     def __call__(self, task: Task) -> Iterator[list[Event]]:
         """The events of one task, some at a time."""
@@ -264,13 +265,25 @@ class Encoder:
             watched = observe(record.trajectory, observed)
             if watched is not record.trajectory:
                 record = dataclasses.replace(record, trajectory=watched, _close=None)
-        member = self._encoder.begin(record, node)
-        digest = hashlib.blake2b(member.system or b"", digest_size=_DIGEST) if self._settings.dedupe else None
-        frames, atoms = yield from self._frames(record, node, input_, digest)
+        has = record.trajectory is not None
+        digest = hashlib.blake2b(digest_size=_DIGEST) if self._settings.dedupe else None
+        plain = self._encoder.plain(record, node)
+        if plain is not None:
+            meta, system, value, atoms = plain
+            frames = 1
+            if digest is not None:
+                digest.update(system or b"")
+                digest.update(value)
+            yield Frames(input_, [value])
+        else:
+            member = self._encoder.begin(record, node)
+            meta, system = member.meta, member.system
+            if digest is not None:
+                digest.update(system or b"")
+            frames, atoms = yield from self._frames(record, node, input_, digest)
         row = index_value(record, observed, own, path_text(path), ordinal, self._settings)
         content = b"" if digest is None else digest.digest()
-        text = json.dumps(row).encode()
-        entry = log_entry(member.meta, member.system, text, frames, atoms, record.trajectory is not None, content)
+        entry = log_entry(meta, system, self._json(row).encode(), frames, atoms, has, content)
         yield Entry(input_, frames, entry, content)
 
     def _frames(self, record: Record, node: str, input_: int, digest: Any) -> Generator[Event, None, tuple[int, int]]:
