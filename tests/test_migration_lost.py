@@ -54,6 +54,6 @@ def test_an_input_that_kills_again_is_at_fault(tmp_path):
     (failure,) = map(json.loads, (tmp_path / "a.failures.jsonl").read_text().splitlines())
     assert failure["path"] == str(poison)
     assert failure["type"] == "WorkerLost"
-    assert failure["error"] == f"{poison}: the process that read it was ended by SIGKILL, and so did another one"
+    assert failure["error"] == f"{poison}: the process that read it was ended by SIGKILL, and so was another one"
     with pytest.raises(MigrationStopped, match=r"poison\.extxyz: the process that read it was ended by SIGKILL"):
         run_killing([tmp_path / "in"], tmp_path / "b.mrec.lmdb", on_error="stop")

@@ -24,6 +24,7 @@ from molrec_convert.plugins import formats
 if TYPE_CHECKING:
     from click import Context, HelpFormatter
 
+    from molrec_convert.migration.engine import Engine
     from molrec_convert.migration.outcome import Outcome
     from molrec_convert.migration.settings import Settings
 
@@ -34,6 +35,7 @@ _EXAMPLES = examples(
     "mrec migrate 'old/**/*.extxyz' -o train.mrec.lmdb --units metal --fill pe=NaN --index config_type",
     "find old -name '*.xyz' | mrec migrate - -o train.mrec.lmdb --units metal --workers 8",
     "mrec migrate runs -o records --as records",
+    "mrec migrate old -o train.mrec.lmdb --units metal --engine dask --scheduler tcp://head:8786",
 )
 
 _PARAMETERS: list[click.Parameter] = [
@@ -77,6 +79,13 @@ _PARAMETERS: list[click.Parameter] = [
         help="An input at fault is noted in OUT's .failures.jsonl and the rest goes on, or everything stops.",
     ),
     click.Option(["--workers"], type=click.IntRange(1), metavar="N", help="Processes; one for each processor without."),
+    click.Option(
+        ["--engine"],
+        type=click.Choice(["local", "dask"]),
+        default="local",
+        help="Processes of this machine, or workers of Dask: of --scheduler, else --workers that are started here.",
+    ),
+    click.Option(["--scheduler"], metavar="ADDRESS", help="The Dask scheduler, tcp://HOST:PORT; with --engine dask."),
     click.Option(["--from", "from_format"], metavar="FORMAT", help="Format of all inputs, where not recognised."),
     click.Option(["--report", "report_path"], type=PATH, metavar="FILE", help="Write what became of every item."),
     click.Option(["--overwrite"], is_flag=True, help="Replace OUT, or start over what was begun otherwise."),
@@ -111,6 +120,7 @@ def _migrate(inputs: Sequence[str], **arguments: Any) -> int:
     context = click.get_current_context()
     assert isinstance(context.command, _MigrateCommand)
     target, report_path = arguments["target"], arguments["report_path"]
+    _check_engine(arguments)
     if report_path is not None:
         check_report_path(report_path, [target])
     settings = _settings(arguments, given(context, [flag.option.name for flag in context.command.flags]))
@@ -144,6 +154,28 @@ def _migrate(inputs: Sequence[str], **arguments: Any) -> int:
     return DONE
 
 
+def _check_engine(arguments: dict[str, Any]) -> None:
+    """Refuse options of engines that do not go together."""
+    scheduler = arguments["scheduler"]
+    if arguments["engine"] == "local":
+        if scheduler is not None:
+            raise UsageError("--scheduler is for --engine dask: say that, too, or leave it off")
+    elif arguments["as_"] == "records":
+        raise UsageError("--engine dask makes a collection: leave off --as records, or the engine")
+    elif scheduler is not None and arguments["workers"] is not None:
+        raise UsageError("--workers are started here, and a --scheduler has workers of its own: leave one of them off")
+
+
+def _engine(arguments: dict[str, Any]) -> Engine:
+    from molrec_convert.migration.engine import LocalEngine
+
+    if arguments["engine"] == "local":
+        return LocalEngine(arguments["workers"])
+    from molrec_convert.migration.dask_engine import DaskEngine
+
+    return DaskEngine(arguments["scheduler"], arguments["workers"])
+
+
 def _settings(arguments: dict[str, Any], options: dict[str, Any]) -> Settings:
     from molrec_convert.migration.settings import Settings, parse_pairs, parse_units
 
@@ -175,16 +207,10 @@ def _settings(arguments: dict[str, Any], options: dict[str, Any]) -> Settings:
 def _run(inputs: Sequence[str], target: Path, settings: Settings, arguments: dict[str, Any], watcher: Any) -> Outcome:
     from molrec_convert.migration import migrate, migrate_records
 
-    work = migrate_records if arguments["as_"] == "records" else migrate
-    return work(
-        inputs,
-        target,
-        settings,
-        workers=arguments["workers"],
-        overwrite=arguments["overwrite"],
-        dry_run=arguments["dry_run"],
-        watcher=watcher,
-    )
+    common: dict[str, Any] = {"overwrite": arguments["overwrite"], "dry_run": arguments["dry_run"], "watcher": watcher}
+    if arguments["as_"] == "records":
+        return migrate_records(inputs, target, settings, workers=arguments["workers"], **common)
+    return migrate(inputs, target, settings, engine=_engine(arguments), **common)
 
 
 def _plan_lines(outcome: Outcome) -> Iterator[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 
+from molrec_convert.errors import MolrecError
 from molrec_convert.migration.encode import Event
 from molrec_convert.migration.pool import Pool
 from molrec_convert.migration.recovery import TaskRecovery
@@ -15,7 +16,11 @@ from molrec_convert.migration.settings import Settings, default_workers
 from molrec_convert.migration.tasks import TaskList
 from molrec_convert.migration.worker import Worker
 
-__all__ = ["Engine", "LocalEngine"]
+__all__ = ["Engine", "EngineError", "LocalEngine"]
+
+
+class EngineError(MolrecError):
+    """The machinery that does the work is at fault, and no input. What was done before is kept."""
 
 
 class Engine(ABC):
@@ -29,14 +34,17 @@ class Engine(ABC):
         """What is asked for; before anything else, once."""
 
     @abstractmethod
-    def scan(self, tasks: TaskList) -> Iterator[Scan]:
-        """The first pass: what the inputs hold."""
+    def scan(self, tasks: TaskList, folder: Path | None) -> Iterator[Scan]:
+        """The first pass: what the inputs hold. `folder` is that of `encode`, None where nothing will be written."""
 
     @abstractmethod
-    def encode(self, tasks: TaskList, first: int, skip: int, folder: Path) -> Iterator[list[Event]]:
+    def encode(
+        self, tasks: TaskList, first: int, skip: int, folder: Path, safe: Callable[[], int]
+    ) -> Iterator[list[Event]]:
         """The second pass: the events of all inputs from `first` on, of which `skip` records are done.
 
-        `folder` lies beside the output. What an engine keeps there is found again by the next attempt.
+        `folder` lies beside the output: what an engine keeps there is found again by the next attempt. `safe` tells
+        how many inputs are in the output whatever happens.
         """
 
     @abstractmethod
@@ -67,12 +75,14 @@ class LocalEngine(Engine):
         """See `Engine.begin`."""
         self._pool = Pool(Worker, (settings,), self._workers, TaskRecovery)
 
-    def scan(self, tasks: TaskList) -> Iterator[Scan]:
+    def scan(self, tasks: TaskList, folder: Path | None) -> Iterator[Scan]:
         """See `Engine.scan`."""
         assert self._pool is not None
         return self._pool.run(tasks.since())
 
-    def encode(self, tasks: TaskList, first: int, skip: int, folder: Path) -> Iterator[list[Event]]:
+    def encode(
+        self, tasks: TaskList, first: int, skip: int, folder: Path, safe: Callable[[], int]
+    ) -> Iterator[list[Event]]:
         """See `Engine.encode`."""
         assert self._pool is not None
         return self._pool.run(tasks.since(first, skip))

@@ -21,7 +21,7 @@ class Commit:
     """Where a migration stands: inputs that are finished, and of the next one `skip` records.
 
     `records` and `frames` are in the file, `log` bytes in the log of records, of which the next input's begin at
-    `base` (records, frames, log).
+    `base` (records, frames, log, duplicates that were left out).
     """
 
     inputs: int = 0
@@ -29,7 +29,7 @@ class Commit:
     records: int = 0
     frames: int = 0
     log: int = 0
-    base: tuple[int, int, int] = (0, 0, 0)
+    base: tuple[int, int, int, int] = (0, 0, 0, 0)
     tallies: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -88,6 +88,6 @@ def _last_commit(path: Path) -> tuple[Commit, int]:
                     document = json.loads(line)["commit"]
                 except ValueError:
                     break
-                found = Commit(**{**document, "base": tuple(document["base"])})
+                found = Commit(**{**document, "base": (*document["base"], 0)[:4]})
                 end = file.tell()
     return found, end

@@ -12,12 +12,13 @@ from typing import Any
 from molrec_convert.migration.digests import DigestSet
 from molrec_convert.migration.encode import Again, Done, Entry, Event, Failed, Frames, Restart, RowFailed
 from molrec_convert.migration.failures import Failure, failure_line, write_failures
-from molrec_convert.migration.index_values import COLUMNS, COUNT_PREFIX, GROUP
+from molrec_convert.migration.index_table import build_index, index_spec
+from molrec_convert.migration.index_values import COUNT_PREFIX
 from molrec_convert.migration.journal import Commit, Journal
 from molrec_convert.migration.plan import Plan
 from molrec_convert.migration.record_log import RecordLog, log_entry
 from molrec_convert.migration.state import State
-from molrec_convert.model.collection_index import IndexBuilder, index_rows
+from molrec_convert.model.collection_index import index_rows
 from molrec_convert.model.declaration import ColumnDeclaration
 from molrec_convert.stores.lmdb.keys import FRAME, numbered
 from molrec_convert.stores.lmdb.reader import StoredCollection
@@ -67,6 +68,8 @@ class Output:
         self._commit_seconds, self._committed = commit_seconds, time.monotonic()
         #: Frames of the record that is coming in.
         self._partial = 0
+        #: Whether the input that is coming in is read in another layout than it was begun with.
+        self._restarted = False
 
     def seed(self, before: StoredCollection) -> None:
         """Begin with the records of a collection, as they are stored. Does nothing when anything is there already."""
@@ -81,7 +84,7 @@ class Output:
             self._take_frames(values)
             self._take_entry(Entry(-1, len(values), log_entry(meta, system, text, len(values), atoms, has, b""), b""))
         self.skip = 0
-        self._base = (self.records, self.frames, self._log_size)
+        self._base = (self.records, self.frames, self._log_size, self.tallies[DUPLICATES])
         self.commit()
 
     def take(self, event: Event) -> None:
@@ -104,6 +107,7 @@ class Output:
         elif type(event) is Restart:
             self._reach(event.input)
             self._take_back()
+            self._restarted = True
         elif type(event) is Again:
             self._cut_frames(self.frames)
 
@@ -130,6 +134,11 @@ class Output:
             self._new_failures = []
         self._committed = time.monotonic()
 
+    @property
+    def safe(self) -> int:
+        """Inputs that are done whatever happens."""
+        return self._journal.last.inputs
+
     def failures(self) -> Iterator[tuple[str, Failure]]:
         """The inputs at fault and their errors."""
         for entry in self._journal.entries():
@@ -153,7 +162,7 @@ class Output:
 
     def complete(self, document: Mapping[str, Any], before: Mapping[str, ColumnDeclaration]) -> None:
         """Put what follows the frames and give the collection its name."""
-        index = self._index(before)
+        index = build_index(self._log, index_spec(self._log, self._plan.settings, self._plan.index_dtypes(), before))
         writer = CollectionWriter.finishing(
             self._file,
             declaration=self._plan.declaration,
@@ -176,6 +185,11 @@ class Output:
         return self._log.size + self._entries_bytes
 
     def _now(self) -> Commit:
+        if self._restarted:
+            # the next attempt does not know of the layout, and is to find out from the beginning of the input
+            records, frames, size, duplicates = self._base
+            tallies = {**self.tallies, DUPLICATES: duplicates}
+            return Commit(self.inputs, 0, records, frames, size, self._base, tallies)
         whole = (self.inputs, self.skip, self.records, self.frames, self._log_size)
         return Commit(*whole, self._base, dict(self.tallies))
 
@@ -241,12 +255,12 @@ class Output:
 
     def _next_input(self) -> None:
         self.inputs += 1
-        self.skip = 0
-        self._base = (self.records, self.frames, self._log_size)
+        self.skip, self._restarted = 0, False
+        self._base = (self.records, self.frames, self._log_size, self.tallies[DUPLICATES])
 
     def _take_back(self) -> None:
         """Forget what came of the input that is coming in."""
-        records, frames, size = self._base
+        records, frames, size, self.tallies[DUPLICATES] = self._base
         changed = records != self.records
         self.skip, self.records = 0, records
         if frames < self._journal.last.frames or size < self._journal.last.log:
@@ -281,44 +295,6 @@ class Output:
         self._file.append([(numbered(FRAME, n), value) for n, value in enumerate(self._pending, self._flushed)])
         self._flushed += len(self._pending)
         self._pending, self._pending_bytes = [], 0
-
-    def _index(self, before: Mapping[str, ColumnDeclaration]) -> IndexBuilder:
-        """The rows of all records. A key whose values are of several kinds is a text in all of them."""
-        settings = self._plan.settings
-        keys = [*settings.index, *(name for name in before if not _is_fixed(name) and name not in settings.index)]
-        elements: set[str] = set()
-        kinds: dict[str, set[type]] = {key: set() for key in keys}
-        for entry in self._log:
-            values = entry.values()
-            elements |= set(values["elements"] or ())
-            for key in keys:
-                value = values["columns"].get(key)
-                if value is not None:
-                    kinds[key].add(type(value))
-        dtypes = self._plan.index_dtypes()
-        spec: dict[str, Any] = dict(zip(COLUMNS, ("string", "f64", "string", "u64"), strict=True))
-        spec |= {f"{COUNT_PREFIX}{name}": "u32" for name in sorted(elements)}
-        for key in keys:
-            mixed = len(kinds[key]) > 1 and kinds[key] != {int, float}
-            spec[key] = "string" if mixed else before[key].dtype if key in before else dtypes.get(key)
-        if settings.group_by is not None or GROUP in before:
-            spec[GROUP] = "string"
-        builder = IndexBuilder(spec)
-        for entry in self._log:
-            values = entry.values()
-            columns, counts = values["columns"], values["elements"]
-            row = {name: columns.get(name) for name in spec}
-            for key in keys:
-                if spec[key] == "string" and row[key] is not None and not isinstance(row[key], str):
-                    row[key] = str(row[key])
-            for name in elements:
-                row[f"{COUNT_PREFIX}{name}"] = None if counts is None else counts.get(name, 0)
-            builder.add(row, entry.n_frames, entry.n_atoms, entry.has_trajectory)
-        return builder
-
-
-def _is_fixed(name: str) -> bool:
-    return name in COLUMNS or name == GROUP or name.startswith(COUNT_PREFIX)
 
 
 def _divided(row: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, int] | None]:

@@ -17,7 +17,7 @@ __all__ = ["TaskRecovery", "lost_failure"]
 
 def lost_failure(path: str, reason: str) -> Failure:
     """What is noted of an input that ends the processes that read it."""
-    return {"type": "WorkerLost", "error": f"{path}: the process that read it {reason}, and so did another one"}
+    return {"type": "WorkerLost", "error": f"{path}: the process that read it {reason}, and so was another one"}
 
 
 class TaskRecovery:

@@ -12,7 +12,7 @@ from typing import Any
 
 from molrec_convert.errors import UsageError
 from molrec_convert.migration.encode import Done, Entry, Failed, Restart, RowFailed, content_digest
-from molrec_convert.migration.engine import Engine, LocalEngine
+from molrec_convert.migration.engine import Engine, EngineError, LocalEngine
 from molrec_convert.migration.failures import write_failures
 from molrec_convert.migration.index_values import check_index_names
 from molrec_convert.migration.inputs import InputTable, expand_inputs
@@ -90,7 +90,7 @@ class _Job:
             count = len(table)
             table = _unknown(table, state.migrated())
             known = count - len(table)
-        plan = self._scanned(table)
+        plan = self._scanned(table, None)
         plan.settle(self.declared, self.units)
         return Outcome(self.target, len(table), failures=len(plan.failures), known=known, plan=plan)
 
@@ -103,6 +103,9 @@ class _Job:
                 state.leave()
                 state.begin()
             return self._run(state, table, overwrite=overwrite)
+        except EngineError:
+            self._give_up(state)
+            raise
         finally:
             state.end()
 
@@ -211,7 +214,7 @@ class _Job:
         declared, units = self.declared, self.units
         if before is not None:
             declared, units = before.declaration, dict(before.units)
-        plan = Plan.unscanned(table, self.settings) if self.declared is not None else self._scanned(table)
+        plan = Plan.unscanned(table, self.settings) if self.declared is not None else self._scanned(table, state.folder)
         plan.settle(declared, units)
         if before is not None and plan.units != units:
             raise UsageError(f"{self.target} is in other units than those of --units: leave that off")
@@ -228,13 +231,13 @@ class _Job:
         state.write_plan(plan.kept())
         return plan
 
-    def _scanned(self, table: InputTable) -> Plan:
+    def _scanned(self, table: InputTable, folder: Path | None) -> Plan:
         """The first pass."""
         plan = Plan(table, self.settings)
         self.watcher.stage("looking at inputs", len(table), table.nbytes)
         count = len(table)
         records = 0
-        for scan in self.engine.scan(TaskList(table, [None] * count, [True] * count)):
+        for scan in self.engine.scan(TaskList(table, [None] * count, [True] * count), folder):
             plan.take(scan)
             if plan.failures and self.settings.on_error == "stop":
                 number, failure = next(iter(plan.failures.items()))
@@ -267,8 +270,11 @@ class _Job:
                 at = done
 
         advance()
-        for message in self.engine.encode(tasks, output.inputs, output.skip, state.folder):
+        for message in self.engine.encode(tasks, output.inputs, output.skip, state.folder, lambda: output.safe):
             for event in message:
+                if event.input < output.inputs:
+                    # of an input that turned out to be at fault before
+                    continue
                 if isinstance(event, (Failed, RowFailed)) and self.settings.on_error == "stop":
                     # it is not done, so that it may be mended
                     output.take(Restart(event.input))

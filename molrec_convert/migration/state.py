@@ -62,9 +62,11 @@ class State:
 
     def restart(self) -> None:
         """Forget what an earlier attempt left."""
-        for entry in self.folder.iterdir():
-            entry.unlink()
-        self.partial.unlink(missing_ok=True)
+        for entry in (*self.folder.iterdir(), self.partial):
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink(missing_ok=True)
 
     def note(self) -> dict[str, Any] | None:
         """The facts an earlier attempt was begun with."""

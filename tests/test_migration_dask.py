@@ -1,0 +1,281 @@
+"""Migrations on Dask workers: equal to local ones in everything that is left, through kills of anybody."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from dask_child import small_parts
+from dask_cluster import Cluster
+from migration_inputs import METAL, extxyz, make_files, run, same_collection
+
+import molrec_convert
+from molrec_convert.cli import run as mrec
+from molrec_convert.migration import MigrationStopped, Settings, migrate, tasks
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("distributed")
+
+from molrec_convert.migration import dask_engine
+from molrec_convert.migration.dask_engine import DaskEngine
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with Cluster(tmp_path_factory.mktemp("dask") / "cluster", 2) as found:
+        yield found
+
+
+@pytest.fixture
+def many_parts(monkeypatch):
+    monkeypatch.setattr(dask_engine, "_PART_TASKS", dask_engine._PART_TASKS)
+    monkeypatch.setattr(tasks, "_TASK_INPUTS", tasks._TASK_INPUTS)
+    small_parts()
+
+
+def make_inputs(folder: Path, count: int = 60) -> Path:
+    """Faults, duplicates, files of many configurations, and what is no input at all."""
+    make_files(folder, count, kind="bulk")
+    (folder / "c00007.extxyz").write_text("3\nbroken\n")
+    (folder / "c00021.extxyz").write_text(extxyz(20, kind="bulk"))
+    (folder / "c00022.extxyz").write_text(extxyz(5, kind="seven"))
+    text = extxyz(7, frames=30, atoms=3, kind="x")
+    (folder / "c00030x.extxyz").write_text(text[: text.rindex("\n", 0, -1)] + "\nH 1 2 x 4 5 6\n")
+    (folder / "many.extxyz").write_text(extxyz(99, frames=40, kind="gas"))
+    (folder / "notes.txt").write_text("lab book\n")
+    return folder
+
+
+def same_in_all(a: Path, b: Path) -> None:
+    """Keys, values, index, declaration, and what lies beside the collections."""
+    assert same_collection(a, b)
+    with molrec_convert.open(a) as ours, molrec_convert.open(b) as theirs:
+        assert ours.declaration == theirs.declaration
+        assert ours.document == theirs.document
+        assert ours.index_columns == theirs.index_columns
+        for name in ours.index.columns:
+            assert ours.index[name].tolist() == theirs.index[name].tolist()
+    for kind in ("failures", "migration"):
+        one, other = (path.with_name(f"{path.name.partition('.')[0]}.{kind}.jsonl") for path in (a, b))
+        assert one.read_bytes() == other.read_bytes()
+    assert not [name for name in os.listdir(b.parent) if name.startswith(".")]
+
+
+SETTINGS = {"dedupe": True, "index": ("kind",), "group_by": "formula"}
+
+
+def test_equal_to_a_local_migration(tmp_path, cluster, many_parts, monkeypatch):
+    make_inputs(tmp_path / "in")
+    monkeypatch.chdir(tmp_path)
+    local = run(["in"], Path("a.mrec.lmdb"), **SETTINGS)
+    dask = migrate(["in"], "b.mrec.lmdb", Settings(units=METAL, **SETTINGS), engine=DaskEngine(cluster.address))
+    same_in_all(tmp_path / "a.mrec.lmdb", tmp_path / "b.mrec.lmdb")
+    assert (local.records, local.frames, local.failures, local.duplicates, local.aside) == (
+        dask.records,
+        dask.frames,
+        dask.failures,
+        dask.duplicates,
+        dask.aside,
+    )
+    assert (dask.failures, dask.duplicates) == (2, 1)
+    assert local.report.items == dask.report.items
+    assert local.report.warnings == dask.report.warnings
+
+
+def test_what_is_new_is_added_and_what_is_known_recognised(tmp_path, cluster):
+    make_files(tmp_path / "in", 20)
+    for name, engine in (("a", None), ("b", cluster.address)):
+        target = tmp_path / f"{name}.mrec.lmdb"
+        chosen = None if engine is None else DaskEngine(engine)
+        files = sorted(map(str, (tmp_path / "in").iterdir()))
+        migrate(files[:12], target, Settings(units=METAL), workers=1, engine=chosen)
+        chosen = None if engine is None else DaskEngine(engine)
+        outcome = migrate(files, target, Settings(units=METAL), workers=1, engine=chosen)
+        assert (outcome.known, outcome.records) == (12, 20)
+    assert same_collection(tmp_path / "a.mrec.lmdb", tmp_path / "b.mrec.lmdb")
+
+
+def test_stop_stops_and_goes_on_on_the_other_engine(tmp_path, cluster, many_parts):
+    make_files(tmp_path / "in", 30)
+    bad = tmp_path / "in" / "c00019.extxyz"
+    good = bad.read_text()
+    bad.write_text(good[: good.rindex("\n", 0, -1)] + "\nH 1 2 x 4 5 6\n")
+    settings = Settings(units=METAL, on_error="stop")
+    target = tmp_path / "a.mrec.lmdb"
+    with pytest.raises(MigrationStopped, match=r"c00019\.extxyz"):
+        migrate([str(tmp_path / "in")], target, settings, engine=DaskEngine(cluster.address))
+    bad.write_text(good)
+    outcome = migrate([str(tmp_path / "in")], target, settings, workers=1)
+    assert (outcome.resumed, outcome.records) == (True, 30)
+    run([tmp_path / "in"], tmp_path / "whole.mrec.lmdb")
+    assert same_collection(target, tmp_path / "whole.mrec.lmdb")
+
+
+def test_a_dry_run_and_the_command(tmp_path, cluster, capsys):
+    make_files(tmp_path / "in", 6)
+    (tmp_path / "in" / "bad.extxyz").write_text("3\nbroken\n")
+    common = [str(tmp_path / "in"), "-o", str(tmp_path / "a.mrec.lmdb"), "--units", "metal", "--engine", "dask"]
+    common += ["--scheduler", cluster.address]
+    assert mrec(["migrate", *common, "--dry-run"]) == 4
+    assert "extxyz: 7 inputs" in capsys.readouterr().out
+    assert os.listdir(tmp_path) == ["in"]
+    assert mrec(["migrate", *common]) == 4
+    assert "1 input could not be migrated" in capsys.readouterr().err
+    assert len(molrec_convert.open(tmp_path / "a.mrec.lmdb")) == 6
+
+
+def refused(capsys, *arguments: object) -> tuple[int, str]:
+    code = mrec(["migrate", *map(str, arguments)])
+    return code, capsys.readouterr().err
+
+
+def test_options_that_do_not_go_together(tmp_path, capsys):
+    make_files(tmp_path / "in", 2)
+    common = (tmp_path / "in", "-o", tmp_path / "a.mrec.lmdb", "--units", "metal")
+    address = "tcp://127.0.0.1:9"
+    for arguments, said in (
+        (("--scheduler", address), "--scheduler is for --engine dask"),
+        (("--engine", "dask", "--scheduler", address, "--workers", 2), "--workers are started here"),
+        (("--engine", "dask", "--as", "records"), "--engine dask makes a collection"),
+    ):
+        code, err = refused(capsys, *common, *arguments)
+        assert code == 2
+        assert said in err
+        assert err.count("\n") == 1
+    assert os.listdir(tmp_path) == ["in"]
+
+
+def test_a_scheduler_that_does_not_answer(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(dask_engine, "_ANSWER", 1)
+    make_files(tmp_path / "in", 2)
+    common = (tmp_path / "in", "-o", tmp_path / "a.mrec.lmdb", "--units", "metal", "--engine", "dask")
+    began = time.monotonic()
+    for address, said in (("tcp://127.0.0.1:9", "no scheduler answers at tcp://127.0.0.1:9"), ("x y", "x y")):
+        code, err = refused(capsys, *common, "--scheduler", address)
+        assert code == 1
+        assert said in err
+        assert err.count("\n") == 1
+    assert time.monotonic() - began < 20
+    assert os.listdir(tmp_path) == ["in"]
+
+
+def test_workers_that_cannot_do_it(tmp_path, capsys, cluster, monkeypatch):
+    make_files(tmp_path / "in", 2)
+    common = (tmp_path / "in", "-o", tmp_path / "a.mrec.lmdb", "--units", "metal", "--engine", "dask")
+    common += ("--scheduler", cluster.address)
+    with monkeypatch.context() as patched:
+        patched.setattr(dask_engine, "__version__", "9.9")
+        code, err = refused(capsys, *common)
+    assert code == 1
+    assert "and not 9.9: install the same there" in err
+    with monkeypatch.context() as patched:
+        # as a path that others do not see looks to them
+        place = dask_engine.Place
+        patched.setattr(dask_engine, "Place", lambda *facts: place(facts[0], facts[1], "/nowhere", facts[3]))
+        code, err = refused(capsys, *common)
+    assert code == 1
+    assert "does not see /nowhere: the output lies on a path all workers share" in err
+    with monkeypatch.context() as patched:
+        patched.setattr(dask_engine.os, "getcwd", lambda: "/elsewhere")
+        code, err = refused(capsys, *common)
+    assert code == 1
+    assert "does not see the directory /elsewhere: inputs are named from there" in err
+    assert os.listdir(tmp_path) == ["in"]
+
+
+class Counting(DaskEngine):
+    """Remembers the names of the parts that were asked for, and may do something after some."""
+
+    def __init__(self, address: str, after: int = -1, act=None) -> None:
+        super().__init__(address)
+        self.asked: list[str] = []
+        self._after, self._act = after, act
+
+    def _submit(self, work, job):
+        if job.order.name:
+            self.asked.append(job.order.name)
+            if len(self.asked) == self._after:
+                self._act()
+        return super()._submit(work, job)
+
+
+@pytest.mark.slow
+def test_an_input_that_ends_workers_is_at_fault(tmp_path, many_parts):
+    make_files(tmp_path / "in", 30)
+    poison, once = tmp_path / "in" / "poison.extxyz", tmp_path / "in" / "c00004x.extxyz"
+    once.write_text(extxyz(98))
+    run([tmp_path / "in"], tmp_path / "clean.mrec.lmdb")
+    poison.write_text(extxyz(99))
+    strict = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}
+    inputs = sorted(map(str, (tmp_path / "in").iterdir()))
+    goal = Settings(units=METAL, declaration=str(tmp_path / "clean.mrec.lmdb"))
+    with Cluster(tmp_path / "cluster", 3, "--preload", HERE / "killing_preload.py", **strict) as cluster:
+        outcome = migrate(inputs, tmp_path / "a.mrec.lmdb", goal, engine=DaskEngine(cluster.address))
+        assert sum(worker.poll() == -signal.SIGKILL for worker in cluster.workers) == 2
+    assert (outcome.records, outcome.failures) == (31, 1)
+    (failure,) = map(json.loads, (tmp_path / "a.failures.jsonl").read_text().splitlines())
+    assert (failure["path"], failure["type"]) == (str(poison), "WorkerLost")
+    assert same_collection(tmp_path / "clean.mrec.lmdb", tmp_path / "a.mrec.lmdb")
+
+
+def parts_of(target: Path) -> Iterator[str]:
+    folder = target.parent / f".{target.name}.migration" / "parts"
+    return (path.name for path in folder.glob("[0-9]*.mrec.lmdb"))
+
+
+@pytest.mark.slow
+def test_workers_and_coordinators_killed(tmp_path, many_parts):
+    """One of three workers is killed during the run, the coordinator several times; what is whole is not made again."""
+    make_inputs(tmp_path / "in", 200)
+    target = tmp_path / "killed.mrec.lmdb"
+    settings = Settings(units=METAL, dedupe=True)
+    migrate([str(tmp_path / "in")], tmp_path / "whole.mrec.lmdb", settings, workers=1)
+    kept = 0
+    with Cluster(tmp_path / "cluster", 3) as cluster:
+        for results in (1, 2):
+            arguments = (target, cluster.address, results, tmp_path / "in")
+            child = subprocess.run([sys.executable, str(HERE / "dask_child.py"), *map(str, arguments)], timeout=120)
+            assert child.returncode == -signal.SIGKILL
+            kept += len(list(parts_of(target)))
+        assert kept > 3
+        # workers end what they have begun
+        time.sleep(0.5)
+        whole = set(parts_of(target))
+        killed = cluster.workers[1]
+        engine = Counting(cluster.address, 2, killed.kill)
+        outcome = migrate([str(tmp_path / "in")], target, settings, engine=engine)
+        assert killed.wait(10) == -signal.SIGKILL
+    assert outcome.resumed
+    assert whole
+    assert not whole & set(engine.asked)
+    assert len(engine.asked) > 2
+    same_in_all(tmp_path / "whole.mrec.lmdb", target)
+
+
+@pytest.mark.slow
+def test_a_cluster_on_this_machine(tmp_path, capsys):
+    make_inputs(tmp_path / "in", 30)
+    run([tmp_path / "in"], tmp_path / "a.mrec.lmdb")
+    arguments = [
+        tmp_path / "in",
+        "-o",
+        tmp_path / "b.mrec.lmdb",
+        "--units",
+        "metal",
+        "--engine",
+        "dask",
+        "--workers",
+        2,
+    ]
+    assert mrec(["migrate", *map(str, arguments)]) == 4
+    assert capsys.readouterr().err.count("\n") <= 4
+    same_in_all(tmp_path / "a.mrec.lmdb", tmp_path / "b.mrec.lmdb")
