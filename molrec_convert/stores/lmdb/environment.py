@@ -11,7 +11,7 @@ import itertools
 import os
 import threading
 import weakref
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,12 +61,15 @@ class Environment:
 
     def get(self, key: bytes) -> memoryview | None:
         """A view of the value of `key`, None when there is none."""
+        return self.finder()(key)
+
+    def finder(self) -> Callable[[bytes], memoryview | None]:
+        """What `get` does, for several keys at once in this thread."""
         try:
-            transaction = self._local.transaction
+            find: Callable[[bytes], memoryview | None] = self._local.find
         except AttributeError:
-            transaction = self._local.transaction = self._env.begin(buffers=True)
-        value: memoryview | None = transaction.get(key)
-        return value
+            find = self._local.find = self._env.begin(buffers=True).get
+        return find
 
     def keys(self, start: bytes = b"") -> Generator[bytes, bytes | None, None]:
         """Keys from `start` on, in order; a generator that takes a key jumps to the first at or after it."""

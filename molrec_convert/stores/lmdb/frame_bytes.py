@@ -200,10 +200,10 @@ def decode(value: Buffer, name: Name = "frame bytes") -> FrameBytes:
     return FrameBytes(value, base, layout, rest, name)
 
 
-def prefix_of(kind: str, layout: Layout) -> bytes | None:
-    """The header's text up to its meta, of the last value of this kind, where that has this layout."""
-    prefix, last = _recent.get(kind, (None, None))
-    return prefix if last is layout else None
+def prefix_of(header: bytes, layout: Layout) -> bytes | None:
+    """A header's text up to the key `meta`, where that is known to be its blocks and no more; `layout` is theirs."""
+    cut = header.find(_SEPARATOR)
+    return header[: cut + 2] if cut > 0 and _LAYOUTS.get(header[: cut + 1]) is layout else None
 
 
 def read_meta(document: Mapping[str, Any], tags: Mapping[str, Any], node: str) -> Meta:

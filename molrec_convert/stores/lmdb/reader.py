@@ -169,16 +169,12 @@ class StoredCollection(Collection):
         """See `Collection.sample`."""
         if self._all_single and 0 <= frame < self._n_frames:
             # the short way alone, for both values; where it ends the other begins anew
-            get = self._file.open().get
-            value = get(numbered(SYSTEM, frame))
-            sample = {} if value is None else self._sampler.system(bytearray(value), frame)
-            value = get(numbered(FRAME, frame))
-            if (
-                sample is not None
-                and value is not None
-                and self._sampler.add_first_frame(sample, bytearray(value), frame)
-            ):
-                return sample
+            find = self._file.open().finder()
+            value = find(numbered(FRAME, frame))
+            if value is not None:
+                sample = self._sampler.short(find(numbered(SYSTEM, frame)), value)
+                if sample is not None:
+                    return sample
         system, state = self._samples(frame)
         system.update(state)
         return system

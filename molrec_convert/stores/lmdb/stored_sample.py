@@ -1,30 +1,37 @@
 """Values of a collection as flat dicts of arrays, in one pass: no block or column is made on the way.
 
-What has to be done for values of one layout is worked out once. The arrays of an item share one copy of its value,
-which is theirs alone. Anything out of the ordinary is left to `frame_sample`, which gives the same.
+What has to be done for values of one layout is worked out once; values whose headers begin alike have one. The arrays
+of an item share one copy of its value, which is theirs alone. Anything out of the ordinary is left
+to `frame_sample`, which gives the same.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from molrec_convert.model.frame import Box
 from molrec_convert.model.samples import meta_sample
 from molrec_convert.stores.lmdb.frame_bytes import MAGIC, FrameBytes, decode, prefix_of
 from molrec_convert.stores.lmdb.frame_layout import ColumnLayout, Layout
-from molrec_convert.stores.lmdb.header_json import from_utf8
+from molrec_convert.stores.lmdb.header_json import to_json
 from molrec_convert.stores.lmdb.shared_declaration import SharedDeclaration
 
 __all__ = ["Sampler"]
 
-_SIZE = struct.Struct("<I")
+_START = struct.Struct("<4sI")
 #: What follows the blocks in the header of a system without a meta.
 _NO_META = b'"meta":{}}'
-_EXACT = 2**53
+_META = b'},"meta":{'
+#: A number that is no integer, and a step, as JSON has them.
+_NUMBER = r"(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+))"
+_STEP = r"(-?(?:0|[1-9][0-9]{0,14}))"
+_MOST = 1024
 
 
 class _Run(NamedTuple):
@@ -50,13 +57,14 @@ class _Plan(NamedTuple):
     limits: tuple[tuple[str, int], ...]
 
 
-class _Front(NamedTuple):
-    """How a value begins that has the layout of the one before, and its runs where it has nothing else."""
+class _Short(NamedTuple):
+    """The columns of a value whose header begins with a known text, where all of them are runs.
 
-    prefix: bytes
-    length: int
+    Each run has its keys (or one), the shape, dtype and place in the payload of what it covers.
+    """
+
     extent: int
-    runs: tuple[_Run, ...]
+    runs: tuple[tuple[tuple[str, ...] | str, tuple[int, ...], np.dtype[Any], int], ...]
     limits: tuple[tuple[str, int], ...]
 
 
@@ -65,20 +73,36 @@ class Sampler:
 
     def __init__(self, shared: SharedDeclaration) -> None:
         self._shared = shared
-        self._numbers = all(tag == "f64" for tag in shared.tags.values())
-        self._keys = shared.tags.keys()
         self._plans: dict[int, tuple[Layout, _Plan | None]] = {}
-        self._fronts: dict[str, _Front] = {}
+        #: Headers of systems that say nothing beside their blocks, and what frames say up to their meta.
+        self._systems: dict[bytes, _Short] = {}
+        self._frames: dict[bytes, _Short] = {}
+        self._last_frame = b"none yet"
+        self._keys = tuple(shared.tags)
+        self._rest = None
+        if all(tag == "f64" for tag in shared.tags.values()):
+            meta = ",".join(f"{re.escape(to_json(key))}:{_NUMBER}" for key in shared.tags)
+            self._rest = re.compile(rf'"meta":\{{{meta}\}},"step":{_STEP}\}}'.encode()).fullmatch
+
+    def short(self, system: memoryview | None, frame: memoryview) -> dict[str, Any] | None:
+        """The sample of a record's first frame and its system from values whose headers begin as others did."""
+        sample: dict[str, Any] = {}
+        if system is not None and not self._add_system(sample, bytearray(system)):
+            return None
+        return sample if self._add_frame(sample, bytearray(frame)) else None
 
     def system(self, value: bytearray, record: int) -> dict[str, Any] | None:
         """The sample of a system."""
         known: dict[str, Any] = {}
-        rest = self._known("s", value, known)
-        if rest is not None and bytes(rest) == _NO_META:
+        if self._add_system(known, value):
             return known
         frame = decode(value, ("s", record))
-        sample = self._columns(frame, "s")
+        sample = self._columns(frame)
         if sample is not None:
+            header = _header(value)
+            prefix = prefix_of(header, frame.layout)
+            if prefix is not None and header[len(prefix) :] == _NO_META:
+                self._learn(self._systems, header, frame.layout)
             sample.update(meta_sample(frame.meta()))
             _add_box(sample, frame.box)
         return sample
@@ -86,13 +110,16 @@ class Sampler:
     def first_frame(self, value: bytearray, ordinal: int) -> dict[str, Any] | None:
         """The sample of the first frame of a record, whose value holds all there is of it."""
         known: dict[str, Any] = {}
-        if self.add_first_frame(known, value, ordinal):
+        if self._add_frame(known, value):
             return known
         frame = decode(value, ("f", ordinal))
         self._shared.check(frame)
-        sample = self._columns(frame, "f")
+        sample = self._columns(frame)
         if sample is None:
             return None
+        prefix = prefix_of(_header(value), frame.layout)
+        if prefix is not None:
+            self._learn(self._frames, prefix, frame.layout)
         sample.update(meta_sample(self._shared.meta(frame)))
         _add_box(sample, frame.box)
         sample["step"] = frame.step
@@ -100,59 +127,56 @@ class Sampler:
             sample["time"] = frame.time
         return sample
 
-    def add_first_frame(self, sample: dict[str, Any], value: bytearray, ordinal: int) -> bool:
-        """Add what `first_frame` gives; False where that takes more than the short way, some of it added then."""
-        rest = self._known("f", value, sample)
-        if rest is None or not self._numbers:
+    def _add_system(self, sample: dict[str, Any], value: bytearray) -> bool:
+        """Add the columns of a system whose header is known whole; False, and nothing added, otherwise."""
+        if len(value) < 8:
             return False
-        others = from_utf8(b"{" + rest, ("f", ordinal))
-        document, step = others.get("meta"), others.get("step")
-        if len(others) != 2 or type(document) is not dict or document.keys() != self._keys:
+        magic, size = _START.unpack_from(value)
+        short = self._systems.get(bytes(value[8 : 8 + size]))
+        return short is not None and magic == MAGIC and _add_short(sample, short, value, 8 + size + -size % 8)
+
+    def _add_frame(self, sample: dict[str, Any], value: bytearray) -> bool:
+        """Add the columns and values of a first frame of a known layout; False otherwise, some added then."""
+        prefix = self._last_frame
+        if not value.startswith(prefix, 8):
+            cut = value.find(_META, 8)
+            prefix = bytes(value[8 : max(cut + 2, 8)])
+        short = self._frames.get(prefix)
+        if short is None or self._rest is None:
             return False
-        for number in document.values():
-            if type(number) is not float or number - number != 0.0:
+        self._last_frame = prefix
+        magic, size = _START.unpack_from(value)
+        rest = self._rest(value, 8 + len(prefix), 8 + size)
+        if rest is None or magic != MAGIC or not _add_short(sample, short, value, 8 + size + -size % 8):
+            return False
+        numbers = rest.groups()
+        for key, text in zip(self._keys, numbers):  # noqa: B905 - the step comes last
+            sample[key] = number = float(text)
+            if number - number != 0.0:
                 return False
-        if type(step) is not int or not -_EXACT <= step <= _EXACT:
-            return False
-        sample.update(document)
-        sample["step"] = step
+        sample["step"] = int(numbers[-1])
         return True
 
-    def _known(self, kind: str, value: bytearray, sample: dict[str, Any]) -> bytearray | None:
-        """Add the columns of a value that begins as the one before did; returns the rest of its header."""
-        front = self._fronts.get(kind)
-        if front is None:
-            return None
-        prefix, length, extent, runs, limits = front
-        if not (value.startswith(prefix, 8) and value.startswith(MAGIC)):
-            return None
-        size = _SIZE.unpack_from(value, 4)[0]
-        base = 8 + size + -size % 8
-        if length >= size or base + extent > len(value):
-            return None
-        for keys, shape, dtype, offset in runs:
-            array = np.ndarray(shape, dtype, value, base + offset)
-            if len(keys) == 1:
-                sample[keys[0]] = array
-            else:
-                # as many as the plan says; checking that would take a third of the time
-                sample.update(zip(keys, array))  # noqa: B905
-        for key, limit in limits:
-            if int(sample[key].max()) >= limit:
-                return None
-        return value[length : 8 + size]
+    def _learn(self, known: dict[bytes, _Short], text: bytes, layout: Layout) -> None:
+        """Keep how values with a header that begins with `text` become a sample, where they have nothing but runs."""
+        plan = self._plans[id(layout)][1]
+        if plan is None or not all(isinstance(step, _Run) for step in plan.steps):
+            return
+        if len(known) >= _MOST:
+            known.clear()
+        runs = tuple(
+            (run.keys if len(run.keys) > 1 else run.keys[0], run.shape, run.numpy, run.offset)
+            for run in plan.steps
+            if isinstance(run, _Run)
+        )
+        known[text] = _Short(layout.extent, runs, plan.limits)
 
-    def _columns(self, value: FrameBytes, kind: str) -> dict[str, Any] | None:
+    def _columns(self, value: FrameBytes) -> dict[str, Any] | None:
         layout = value.layout
         known = self._plans.get(id(layout))
         plan = known[1] if known is not None and known[0] is layout else self._plan(layout)
         if plan is None:
             return None
-        prefix = prefix_of(kind, layout)
-        if prefix is not None:
-            runs = tuple(step for step in plan.steps if isinstance(step, _Run))
-            if len(runs) == len(plan.steps):
-                self._fronts[kind] = _Front(prefix, len(prefix), layout.extent, runs, plan.limits)
         sample: dict[str, Any] = {}
         for step in plan.steps:
             if isinstance(step, _Other):
@@ -172,10 +196,29 @@ class Sampler:
         plan = _plan_of(layout, self._shared.aligned)
         if not layout.has_strings:
             # a layout with texts is that of one value
-            if len(self._plans) >= 1024:
+            if len(self._plans) >= _MOST:
                 self._plans.clear()
             self._plans[id(layout)] = layout, plan
         return plan
+
+
+def _header(value: bytearray) -> bytes:
+    return bytes(value[8 : 8 + int.from_bytes(value[4:8], "little")])
+
+
+def _add_short(sample: dict[str, Any], short: _Short, value: bytearray, base: int) -> bool:
+    """Add the columns of a value whose payload begins at `base`; False where they break a rule."""
+    extent, runs, limits = short
+    if base + extent > len(value):
+        return False
+    for keys, shape, dtype, offset in runs:
+        array: NDArray[Any] = np.ndarray(shape, dtype, value, base + offset)
+        if type(keys) is str:
+            sample[keys] = array
+        else:
+            # as many as the plan says; checking that would take a third of the time
+            sample.update(zip(keys, array))  # noqa: B905
+    return not limits or all(int(sample[key].max()) < limit for key, limit in limits)
 
 
 def _plan_of(layout: Layout, aligned: Mapping[str, str]) -> _Plan | None:
