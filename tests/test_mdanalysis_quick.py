@@ -191,6 +191,27 @@ def test_frames_read_without_the_lock_are_mdanalysis_own(path: Path, tmp_path: P
     assert _same(own[0], other[0])
 
 
+@pytest.mark.parametrize("suffix", ["xtc", "trr"])
+def test_several_files_one_after_the_other(tmp_path: Path, suffix: str) -> None:
+    (source,) = (path for path in _XDR if path.name == f"{suffix}_test_only_10_frame_10_atoms.{suffix}")
+    paths = []
+    for name in ("a", "b"):
+        paths.append(tmp_path / f"{name}.{suffix}")
+        paths[-1].write_bytes(source.read_bytes())
+    universe = MDAnalysis.Universe(os.fspath(paths[0]), [os.fspath(path) for path in paths])
+    reader = universe.trajectory.copy()
+    end = unlock(reader)
+    assert [type(each._xdr).__name__ for each in reader.readers] == [f"_Unlocked{suffix.title()}"] * 2
+    end()
+    reader.close()
+    molrec_convert.convert([paths[0], *paths], tmp_path / "c.mrec", from_format="mdanalysis")
+    with molrec_convert.open(tmp_path / "c.mrec") as record:
+        assert len(record.trajectory) == 20
+        x = np.concatenate([batch.blocks["atoms"].columns["x"] for batch in record.trajectory.batches()])
+    own = np.concatenate([ts.positions[:, 0].copy() for ts in universe.trajectory]).astype(np.float64)
+    assert x.tobytes() == own.tobytes()
+
+
 def _same(a: Any, b: Any) -> bool:
     arrays = ("positions", "velocities", "forces")
     there = [name for name in arrays if getattr(a, f"has_{name}")]

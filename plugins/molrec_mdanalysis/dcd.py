@@ -47,6 +47,7 @@ class PlainDcd:
             lengths += [(first, record - 8), (first + record - 4, record - 8)]
         self._marks = np.array([place for place, _ in lengths]) // 4
         self._lengths = np.array([length for _, length in lengths])
+        self._memory = np.empty((0, self._size // 4), np.uint32)
         self._cells: tuple[bytes, NDArray[np.float32] | None] = b"", None
 
     @classmethod
@@ -96,7 +97,10 @@ class PlainDcd:
     def _raw(self, frames: range) -> NDArray[Any] | None:
         """Frames as float32 [frames, words], their records looked at; None where they are others."""
         first, last = frames[0], frames[-1] + 1
-        memory = np.empty((last - first, self._size // 4), np.uint32)
+        # The same memory again: new pages would cost as much as what is read into them.
+        if len(self._memory) < last - first:
+            self._memory = np.empty((last - first, self._size // 4), np.uint32)
+        memory = self._memory[: last - first]
         got = os.preadv(self._descriptor, [memory.data], self._start + first * self._size)
         if got != memory.nbytes:
             return None

@@ -21,6 +21,8 @@ from molrec_mdanalysis.unlocked import unlock
 __all__ = ["MdaTrajectory", "counted"]
 
 _MOST_FRAMES = 4096
+#: So much is read at once, while what was read before is stored.
+_PORTION = 8 * 2**20
 
 
 class MdaTrajectory(Trajectory):
@@ -50,7 +52,7 @@ class MdaTrajectory(Trajectory):
         if not len(wanted):
             return
         frame_bytes = max(1, self._layout.atoms * 8 * sum(len(STATE[name]) for name in self._layout.arrays))
-        size = int(min(max(1, batch_bytes // frame_bytes), _MOST_FRAMES, len(wanted)))
+        size = int(min(max(1, min(batch_bytes, _PORTION) // frame_bytes), _MOST_FRAMES, len(wanted)))
         state = Pass(self._layout, declaration, self._path)
         for read in _ahead(self._read(wanted, size, Gatherer(self._layout, declaration, self._path))):
             yield state.batch(read)

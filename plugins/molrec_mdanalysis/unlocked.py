@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from MDAnalysis.coordinates.chain import ChainReader
 from numpy.typing import NDArray
 
 __all__ = ["unlock"]
@@ -24,10 +25,19 @@ _POSITIONS, _VELOCITIES, _FORCES = 1, 2, 4
 def unlock(reader: Any) -> Callable[[], None]:
     """Have a reader of XTC or TRR files, which one thread uses, read without the lock; returns what ends it.
 
-    Readers of other kinds, and those of a library without these functions, are left as they are.
+    Of several files read one after the other each is. Readers of other kinds, and those of a library without these
+    functions, are left as they are.
     """
     kinds = _kinds()
-    own = getattr(reader, "_xdr", None)
+    if kinds is not None and type(reader) is ChainReader:
+        ends = [unlock(each) for each in reader.readers]
+
+        def end_all() -> None:
+            for end in ends:
+                end()
+
+        return end_all
+    own = vars(reader).get("_xdr")
     if kinds is None or type(own) not in kinds or reader.n_frames < 2:
         return lambda: None
     made = kinds[type(own)](own, os.fspath(reader.filename))
