@@ -35,8 +35,8 @@ class Layout:
     """`arrays`: which of positions, velocities, forces there are, and whether some frames lack them.
 
     `data`: key of `ts.data` → name of the per-step value and its tag; `rows`: key → column, of one value, or as many as
-    `trailing` says, an atom. `timed`: frames have times. `cells`: cells are cells, not numbers. `stepped`: `ts.data`
-    has step numbers, and they ascend.
+    `trailing` says, an atom. `known`: all keys there may be. `timed`: frames have times. `cells`: cells are cells, not
+    numbers. `stepped`: `ts.data` has step numbers, and they ascend.
     """
 
     atoms: int
@@ -44,6 +44,7 @@ class Layout:
     data: dict[str, tuple[str, str]] = field(default_factory=dict)
     rows: dict[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
+    known: set[Any] = field(default_factory=set)
     timed: bool = False
     cells: bool = True
     stepped: bool = False
@@ -71,7 +72,8 @@ def layout_of(ts: Any, reader: Any, taken: Collection[str], hints: frozenset[str
         if there or sparse:
             layout.arrays[name] = sparse
     layout.cells = CELLS not in hints
-    layout.stepped = "step" in ts.data and STEPS not in hints
+    counted = STEPS in hints or "data:step" in hints
+    layout.stepped = "step" in ts.data and not counted
     states_dt = _states_dt(reader.reader if isinstance(reader, ShownReader) else reader)
     layout.timed = "time" in ts.data or "dt" in ts.data or states_dt
     left_out = []
@@ -79,7 +81,7 @@ def layout_of(ts: Any, reader: Any, taken: Collection[str], hints: frozenset[str
     for key in keys:
         if key == "dt" and (reader is None or reader.n_frames > 1):
             continue  # the times say it
-        if not isinstance(key, str) or key in _SAID - ({"step"} if STEPS in hints else set()):
+        if not isinstance(key, str) or key in _SAID - ({"step"} if counted else set()):
             continue
         name = "source_step" if key == "step" else key
         name = name if name_fault(name) is None else escape_name(name)
@@ -96,6 +98,7 @@ def layout_of(ts: Any, reader: Any, taken: Collection[str], hints: frozenset[str
             else:
                 layout.data[key] = (name, tag)
     layout.left_out = tuple(left_out)
+    layout.known = {*keys, *_SAID - {"step"}, "dt"} | ({"step"} if layout.stepped else set())
     return layout
 
 

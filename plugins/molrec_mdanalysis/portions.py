@@ -81,6 +81,9 @@ class Gatherer:
             read.dimensions[at] = dimensions
             read.celled[at] = True
         data = ts.data
+        if not data.keys() <= layout.known:
+            key = next(iter(data.keys() - layout.known))
+            raise LayoutChanged(f"data:{key}", f"{self._path}, frame {ts.frame}: it has {key}, unlike the first")
         read.steps.append(int(data["step"]) if layout.stepped and "step" in data else number)
         if layout.stepped and "step" not in data:
             raise LayoutChanged(STEPS, f"{self._path}, frame {ts.frame}: it has no step number, unlike the first")

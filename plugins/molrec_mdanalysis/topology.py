@@ -40,7 +40,10 @@ def system_of(universe: Any, guessed: Mapping[str, int], units: Any, report: Rep
         if name in _PLACES or name in RELATIONS:
             continue
         values = _per_atom(attribute, table)
-        if name == "segids" and _unnamed(attribute.values):
+        if name == "segids" and "chainIDs" not in attributes and _unnamed(attribute.values):
+            continue
+        if name == "resnums" and "resids" in attributes and _same(attribute, attributes["resids"]):
+            report.carried(name, "the same as resids")
             continue
         column, made = _column(name, values, guessed, report)
         if made is None:
@@ -57,6 +60,11 @@ def system_of(universe: Any, guessed: Mapping[str, int], units: Any, report: Rep
         meta.put("units", units, "json")
     blocks = {"atoms": Block(columns, count=int(table.n_atoms))}
     return Frame({**blocks, **relation_blocks(attributes, report)}, meta)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two attributes have the same values."""
+    return bool(np.array_equal(one.values, other.values))
 
 
 def _per_atom(attribute: Any, table: Any) -> NDArray[Any]:

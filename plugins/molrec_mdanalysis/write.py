@@ -13,19 +13,18 @@ import MDAnalysis
 
 from molrec_convert.errors import MolrecError, UnsupportedError
 from molrec_convert.formats import WriteContext
-from molrec_convert.model import Frame, Record
-from molrec_convert.report import Report
+from molrec_convert.model import Record
 from molrec_mdanalysis.building import first_frame
-from molrec_mdanalysis.cells import is_oriented
-from molrec_mdanalysis.layout import ATOMS
-from molrec_mdanalysis.names import COLUMNS, RELATIONS, STATE
-from molrec_mdanalysis.rooms import ROOMS, Room
+from molrec_mdanalysis.losses import check_writable, ids_serve, predict_atoms, predict_frames
+from molrec_mdanalysis.names import STATE
+from molrec_mdanalysis.rooms import ELSEWHERE, ROOMS
 from molrec_mdanalysis.source import said_aloud
 from molrec_mdanalysis.universe import universe_of
 
 __all__ = ["predict", "write_mdanalysis"]
 
-_BLOCKS = {block: name for name, (block, _) in RELATIONS.items()}
+#: MDAnalysis' own units, for a writer that writes those of the trajectory.
+_UNITS = {"time": "ps", "length": "Angstrom", "velocity": "Angstrom/ps", "force": "kJ/(mol*Angstrom)"}
 
 
 def write_mdanalysis(record: Record, path: Path, context: WriteContext) -> None:
@@ -37,6 +36,7 @@ def write_mdanalysis(record: Record, path: Path, context: WriteContext) -> None:
     kind = _writer(name, context)
     with said_aloud(context.report):
         universe = universe_of(record)
+        universe.trajectory.units = dict(_UNITS)
         folder = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=path.parent))
         try:
             made = folder / name
@@ -62,11 +62,11 @@ def _write(universe: Any, kind: Any, made: Path, context: WriteContext) -> None:
         for _ in trajectory.frames() if total is None else [trajectory[total - 1]]:
             pass
         # of a source that does not tell how many frames it has the last one was read just now
-        with kind(str(made), n_atoms=len(universe.atoms)) as writer:
+        with kind(str(made), n_atoms=len(universe.atoms), **_keywords(kind, universe)) as writer:
             writer.write(universe.atoms)
         context.progress.advance(total or 1)
         return
-    with kind(str(made), n_atoms=len(universe.atoms), **_keywords(kind, trajectory)) as writer:
+    with kind(str(made), n_atoms=len(universe.atoms), **_keywords(kind, universe)) as writer:
         for _ in trajectory.frames():
             writer.write(universe.atoms)
             context.progress.advance(1)
@@ -76,18 +76,22 @@ def _holds_many(kind: Any) -> bool:
     return bool(getattr(kind, "multiframe", False))
 
 
-def _keywords(kind: Any, trajectory: Any) -> dict[str, Any]:
-    """What some writers have to be told: the time between frames, which arrays there will be."""
-    words = kind.__name__
+def _keywords(kind: Any, universe: Any) -> dict[str, Any]:
+    """What some writers have to be told: the time between frames, which arrays there will be, to keep the ids."""
+    words, ts = kind.__name__, universe.trajectory.ts
     keywords: dict[str, Any] = {}
     if words == "DCDWriter":
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            keywords["dt"] = trajectory.ts.dt
+            keywords["dt"] = ts.dt
     if words == "NCDFWriter":
-        keywords |= {name: getattr(trajectory.ts, f"has_{name}") for name in ("velocities", "forces")}
+        keywords |= {name: getattr(ts, f"has_{name}") for name in ("velocities", "forces")}
     if words == "H5MDWriter":
-        keywords |= {name: getattr(trajectory.ts, f"has_{name}") for name in STATE}
+        keywords |= {name: getattr(ts, f"has_{name}") for name in STATE}
+    if words == "GROWriter":
+        keywords["reindex"] = False
+    if words in ("PDBWriter", "MultiPDBWriter"):
+        keywords["reindex"] = not ids_serve(universe.atoms.ids, ROOMS["PDB"])
     return keywords
 
 
@@ -104,16 +108,24 @@ def _writer(name: str, context: WriteContext) -> Any:
     known = {**MDAnalysis._SINGLEFRAME_WRITERS, **MDAnalysis._MULTIFRAME_WRITERS}
     ours = {"MREC", "ZIP", "NULL", "CHEMFILES"}
     if wanted not in known or wanted in ours:
+        other = ELSEWHERE.get(wanted)
+        if other is not None:
+            raise UnsupportedError(f"MDAnalysis has no writer of {wanted}; the format {other} has one (--to {other})")
         there = ", ".join(sorted(format_name for format_name in known if format_name not in ours))
         raise UnsupportedError(f"MDAnalysis has no writer of {wanted}; it writes {there} (--writer-format)")
     return known[wanted]
 
 
 def predict(record: Record, context: WriteContext) -> None:
-    """Report what the target has no place for, by what its writer has room for."""
+    """Report what the target has no place for, by what its writer has room for.
+
+    UnsupportedError: MDAnalysis has no writer of it, or one that would refuse the record.
+    """
     name = (context.target or Path("target")).name
     kind = _writer(name, context)
     wanted, report = _format_name(name, context), context.report
+    frame = first_frame(record)
+    check_writable(record, frame, wanted)
     room = ROOMS.get(wanted)
     frames = record.trajectory.n_frames if record.trajectory is not None else 1
     if not _holds_many(kind) and frames != 1:
@@ -121,52 +133,5 @@ def predict(record: Record, context: WriteContext) -> None:
     if room is None:
         report.warn(f"what {wanted} has no place for is not known before it is written")
         return
-    frame = first_frame(record)
-    _predict_atoms(record, frame, room, wanted, report)
-    _predict_frames(record, frame, room, wanted, report)
-
-
-def _predict_atoms(record: Record, frame: Frame | None, room: Room, wanted: str, report: Report) -> None:
-    """Columns and relations."""
-    state = {column: name for name, columns in STATE.items() for column in columns}
-    for section, part in (("system", record.system), ("frame", frame)):
-        if part is None:
-            continue
-        where = "trajectory" if section == "frame" and record.trajectory is not None else section
-        for block_name, block in part.blocks.items():
-            if block_name != ATOMS:
-                if _BLOCKS.get(block_name) not in room.relations:
-                    report.dropped(f"{where}/{block_name}", f"{wanted} has no place for it")
-                continue
-            for column in block.columns:
-                kept = state.get(column) in room.arrays or COLUMNS.get(column, column) in room.attributes
-                if not kept:
-                    report.dropped(f"{where}/{ATOMS}/{column}", f"{wanted} has no place for it")
-    report.converted("numbers of the frames", f"as {wanted} holds them: {room.digits}")
-
-
-def _predict_frames(record: Record, frame: Frame | None, room: Room, wanted: str, report: Report) -> None:
-    """Cells, times, steps, values per step."""
-    if frame is not None and frame.box is not None and frame.box.defined:
-        if not room.cell:
-            report.dropped("cells", f"{wanted} has no place for them")
-        else:
-            if not is_oriented(frame.box.vectors):
-                report.dropped("orientation of the cell", "MDAnalysis holds lengths and angles; atoms are not rotated")
-            if frame.box.origin.any():
-                report.dropped("origin of the cell", "MDAnalysis' cells have none")
-            if not frame.box.boundary.all():
-                report.dropped("boundaries of the cell", "MDAnalysis' cells are periodic")
-    trajectory = record.trajectory
-    if trajectory is None:
-        return
-    for key in trajectory.declaration.meta:
-        if key not in ("dt", "dimensions"):
-            report.dropped(f"trajectory/meta/{key}", f"{wanted} has no place for it")
-    if frame is not None and frame.time is not None and room.times != "each":
-        if room.times:
-            report.converted("times", "as the time between the first two frames")
-        else:
-            report.dropped("times", f"{wanted} has no place for them")
-    if not room.steps and trajectory.n_frames != 1:
-        report.dropped("step numbers", f"{wanted} has no place for them")
+    predict_atoms(record, frame, room, wanted, report)
+    predict_frames(record, frame, room, wanted, report)

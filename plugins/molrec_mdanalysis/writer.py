@@ -84,7 +84,7 @@ class MrecWriter(WriterBase):  # type: ignore[misc]
         layout = layout_of(first, None, self._system["atoms"].columns, frozenset())
         # a value that later frames lack is no number, or null
         data = {key: (name, tag if tag == "f64" else "json") for key, (name, tag) in layout.data.items()}
-        self._layout: Layout = replace(layout, data=data, stepped=True)
+        self._layout: Layout = replace(layout, data=data, stepped=True, known=layout.known | {"step"})
         declaration = self._layout.declaration()
         self._gatherer = Gatherer(self._layout, declaration, self._target)
         self._pass = Pass(self._layout, declaration, self._target)
@@ -95,6 +95,9 @@ class MrecWriter(WriterBase):  # type: ignore[misc]
     def _shown(self, atoms: Any, ts: Any) -> Shown:
         """The frame, with a step number behind the last one's and a value for every key."""
         data = data_of(ts)
+        for key in data.keys() - self._layout.known:
+            warnings.warn(f"frame {ts.frame} has {key}, which the first frame has not: it is left out", stacklevel=4)
+            del data[key]
         for key, (_, tag) in self._layout.data.items():
             if tag == "f64" and key not in data:
                 data[key] = float("nan")

@@ -1,0 +1,160 @@
+"""What a format MDAnalysis writes has no place for, told before anything is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_convert.errors import UnsupportedError
+from molrec_convert.model import Block, Frame, Record
+from molrec_convert.report import Report
+from molrec_mdanalysis.cells import is_oriented
+from molrec_mdanalysis.layout import ATOMS
+from molrec_mdanalysis.names import COLUMNS, RELATIONS, STATE
+from molrec_mdanalysis.rooms import Room
+
+__all__ = ["check_writable", "ids_serve", "predict_atoms", "predict_frames"]
+
+_BLOCKS = {block: name for name, (block, _) in RELATIONS.items()}
+_STATE = {column: name for name, columns in STATE.items() for column in columns}
+_OF_IDS = ("id", "serial")
+
+
+def check_writable(record: Record, frame: Frame | None, wanted: str) -> None:
+    """UnsupportedError where MDAnalysis' writer would refuse, with what to do instead."""
+    if frame is None:
+        raise UnsupportedError(f"{wanted} holds coordinates, and the record has none")
+    blocks = [part[ATOMS] for part in (record.system, frame) if part is not None and ATOMS in part.blocks]
+    columns = {name: column for block in blocks for name, column in block.columns.items()}
+    if wanted == "MOL2":
+        declared = record.trajectory.declaration.meta if record.trajectory is not None else {}
+        if "molecule" not in declared or "charge" not in columns:
+            raise UnsupportedError(
+                "MDAnalysis writes MOL2 only of what was read from MOL2; as a PDB file it has names, residues and bonds"
+            )
+    if wanted == "DATA":
+        name = next((name for name in ("type", "type_id") if name in columns), None)
+        texts = [] if name is None else [str(value) for value in set(columns[name].values.tolist())]
+        if not texts or not all(text.isdigit() and int(text) > 0 for text in texts):
+            raise UnsupportedError(
+                "MDAnalysis writes LAMMPS data files only of atoms whose types are numbers from 1 on; the format "
+                "lammps-data numbers them (--to lammps-data)"
+            )
+
+
+def predict_atoms(record: Record, frame: Frame | None, room: Room, wanted: str, report: Report) -> None:
+    """Columns and relations."""
+    columns = {name for part in (record.system, frame) if part is not None and ATOMS in part.blocks
+               for name in part[ATOMS].columns}  # fmt: skip
+    chosen = next((name for name in room.either if any(COLUMNS.get(c, c) == name for c in columns)), None)
+    attributes = room.attributes | ({chosen} if chosen is not None else set())
+    for section, part in (("system", record.system), ("frame", frame)):
+        if part is None:
+            continue
+        where = "trajectory" if section == "frame" and record.trajectory is not None else section
+        for block_name, block in part.blocks.items():
+            if block_name != ATOMS:
+                _predict_relation(f"{where}/{block_name}", block, _BLOCKS.get(block_name), room, wanted, report)
+                continue
+            for name in block.columns:
+                _predict_column(f"{where}/{ATOMS}/{name}", name, block, attributes, room, wanted, report)
+    report.converted("numbers of the frames", f"as {wanted} holds them: {room.digits}")
+
+
+def _predict_column(
+    item: str, name: str, block: Block, attributes: frozenset[str] | set[str], room: Room, wanted: str, report: Report
+) -> None:
+    attribute = "ids" if name in _OF_IDS else "resids" if name == "res_seq" else COLUMNS.get(name, name)
+    values = block.columns[name].values
+    if _STATE.get(name) in room.arrays:
+        return
+    if attribute not in attributes:
+        counted = attribute == "ids" and room.counts and bool((values == np.arange(1, len(values) + 1)).all())
+        if not counted:
+            report.dropped(item, f"{wanted} has no place for it")
+        return
+    if attribute == "ids" and "bonds" in room.relations and not ids_serve(values, room):
+        report.dropped(item, f"{wanted} has numbers up to {room.widths['ids']}, each once: atoms are counted from 1")
+        return
+    width = room.widths.get(attribute)
+    if width is not None:
+        wide = _too_wide(values, width)
+        if wide:
+            report.dropped(item, f"{wide} of {len(values)} are cut: {wanted} has room for {_what(values, width)}")
+    decimals = room.decimals.get(attribute)
+    if decimals is not None and values.dtype.kind == "f" and not np.array_equal(values, np.round(values, decimals)):
+        report.converted(item, f"rounded to {decimals} decimals")
+
+
+def ids_serve(ids: NDArray[Any], room: Room) -> bool:
+    """Whether ids can stand for the atoms in a file that says by them which are bonded."""
+    return bool(ids.min() >= 0 and ids.max() <= room.widths["ids"] and len(np.unique(ids)) == len(ids))
+
+
+def _too_wide(values: NDArray[Any], width: int) -> int:
+    if values.dtype.kind in "iu":
+        return int((values > width).sum())
+    return int((np.strings.str_len(values) > width).sum()) if values.dtype.kind == "T" else 0
+
+
+def _what(values: NDArray[Any], width: int) -> str:
+    return f"{width} characters" if values.dtype.kind == "T" else f"numbers up to {width}"
+
+
+def _predict_relation(item: str, block: Block, relation: str | None, room: Room, wanted: str, report: Report) -> None:
+    if relation not in room.relations:
+        report.dropped(item, f"{wanted} has no place for it")
+    elif not room.typed and "type" in block.columns:
+        report.dropped(f"{item}/type", f"{wanted} has no place for it")
+    if relation in room.relations and wanted != "MOL2":
+        for name in ("bond_type", "order"):
+            if name in block.columns:
+                report.dropped(f"{item}/{name}", f"{wanted} has no place for it")
+
+
+def predict_frames(record: Record, frame: Frame | None, room: Room, wanted: str, report: Report) -> None:
+    """Cells, times, steps, values per step."""
+    if frame is not None and frame.box is not None and frame.box.defined:
+        _predict_cell(record, frame, room, wanted, report)
+    trajectory = record.trajectory
+    if trajectory is None:
+        return
+    for key in trajectory.declaration.meta:
+        if key not in ("dt", "dimensions") and key not in room.data and not (key == "source_step" and room.steps):
+            report.dropped(f"trajectory/meta/{key}", f"{wanted} has no place for it")
+    if frame is not None and frame.time is not None and room.times != "each":
+        if room.times:
+            report.converted("times", "as the time between the first two frames")
+        else:
+            report.dropped("times", f"{wanted} has no place for them")
+    if not room.steps and trajectory.n_frames != 1:
+        report.dropped("step numbers", f"{wanted} has no place for them")
+
+
+def _predict_cell(record: Record, frame: Frame, room: Room, wanted: str, report: Report) -> None:
+    assert frame.box is not None
+    if not room.cell:
+        report.dropped("cells", f"{wanted} has no place for them")
+        return
+    if room.cell == "first" and _cells_change(record):
+        report.dropped("cells but the first", f"{wanted} holds one for all frames")
+    if not is_oriented(frame.box.vectors):
+        report.dropped("orientation of the cell", "MDAnalysis holds lengths and angles; atoms are not rotated")
+    if frame.box.origin.any():
+        report.dropped("origin of the cell", "MDAnalysis' cells have none")
+    if not frame.box.boundary.all():
+        report.dropped("boundaries of the cell", "MDAnalysis' cells are periodic")
+
+
+def _cells_change(record: Record) -> bool:
+    """Whether any frame has another cell than the first."""
+    first = None
+    for batch in record.trajectory.batches(columns=()) if record.trajectory is not None else ():
+        if batch.box is None or not len(batch.box.frames):
+            continue
+        first = batch.box.vectors[0] if first is None else first
+        if bool((batch.box.vectors != first).any()):
+            return True
+    return False
