@@ -71,6 +71,12 @@ _PARAMETERS: list[click.Parameter] = [
         metavar="FILE",
         help="Declaration and units: JSON, or another collection; the first pass over the inputs is left out.",
     ),
+    click.Option(
+        ["--shard-records"],
+        type=click.IntRange(1),
+        metavar="N",
+        help="Make a set of files in the directory OUT, of N records each; it is read as one collection.",
+    ),
     click.Option(["--dedupe"], is_flag=True, help="Leave out records whose content is there already."),
     click.Option(
         ["--on-error"],
@@ -181,7 +187,7 @@ def _settings(arguments: dict[str, Any], options: dict[str, Any]) -> Settings:
 
     units = arguments["units"]
     if arguments["as_"] == "records":
-        collecting = ("split", "fill", "rename", "drop", "index", "group_by", "declaration", "dedupe")
+        collecting = ("split", "fill", "rename", "drop", "index", "group_by", "declaration", "dedupe", "shard_records")
         for name in collecting:
             if arguments[name]:
                 raise UsageError(f"--{name.replace('_', '-')} is for a collection: leave off --as records")
@@ -201,6 +207,7 @@ def _settings(arguments: dict[str, Any], options: dict[str, Any]) -> Settings:
         format=arguments["from_format"],
         options=options,
         declaration=None if declaration is None else str(declaration),
+        shard_records=arguments["shard_records"],
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from molrec_convert.migration.digests import DigestSet
 from molrec_convert.migration.encode import Again, Done, Entry, Event, Failed, Frames, Restart, RowFailed
 from molrec_convert.migration.failures import Failure, failure_line, write_failures
+from molrec_convert.migration.frame_files import frame_files
 from molrec_convert.migration.index_table import build_index, index_spec
 from molrec_convert.migration.index_values import COUNT_PREFIX
 from molrec_convert.migration.journal import Commit, Journal
@@ -20,10 +21,9 @@ from molrec_convert.migration.record_log import RecordLog, log_entry
 from molrec_convert.migration.state import State
 from molrec_convert.model.collection_index import index_rows
 from molrec_convert.model.declaration import ColumnDeclaration
-from molrec_convert.stores.lmdb.keys import FRAME, numbered
 from molrec_convert.stores.lmdb.reader import StoredCollection
-from molrec_convert.stores.lmdb.store import StoreFile
-from molrec_convert.stores.lmdb.writer import CollectionWriter
+from molrec_convert.stores.lmdb.sharded import ShardedCollection
+from molrec_convert.stores.lmdb.taking import places
 
 __all__ = ["Output"]
 
@@ -42,15 +42,19 @@ class Output:
         self._state, self._plan = state, plan
         self._journal = Journal(state.journal)
         at = self._journal.last
-        self._file = StoreFile(state.target, overwrite=True, resume=at.records > 0, durable=True)
-        if at.frames and not self._file.has(numbered(FRAME, at.frames - 1)):
+        self._log = RecordLog(state.log, at.log)
+        shards = plan.settings.shard_records
+        self._files = frame_files(state, shards, at, self._log)
+        if not self._files.holds(at):
             # what was committed is not there any more: from the beginning
             at = Commit()
             self._journal.close()
             state.journal.unlink()
             self._journal = Journal(state.journal)
-        self._file.remove_from(numbered(FRAME, at.frames))
-        self._log = RecordLog(state.log, at.log)
+            self._log.cut(0)
+            self._files.suspend()
+            self._files = frame_files(state, shards, at, self._log)
+        self._files.cut(at.records, at.frames)
         self.inputs, self.skip, self.records, self.frames = at.inputs, at.skip, at.records, at.frames
         self._base = at.base
         self.tallies: Counter[str] = Counter(at.tallies)
@@ -71,12 +75,12 @@ class Output:
         #: Whether the input that is coming in is read in another layout than it was begun with.
         self._restarted = False
 
-    def seed(self, before: StoredCollection) -> None:
+    def seed(self, before: StoredCollection | ShardedCollection) -> None:
         """Begin with the records of a collection, as they are stored. Does nothing when anything is there already."""
         if self.records or self.inputs:
             return
-        for number, row in enumerate(index_rows(before.index)):
-            meta, system, values = before.stored_record(number)
+        for number, ((part, position), row) in enumerate(zip(places(before), index_rows(before.index), strict=True)):
+            meta, system, values = part.stored_record(position)
             has = bool(before.index["has_trajectory"][number])
             columns, elements = _divided(row)
             text = _row_text({"columns": columns, "elements": elements})
@@ -163,22 +167,13 @@ class Output:
     def complete(self, document: Mapping[str, Any], before: Mapping[str, ColumnDeclaration]) -> None:
         """Put what follows the frames and give the collection its name."""
         index = build_index(self._log, index_spec(self._log, self._plan.settings, self._plan.index_dtypes(), before))
-        writer = CollectionWriter.finishing(
-            self._file,
-            declaration=self._plan.declaration,
-            document=dict(document),
-            index=index,
-            n_frames=self.frames,
-            metas=((number, entry.meta) for number, entry in enumerate(self._log)),
-            systems=((n, entry.system) for n, entry in enumerate(self._log) if entry.system is not None),
-        )
-        writer.close()
+        self._files.complete(self._plan.declaration, dict(document), index, self._log)
 
     def close(self) -> None:
         """Let go of the files; they stay for an attempt that goes on."""
         self._log.close()
         self._journal.close()
-        self._file.suspend()
+        self._files.suspend()
 
     @property
     def _log_size(self) -> int:
@@ -222,6 +217,9 @@ class Output:
         self.records += 1
         self.frames += event.n_frames
         self._partial = 0
+        if self._files.is_full(self.records):
+            self._flush()
+            self._files.begin_file(self.frames)
         if self._entries_bytes >= _FLUSH_BYTES:
             self._log.append(self._entries)
             self._entries, self._entries_bytes = [], 0
@@ -274,7 +272,7 @@ class Output:
         else:
             while self._log.size + self._entries_bytes > size:
                 self._entries_bytes -= len(self._entries.pop())
-        self._cut_frames(frames)
+        self._cut_frames(frames, always=changed)
         if changed and self._digests is not None:
             self._digests = DigestSet()
             self._log.append(self._entries)
@@ -282,17 +280,17 @@ class Output:
             for entry in self._log:
                 self._digests.add(entry.digest)
 
-    def _cut_frames(self, frames: int) -> None:
-        """Forget all frames from a number on."""
-        if frames < self._flushed:
-            self._file.remove_from(numbered(FRAME, frames))
-            self._flushed = frames
+    def _cut_frames(self, frames: int, *, always: bool = False) -> None:
+        """Forget all frames from a number on; `always` where records were forgotten, too."""
+        if frames < self._flushed or always:
+            self._flushed = min(frames, self._flushed)
+            self._files.cut(self.records, self._flushed)
         del self._pending[frames - self._flushed :]
         self._pending_bytes = sum(map(len, self._pending))
         self.frames, self._partial = frames, 0
 
     def _flush(self) -> None:
-        self._file.append([(numbered(FRAME, n), value) for n, value in enumerate(self._pending, self._flushed)])
+        self._files.append(self._flushed, self._pending)
         self._flushed += len(self._pending)
         self._pending, self._pending_bytes = [], 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -26,7 +27,10 @@ from molrec_convert.migration.state import SUFFIX, Known, State
 from molrec_convert.migration.tasks import Goal, TaskList
 from molrec_convert.model.collection_declaration import collection_document
 from molrec_convert.model.declaration import ColumnDeclaration, Declaration
-from molrec_convert.stores.lmdb.reader import StoredCollection, open_collection
+from molrec_convert.staging import check_target
+from molrec_convert.stores.lmdb.manifest import is_set, manifest_path
+from molrec_convert.stores.lmdb.reader import StoredCollection
+from molrec_convert.stores.lmdb.sharded import ShardedCollection, open_collection
 
 __all__ = ["migrate"]
 
@@ -110,16 +114,22 @@ class _Job:
             state.end()
 
     def _run(self, state: State, table: InputTable, *, overwrite: bool) -> Outcome:
-        before: StoredCollection | None = None
+        before: StoredCollection | ShardedCollection | None = None
         known = 0
+        if overwrite and self.target.is_dir():
+            check_target(self.target, overwrite=True)
+            if self.settings.shard_records is None:
+                self._give_up(state)
+                raise UsageError(f"{self.target} is a set of files: say --shard-records, or remove it before")
         if os.path.lexists(self.target) and not overwrite:
-            if not state.manifest.exists() or not self.target.is_file():
+            if not state.manifest.exists() or not (self.target.is_file() or is_set(self.target)):
                 self._give_up(state)
                 raise UsageError(f"{self.target} exists already: name another target, or replace it with --overwrite")
             count = len(table)
             table = _unknown(table, state.migrated())
             known = count - len(table)
             before = open_collection(self.target)
+            self._as_before(before)
         try:
             if before is not None and not table:
                 self._give_up(state)
@@ -131,7 +141,9 @@ class _Job:
         outcome.known = known
         return outcome
 
-    def _go_on(self, state: State, table: InputTable, before: StoredCollection | None, *, overwrite: bool) -> Outcome:
+    def _go_on(
+        self, state: State, table: InputTable, before: StoredCollection | ShardedCollection | None, *, overwrite: bool
+    ) -> Outcome:
         facts = {**self.settings.facts(), **_facts(table), "collection before": _stamp(before)}
         resumed = self._resumes(state, facts, table, overwrite=overwrite)
         if not resumed:
@@ -186,6 +198,17 @@ class _Job:
             report=report_of(output.tallies),
         )
 
+    def _as_before(self, before: StoredCollection | ShardedCollection) -> None:
+        """What is added to a set makes parts like those it has. Raises `UsageError` for a file that is to be a set."""
+        most = self.settings.shard_records
+        if isinstance(before, ShardedCollection):
+            if most is None:
+                largest = max(part.n_records for part in before.manifest.parts)
+                self.settings = dataclasses.replace(self.settings, shard_records=largest)
+        elif most is not None:
+            before.close()
+            raise UsageError(f"{self.target} is one file: leave off --shard-records, or start over with --overwrite")
+
     def _resumes(self, state: State, facts: dict[str, Any], table: InputTable, *, overwrite: bool) -> bool:
         """Whether there is an attempt to go on from. Raises `UsageError` where it was begun otherwise."""
         note, kept = state.note(), state.plan()
@@ -206,7 +229,7 @@ class _Job:
             f"go on with the same command, or start over with --overwrite"
         )
 
-    def _plan(self, state: State, table: InputTable, before: StoredCollection | None) -> Plan:
+    def _plan(self, state: State, table: InputTable, before: StoredCollection | ShardedCollection | None) -> Plan:
         """The plan of an earlier attempt, else a new one, kept for the next. Raises `UsageError` for conflicts."""
         kept = state.plan()
         if kept is not None:
@@ -328,10 +351,10 @@ def _same_so_far(table: InputTable, kept: dict[str, Any], commit: Commit) -> boo
     return all(kept[key][:done] == list(now[:done]) for key, now in (("sizes", table.sizes), ("stamps", table.stamps)))
 
 
-def _stamp(before: StoredCollection | None) -> Any:
+def _stamp(before: StoredCollection | ShardedCollection | None) -> Any:
     if before is None or before.path is None:
         return None
-    facts = os.stat(before.path)
+    facts = os.stat(manifest_path(before.path) if isinstance(before, ShardedCollection) else before.path)
     return [facts.st_size, facts.st_mtime_ns]
 
 

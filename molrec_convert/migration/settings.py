@@ -26,6 +26,7 @@ class Settings:
     `split`: what becomes a record (None: what the format holds). `units` are those of the collection, `fill`, `rename`
     and `drop` settle conflicts of names ("pe", "x", "atoms/x"), `index` are further index columns, `group_by` names
     the key whose values become `molecule_id`. `options` are those of the formats' readers, `format` is one for all.
+    With `shard_records` the collection is a set of files of so many records each.
     """
 
     split: Split | None = None
@@ -40,6 +41,7 @@ class Settings:
     format: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     declaration: str | None = None
+    shard_records: int | None = None
 
     def facts(self) -> dict[str, Any]:
         """What must be the same for an interrupted migration to go on."""
@@ -55,6 +57,7 @@ class Settings:
             "from": self.format,
             "options": {key: repr(value) for key, value in sorted(self.options.items())},
             "declaration": self.declaration,
+            "shard-records": self.shard_records,
         }
 
     def document(self) -> dict[str, Any]:

@@ -101,12 +101,18 @@ class State:
         with (self.folder / "manifest.jsonl").open("w", encoding="utf-8") as file:
             file.writelines(json.dumps(entry) + "\n" for entry in manifest)
         write_failures(self.folder / "failures.jsonl", failures)
-        _write_json(self._finished, {})
+        # a set that took the name of another one leaves that in its place: which is which the system knows
+        _write_json(self._finished, {"set": self.partial.stat().st_ino} if self.partial.is_dir() else {})
 
     @property
     def is_finished(self) -> bool:
         """Whether the collection has its name already, and only what lies beside it is to be put there."""
-        return self._finished.exists() and not self.partial.exists() and self.target.exists()
+        finished = _read_json(self._finished)
+        if finished is None or not self.target.exists():
+            return False
+        if "set" in finished:
+            return bool(self.target.stat().st_ino == finished["set"])
+        return not self.partial.exists()
 
     def unmark(self) -> None:
         """The collection is not finished after all."""
@@ -114,6 +120,8 @@ class State:
 
     def leave(self) -> None:
         """Put beside the collection what stays there, and remove the state. May be done again after a kill."""
+        if self.partial.is_dir():
+            shutil.rmtree(self.partial)
         for name, where in (("manifest.jsonl", self.manifest), ("failures.jsonl", self.failures)):
             if (self.folder / name).exists():
                 os.replace(self.folder / name, where)
