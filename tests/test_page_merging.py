@@ -39,12 +39,12 @@ def test_trees_of_any_number_of_pages(tmp_path: Path, count: int) -> None:
     size = file.page_size
 
     def build(out: Any) -> None:
-        tree = PageTree(out, size)
-        for first in range(0, count, 1000):
-            numbers = range(first, min(first + 1000, count))
-            keys = np.array([list(key("f", n)) for n in numbers], np.uint8)
-            tree.add_leaves(np.stack([leaf(n, size) for n in numbers]), keys, len(numbers))
-        tree.finish()
+        with PageTree(out, size) as tree:
+            for first in range(0, count, 1000):
+                numbers = range(first, min(first + 1000, count))
+                keys = np.array([list(key("f", n)) for n in numbers], np.uint8)
+                tree.add_leaves(np.stack([leaf(n, size) for n in numbers]), keys, len(numbers))
+            tree.finish()
 
     file.fill(build)
     file.put([(b"meta", b"last"), (b"f" + bytes(7), b"first")])

@@ -7,6 +7,7 @@ Source: LMDB 0.9, mdb.c: a page has a header of 16 bytes, then offsets of its no
 from __future__ import annotations
 
 import os
+import struct
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ Words = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 _LEAF, _OVERFLOW, _BIG, _HEADER = 0x02, 0x04, 0x01, 16
 _DEEPEST = 32
+_HEAD, _NODE = struct.Struct("<QHHHHH"), struct.Struct("<HHHH")
 
 
 @dataclass
@@ -85,6 +87,18 @@ class LeafFile:
             if os.preadv(self._file, [view], int(numbers[start]) * size) != len(view):
                 raise FormatError(self.path, f"page {numbers[start]}", found="the end of the file")
         return found
+
+    def first_key(self, place: int) -> bytes:
+        """The first key of a leaf page, by its place among the leaves."""
+        number = int(self.leaves[place])
+        page = os.pread(self._file, self.page_size, number * self.page_size)
+        if len(page) == self.page_size:
+            own, _, flags, lower, upper, offset = _HEAD.unpack_from(page)
+            if own == number and flags & 0x7F == _LEAF and _HEADER + 2 <= lower <= upper <= offset:
+                size = _NODE.unpack_from(page, offset)[3] if offset + 8 <= len(page) else 0
+                if size and offset + 8 + size <= len(page):
+                    return page[offset + 8 : offset + 8 + size]
+        raise FormatError(self.path, f"page {number}", found="a page that is no leaf page")
 
     def chunk(self, numbers: Words) -> LeafChunk:
         """Leaf pages and their nodes."""

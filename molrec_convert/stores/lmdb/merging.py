@@ -132,9 +132,9 @@ def _merge(
 
 def _fill(raw: RawIOBase, files: list[LeafFile], counts: Sequence[tuple[int, int]], progress: Progress) -> None:
     """The pages of all files, and the tree above them."""
-    tree = PageTree(raw, files[0].page_size)
-    merge_pages(files, counts, tree, progress)
-    tree.finish()
+    with PageTree(raw, files[0].page_size) as tree:
+        merge_pages(files, counts, tree, progress)
+        tree.finish()
 
 
 def _copy_all(parts: list[tuple[str, StoredCollection]], file: StoreFile, progress: Progress) -> None:

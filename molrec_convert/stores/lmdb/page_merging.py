@@ -22,7 +22,7 @@ from molrec_convert.stores.lmdb.page_tree import KEY_BYTES, PageTree
 __all__ = ["check_margins", "merge_pages"]
 
 #: Leaf pages, and pages of values, that are in memory at once.
-_LEAVES, _VALUES = 256, 512
+_LEAVES, _VALUES = 512, 512
 _HEADER = struct.Struct("<QHHHH")
 
 
@@ -62,7 +62,7 @@ def leaf_before(file: LeafFile, key: bytes) -> int:
     low, high = 0, len(file.leaves)
     while high - low > 1:
         middle = (low + high) // 2
-        if file.chunk(file.leaves[middle : middle + 1]).key(0) <= key:
+        if file.first_key(middle) <= key:
             low = middle
         else:
             high = middle

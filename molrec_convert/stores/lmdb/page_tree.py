@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import os
 import struct
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from io import RawIOBase
+from types import TracebackType
 
 import numpy as np
 from numpy.typing import NDArray
+
+from molrec_convert.writeback import start_writeback
 
 __all__ = ["PageTree"]
 
@@ -24,12 +29,18 @@ _BRANCH = 0x01
 #: All keys are a letter and a number; a node takes an even number of bytes.
 KEY_BYTES = 9
 _PADDED_KEY = KEY_BYTES + KEY_BYTES % 2
+#: So many writes wait for the one before, and so many new bytes are on their way to the disk early.
+_WAITING, _AHEAD = 4, 8 * 2**20
 Keys = NDArray[np.uint8]
 Numbers = NDArray[np.int64]
 
 
 class PageTree:
-    """Writes pages to an empty LMDB file, whose two meta pages are there; `finish` makes them its content."""
+    """Writes pages to an empty LMDB file, whose two meta pages are there; `finish` makes them its content.
+
+    Pages given are its own from then on: they are written while the next ones are made. A context manager, after which
+    nothing is written any more.
+    """
 
     def __init__(self, file: RawIOBase, page_size: int) -> None:
         self._file, self.page_size = file, page_size
@@ -38,6 +49,17 @@ class PageTree:
         self._leaves: list[Numbers] = []
         self._overflow = self._entries = 0
         file.seek(2 * page_size)
+        self._written = self._started = 2 * page_size
+        self._writer = ThreadPoolExecutor(1, "pages")
+        self._waiting: deque[Future[None]] = deque()
+
+    def __enter__(self) -> PageTree:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._writer.shutdown(wait=True, cancel_futures=True)
 
     def add_leaves(self, pages: NDArray[np.uint8], keys: Keys, entries: int) -> None:
         """Leaf pages in order, the first key of each, and how many nodes they have; their numbers are put in here."""
@@ -64,6 +86,7 @@ class PageTree:
         while len(level) > 1:
             keys, level = self._branches(keys, level)
             depth, branches = depth + 1, branches + len(level)
+        self._wait(0)
         tree = _TREE.pack(0, 0, depth, branches, leaves, self._overflow, self._entries, int(level[0]))
         number = self._file.fileno()
         base = self.page_size
@@ -107,7 +130,20 @@ class PageTree:
         pages[:, :8] = np.asarray(numbers, "<u8").view(np.uint8).reshape(-1, 8)
 
     def _write(self, pages: NDArray[np.uint8]) -> None:
-        left = np.ascontiguousarray(pages).reshape(-1).data
+        self._wait(_WAITING)
+        self._waiting.append(self._writer.submit(self._put, np.ascontiguousarray(pages).reshape(-1).data))
+        self.next += len(pages)
+
+    def _wait(self, most: int) -> None:
+        """Wait until no more than so many writes are under way; an error of one is raised here."""
+        while len(self._waiting) > most:
+            self._waiting.popleft().result()
+
+    def _put(self, left: memoryview) -> None:
+        """Write some bytes, and have the system begin to bring them to the disk."""
+        self._written += len(left)
         while left:
             left = left[self._file.write(left) or 0 :]
-        self.next += len(pages)
+        if self._written - self._started >= _AHEAD:
+            start_writeback(self._file.fileno(), self._started, self._written - self._started)
+            self._started = self._written
