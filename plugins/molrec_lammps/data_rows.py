@@ -1,6 +1,7 @@
-"""Rows of numbers to arrays: a piece of a section at once, by pyarrow, or by numpy where that is not installed.
+"""Rows of numbers to arrays: a piece of a section at once, by compiled code, by pyarrow, or by numpy.
 
-Both give the same bits. pyarrow's parser takes rows of single blanks only, so a piece it refuses is tidied first
+All give the same bits. The compiled code takes rows without comments and labels. pyarrow's parser takes rows of single
+blanks only, so a piece it refuses is tidied first
 (comments off, blanks squeezed), and one it refuses still goes to numpy, which alone decides what is a number: digits
 with at most a sign, a point and an `e` exponent, as LAMMPS reads them.
 """
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from molrec_convert.number_rows import read_number_rows
 from molrec_lammps.atom_styles import Column, Kind
 from molrec_lammps.data_text import FLOAT, INTEGER, brief, decode, split_comment
 
@@ -71,6 +73,9 @@ def parse_rows(
 
     `labels` are the labels of types, where the file has some. RowFault names the first row that does not fit.
     """
+    native = _native(text, columns, rows)
+    if native is not None:
+        return native, None
     reader = arrow_csv()
     if reader is not None and b"#" not in text:
         arrays = _arrow(reader, text, columns, rows, labels)
@@ -120,6 +125,27 @@ def _expected(word: bytes, kind: Kind, labels: Labels | None) -> str | None:
     if kind != "type":
         return "an integer"
     return "an integer or one of the file's type labels" if labels else "an integer (the file has no type labels)"
+
+
+_LETTERS: dict[Kind, str] = {"int": "I", "type": "I", "image": "I", "float": "R", "skip": "-"}
+
+
+def _native(text: bytes, columns: Sequence[Column], rows: int) -> Arrays | None:
+    """The columns by compiled code, or None where it has to leave the text to others."""
+    found = read_number_rows(text, rows, "".join(_LETTERS[column.kind] for column in columns))
+    if found is None:
+        return None
+    arrays: Arrays = {}
+    for column, values in zip(columns, found, strict=True):
+        if column.kind == "skip":
+            continue
+        dtype = DTYPES[column.kind]
+        if column.kind == "image":
+            limits = np.iinfo(dtype)
+            if values.min() < limits.min or values.max() > limits.max:
+                return None
+        arrays[column.name] = values.astype(dtype, copy=False)
+    return arrays
 
 
 # --- pyarrow ---------------------------------------------------------------------------------------------------------

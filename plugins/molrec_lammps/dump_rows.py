@@ -1,8 +1,8 @@
-"""Rows of a dump as columns: whole batches of text through pyarrow, or, where that is absent or unsure, numpy.
+"""Rows of a dump as columns: whole batches of text through compiled code, else pyarrow, else numpy.
 
-Both ways give the same bits. pyarrow takes rows whose values are parted by single blanks (a blank at the end of every
-row, as older releases write it, too); rows with other white space are squeezed first. The plain way knows every form
-of white space and names what is wrong. Numbers are what the C library prints: decimal, `nan`, `inf`; a number that is
+All ways give the same bits. The compiled code takes what LAMMPS writes in its own formats. pyarrow takes rows whose
+values are parted by single blanks (a blank at the end of every row, as older releases write it, too); rows with other
+white space are squeezed first. The plain way knows every form of white space and names what is wrong. Numbers are what the C library prints: decimal, `nan`, `inf`; a number that is
 out of the range of binary64 is an error, and so is `nan` or `inf` in a coordinate.
 
 Columns keep their kind whatever the text looks like. Source: the manual, "dump", attributes of dump custom.
@@ -18,10 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from molrec_convert.number_rows import read_number_rows
+
 __all__ = ["Columns", "RowFault", "Texts", "kind_of", "parse_rows", "plain_rows"]
 
 _INTEGERS = frozenset({"id", "mol", "proc", "procp1", "type", "ix", "iy", "iz"})
 _TEXTS = frozenset({"element", "typelabel"})
+_LETTERS = {"integer": "I", "text": "S", "real": "R"}
 
 _SPACE = np.zeros(256, dtype=np.bool_)
 _SPACE[[9, 10, 11, 12, 13, 32]] = True
@@ -66,6 +69,9 @@ def parse_rows(
 
     Columns in `finite` hold finite numbers only. `RowFault` names the first row that is not as it should be.
     """
+    columns = _native_rows(text, rows, names, wanted)
+    if columns is not None:
+        return columns
     columns = _quick_rows(text, rows, names, wanted) if rows else None
     if columns is None:
         return plain_rows(text, rows, names, wanted, finite)
@@ -75,7 +81,7 @@ def parse_rows(
 def plain_rows(
     text: bytes, rows: int, names: Sequence[str], wanted: Collection[str], finite: Collection[str] = ()
 ) -> Columns:
-    """`parse_rows` without pyarrow."""
+    """`parse_rows` by numpy alone."""
     if text and not text.endswith(b"\n"):
         text += b"\n"
     data = np.frombuffer(text, dtype=np.uint8)
@@ -145,6 +151,19 @@ def _is(kind: type, token: bytes) -> bool:
     except ValueError:
         return False
     return b"_" not in token
+
+
+def _native_rows(text: bytes, rows: int, names: Sequence[str], wanted: Collection[str]) -> Columns | None:
+    """The columns by way of compiled code, all numbers finite; None where it has to leave the text to others."""
+    place = {name: names.index(name) for name in wanted}
+    kinds = ["-"] * len(names)
+    for name, column in place.items():
+        kinds[column] = _LETTERS[kind_of(name)]
+    found = read_number_rows(text, rows, "".join(kinds))
+    if found is None:
+        return None
+    values = {name: found[column] for name, column in place.items()}
+    return {name: Texts(*value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 def _quick_rows(text: bytes, rows: int, names: Sequence[str], wanted: Collection[str]) -> Columns | None:

@@ -19,7 +19,7 @@ from molrec_convert.contents import forget
 from molrec_convert.errors import FormatError, LayoutChanged
 from molrec_xyz.columns import RowLayout
 from molrec_xyz.fixed import PAD, FixedLayout, find_layout, read_fixed
-from molrec_xyz.rows import RowFault, logicals, parse_rows
+from molrec_xyz.rows import RowFault, logicals, native_rows, parse_rows
 from molrec_xyz.scan import FrameTable
 
 __all__ = ["FOUR_COLUMNS", "Batch", "Reader"]
@@ -29,6 +29,8 @@ FOUR_COLUMNS = "xyz: four columns"
 _PIECE_BYTES = 2**20
 _PIECE_ROWS = 2**14
 _BATCH_BYTES = 2**24
+#: A file of no more bytes is read without threads.
+_SMALL_BYTES = 2**16
 _PADDING = b" " * PAD
 _DTYPES = {"R": np.float64, "I": np.int64, "L": np.bool_, "S": np.int32}
 
@@ -77,6 +79,17 @@ class Reader:
     def read(self, frames: NDArray[np.int64], columns: frozenset[str], batch_bytes: int) -> Iterator[Batch]:
         """Batches of some frames, in order; a batch is being read while the one before it is in use."""
         groups = self._groups(frames, min(batch_bytes, _BATCH_BYTES))
+        if len(self.data) <= _SMALL_BYTES:
+            # starting threads would take longer than reading
+            for group in groups:
+                batch = self._new_batch(group, columns)
+                for piece in self._pieces(group, batch):
+                    try:
+                        self._read(piece, batch)
+                    except RowFault as fault:
+                        raise self._error(piece, fault) from None
+                yield batch
+            return
         with ThreadPoolExecutor(2, thread_name_prefix="molrec-xyz") as pool:
             waiting: list[tuple[Batch, list[tuple[_Piece, Future[None]]]]] = []
             try:
@@ -174,7 +187,7 @@ class Reader:
 
     def _read(self, piece: _Piece, batch: Batch) -> None:
         layout = self.layouts[piece.layout]
-        text = b"".join([_PADDING, *(self._view[start:stop] for start, stop in piece.spans)])
+        text = b"".join([self._view[start:stop] for start, stop in piece.spans])
         if not text.endswith(b"\n"):
             text += b"\n"
         rows = slice(piece.at, piece.at + piece.rows)
@@ -182,9 +195,13 @@ class Reader:
         for column in layout.columns:
             names += [(column.name, part) for part in range(column.width)]
         names = [name if name in batch.fields else None for name in names]
-        if not layout.surplus and not layout.open and self._read_fixed(piece, layout, text, rows, names, batch):
-            return
-        fields = parse_rows(text[PAD:], piece.rows, layout, [name is not None for name in names])
+        wanted = [name is not None for name in names]
+        fields = native_rows(text, piece.rows, layout, wanted)
+        if fields is None:
+            padded = _PADDING + text
+            if not layout.surplus and not layout.open and self._read_fixed(piece, layout, padded, rows, names, batch):
+                return
+            fields = parse_rows(text, piece.rows, layout, wanted)
         for name, values in zip(names, fields, strict=True):
             if name is not None:
                 batch.fields[name][rows] = self._interned(*values) if isinstance(values, tuple) else values

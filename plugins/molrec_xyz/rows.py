@@ -1,6 +1,6 @@
-"""Rows of a file as fields: whole pieces of text through pyarrow, or, where that is absent or unsure, one by one.
+"""Rows of a file as fields: whole pieces of text through compiled code or pyarrow, or, where both are unsure, singly.
 
-Both ways give the same bits. The plain way knows every form of number (`1.0D-03`, `1.0*^-3`) and says what is wrong.
+All ways give the same bits. The plain way knows every form of number (`1.0D-03`, `1.0*^-3`) and says what is wrong.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from molrec_convert.number_rows import read_number_rows
 from molrec_xyz.columns import RowLayout
 from molrec_xyz.keyvalues import number
 from molrec_xyz.scan import shown
 
-__all__ = ["RowFault", "parse_rows", "plain_rows"]
+__all__ = ["RowFault", "logicals", "native_rows", "parse_rows", "plain_rows"]
 
 _NEWLINE, _BLANK = 10, 32
 _SPACE = np.zeros(256, dtype=np.bool_)
@@ -47,8 +48,24 @@ def parse_rows(text: bytes, rows: int, layout: RowLayout, wanted: list[bool]) ->
     return plain_rows(text, rows, layout, wanted) if fields is None else fields
 
 
+def native_rows(text: bytes, rows: int, layout: RowLayout, wanted: list[bool]) -> Fields | None:
+    """`parse_rows` by compiled code alone; None where it has to leave the text to others."""
+    if layout.open:
+        return None
+    letters = layout.letters.replace("L", "S")
+    kinds = "".join(letter if asked else "-" for letter, asked in zip(letters, wanted, strict=True))
+    fields = read_number_rows(text, rows, kinds + "-" * layout.surplus)
+    if fields is None:
+        return None
+    owners = [column.name for column in layout.columns for _ in range(column.width)]
+    return [
+        logicals(field[0], field[1], owner) if letter == "L" and field is not None else field
+        for field, letter, owner in zip(fields, layout.letters, owners, strict=False)
+    ]
+
+
 def plain_rows(text: bytes, rows: int, layout: RowLayout, wanted: list[bool]) -> Fields:
-    """`parse_rows` without pyarrow."""
+    """`parse_rows` one by one."""
     letters = layout.letters
     lines = text.split(b"\n")
     if lines and not lines[-1]:
