@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 import molrec_convert
 from molrec_convert import FormatError, Report, UsageError
+from molrec_convert.model.collection_index import index_rows
 
 pairs = st.dictionaries(
     st.sampled_from(["relaxed", "label", "n", "gap", "units", "pe", "temp", "smiles"]),
@@ -372,3 +373,26 @@ def test_what_records_say_of_themselves_survives_as_one_run(tmp_path):
     assert [line.partition(" (")[0] for line in report.losses()] == ["dropped: meta/b", "dropped: meta/d"]
     with molrec_convert.read(tmp_path / "rows.db") as rows:
         assert [row.meta for row in rows] == [record.meta for record in records]
+
+
+def test_the_index_of_rows_is_told_by_their_records(tmp_path):
+    """What a record says of itself is what the index says of it, with the dtype of the column."""
+    with connect(tmp_path / "rows.db") as database:
+        for number in range(5):
+            pairs = {"n": number, "value": number if number % 2 else number + 0.5, "flag": bool(number % 2)}
+            if number == 3:
+                pairs["only"] = "here"
+            database.write(Atoms("H" * (number + 1)), **pairs)
+    with molrec_convert.read(tmp_path / "rows.db") as rows:
+        columns = {name: column for name, column in rows.index.columns.items() if name in rows.index_columns}
+        assert {"id", "unique_id", "n", "value", "flag", "only"} <= set(columns)
+        for name, declared in rows.index_columns.items():
+            assert (declared.dtype, declared.nullable) == (columns[name].dtype, columns[name].validity is not None)
+        expected = list(index_rows(rows.index))
+        told = [own for _, own in rows.members()]
+        assert told == expected
+        assert [[type(value) for value in row.values()] for row in told] == [
+            [type(value) for value in row.values()] for row in expected
+        ]
+        assert [own for _, own in rows.span(2, 4)] == expected[2:4]
+        assert rows.atom_rows == 15

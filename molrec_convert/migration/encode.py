@@ -157,7 +157,8 @@ class Encoder:
             if events is not None:
                 yield from events
                 return
-            if chosen.joiner() is not None and stop - start > 2:
+            where = [Path(path) for path in task.paths[start:stop]]
+            if stop - start > 2 and self._sources.some_join(where, chosen):
                 half = (start + stop) // 2
                 yield from self._run(task, start, half, chosen)
                 yield from self._run(task, half, stop, chosen)

@@ -105,7 +105,7 @@ class Scanner:
                         at += count
                 return made
             half = len(where) // 2
-            if chosen.joiner() is not None and half > 1:
+            if half > 1 and self._sources.some_join(where, chosen):
                 return [*self._scan(paths[:half], chosen, scan, known), *self._scan(paths[half:], chosen, scan, known)]
         return [self._one(path, chosen, scan, known) for path in where]
 
@@ -166,10 +166,8 @@ def content_of(source: Record | Collection, settings: Settings, chosen: Format) 
 def _extent(source: Record | Collection) -> tuple[int, int]:
     """Frames, and the bytes they will take about; -1 frames where only reading to the end tells."""
     if isinstance(source, Collection):
-        index = source.index
-        frames = int(index["n_frames"].sum())
-        rows = int((index["n_frames"] * index["n_atoms"]).sum())
-        return frames, rows * _row_bytes(source.declaration) + 400 * frames
+        frames = source.n_frames
+        return frames, source.atom_rows * _row_bytes(source.declaration) + 400 * frames
     if source.trajectory is None:
         return int(source.frame is not None), 0
     count = source.trajectory.n_frames

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from molrec_convert.compression import compression_of
-from molrec_convert.errors import MissingInputError, UsageError
+from molrec_convert.errors import MissingInputError, MolrecError, UsageError
 from molrec_convert.formats import Arrangement, Format, ReadContext, make_options
 from molrec_convert.migration.settings import Settings
 from molrec_convert.model import Block, Declaration, Frame, MemoryTrajectory, Record, Trajectory
@@ -66,6 +66,21 @@ class Sources:
         if joiner is None or len(paths) < 2 or self._settings.split == "files":
             return None
         return joiner(paths, self._context(chosen, frozenset()))
+
+    def some_join(self, paths: Sequence[Path], chosen: Format) -> bool:
+        """Whether there is hope that parts of inputs that cannot be read in one go can be: two at either end can."""
+        for pair in (paths[:2], paths[-2:]):
+            mark = self._report.mark()
+            try:
+                joined = self.open_together(pair, chosen)
+            except (MolrecError, OSError):
+                return True
+            finally:
+                self._report.rewind(mark)
+            if joined is not None:
+                joined[0].close()
+                return True
+        return False
 
     def _context(self, chosen: Format, hints: frozenset[str]) -> ReadContext:
         if chosen.name not in self._options:

@@ -92,6 +92,12 @@ class Collection(ABC):
             if name not in INDEX_COLUMNS
         }
 
+    @property
+    def atom_rows(self) -> int:
+        """Atoms of all frames, counted once in each: frames times `n_atoms` of every record."""
+        index = self.index
+        return int((index["n_frames"] * index["n_atoms"]).sum())
+
     def members(self) -> Iterator[tuple[Record, dict[str, Any]]]:
         """Every record with its values of `index_columns`, None for a null."""
         yield from zip(self, index_rows(self.index), strict=True)

@@ -6,7 +6,8 @@ a trajectory of one frame. The index has the key-value pairs as columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ import numpy as np
 from molrec_ase.chunk import Chunk, Part, join_parts
 from molrec_ase.declaring import ATOMS, UNITS, Plan
 from molrec_ase.names import DATA, IDENTITY, OWN_KEYS
-from molrec_ase.one_frame import OneFrame
 from molrec_ase.source import Source
 from molrec_ase.trajectory import batch_of
 from molrec_ase.values import tag_of
@@ -23,16 +23,18 @@ from molrec_convert.model import (
     BlockUpdates,
     BoxUpdates,
     Column,
+    ColumnDeclaration,
     Declaration,
     ForceField,
     Frame,
     FrameBatch,
+    MemoryTrajectory,
     Meta,
     Record,
 )
 from molrec_convert.model.collection import Collection
 from molrec_convert.model.collection_declaration import collection_document
-from molrec_convert.model.collection_index import INDEX_COLUMNS, index_rows
+from molrec_convert.model.collection_index import INDEX_COLUMNS
 from molrec_convert.model.collection_record import collection_units
 from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.model.names import name_fault
@@ -40,6 +42,9 @@ from molrec_convert.model.standard import STANDARD_DTYPES
 
 __all__ = ["METADATA", "AseCollection", "record_of_part"]
 
+#: The ordinal of the only frame; nobody writes to it.
+_FIRST = np.zeros(1, np.int64)
+_FIRST.setflags(write=False)
 #: Key of a collection's document: the metadata of the database it is from.
 METADATA = "ase.metadata"
 
@@ -86,11 +91,39 @@ class AseCollection(Collection):
 
     def members(self) -> Iterator[tuple[Record, dict[str, Any]]]:
         """See `Collection.members`."""
-        return zip(self, index_rows(self.index), strict=True)
+        return self.span(0)
 
     def span(self, start: int, stop: int | None = None) -> Iterator[tuple[Record, dict[str, Any]]]:
-        """See `Collection.span`; read in chunks."""
-        return zip(self._records(range(len(self))[start:stop]), index_rows(self.index, start, stop), strict=True)
+        """See `Collection.span`; read in chunks. What the index says of a record stands in its system."""
+        kinds = self._kinds
+        for record in self._records(range(len(self))[start:stop]):
+            meta: Mapping[str, Any] = {} if record.system is None else record.system.meta
+            own: dict[str, Any] = {name: meta.get(name) for name in kinds}
+            for name, dtype in kinds.items():
+                if dtype == "f64" and type(own[name]) is int:
+                    own[name] = float(own[name])
+            yield record, own
+
+    @property
+    def index_columns(self) -> dict[str, ColumnDeclaration]:
+        """See `Collection.index_columns`."""
+        facts, count = self._source.survey.values, len(self)
+        return {name: ColumnDeclaration(kind, (), facts[name].owners < count) for name, kind in self._kinds.items()}
+
+    @property
+    def atom_rows(self) -> int:
+        """See `Collection.atom_rows`."""
+        return int(self._source.survey.counts.sum())
+
+    @functools.cached_property
+    def _kinds(self) -> dict[str, str]:
+        """The columns of the index beside the binding's, and their dtypes."""
+        found = {
+            name: _index_dtype(name, facts.tags)
+            for name, facts in self._source.survey.values.items()
+            if name not in self.declaration.meta and name not in OWN_KEYS
+        }
+        return {name: dtype for name, dtype in found.items() if dtype is not None}
 
     def close(self) -> None:
         """Let go of the file."""
@@ -109,12 +142,7 @@ class AseCollection(Collection):
             "n_atoms": Column(survey.counts.astype(np.uint64)),
             "has_trajectory": Column(np.ones(frames, np.bool_)),
         }
-        kinds = {
-            name: _index_dtype(name, facts.tags)
-            for name, facts in survey.values.items()
-            if name not in self.declaration.meta and name not in OWN_KEYS
-        }
-        wanted = {name: dtype for name, dtype in kinds.items() if dtype is not None}
+        wanted = self._kinds
         found: dict[str, list[Any]] = {name: [] for name in wanted}
         if wanted:
             for values in self._source.values(list(wanted)):
@@ -146,15 +174,16 @@ def records_of_chunk(chunk: Chunk, declaration: Declaration) -> Iterator[Record]
     whole = batch_of(chunk, declaration, steps, None, np.arange(size))
     identity = [name for name in chunk.columns if name in IDENTITY]
     keys = [name for name in chunk.values if name not in declaration.meta]
-    offset, zero = chunk.offset.tolist(), np.zeros(1, np.int64)
+    offset = chunk.offset.tolist()
+    tags = [["" if value is None else tag_of(value) for value in chunk.values[key]] for key in keys]
     cells = np.asarray(chunk.boundary.any(1) | chunk.vectors.view(np.uint64).any((1, 2)) | chunk.origin.any(1))
     for number, cell in enumerate(cells.tolist()):
         rows, own = slice(offset[number], offset[number + 1]), slice(number, number + 1)
         count = rows.stop - rows.start
         blocks = {
             name: BlockUpdates(
-                zero,
-                np.array([0, count], np.int64),
+                _FIRST,
+                np.array((0, count), np.int64),
                 {key: values[rows] for key, values in updates.columns.items()},
                 {key: mask[rows] for key, mask in updates.validity.items()},
             )
@@ -166,19 +195,19 @@ def records_of_chunk(chunk: Chunk, declaration: Declaration) -> Iterator[Record]
             None if time is None else np.array([time], np.float64),
             blocks,
             {key: values[own] for key, values in whole.meta.items()},
-            BoxUpdates(zero, chunk.vectors[own], chunk.origin[own], chunk.boundary[own]) if cell else None,
+            BoxUpdates(_FIRST, chunk.vectors[own], chunk.origin[own], chunk.boundary[own]) if cell else None,
         )
         columns = {
             name: Column(chunk.columns[name][rows])
             for name in identity
             if name not in chunk.present or chunk.present[name][number]
         }
-        said = {key: chunk.values[key][number] for key in keys if chunk.values[key][number] is not None}
-        meta = Meta.trusted(said, {key: tag_of(value) for key, value in said.items()})
+        said = {key: chunk.values[key][number] for key, owned in zip(keys, tags, strict=True) if owned[number]}
+        meta = Meta.trusted(said, {key: owned[number] for key, owned in zip(keys, tags, strict=True) if owned[number]})
         yield Record(
             meta=dict(chunk.metas[number]),
             system=Frame({ATOMS: Block(columns, count=count)} if columns else {}, meta) if columns or said else None,
-            trajectory=OneFrame(declaration, batch),
+            trajectory=MemoryTrajectory.of_batch(batch, declaration),
         )
 
 

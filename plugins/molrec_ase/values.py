@@ -10,6 +10,7 @@ from molrec_ase.plain import NONE, from_plain, to_plain
 
 __all__ = ["as_value", "from_value", "is_missing", "tag_of"]
 
+_PLAIN = {str: "string", float: "f64", bool: "bool", dict: "json", list: "json"}
 _VECTORS = {3: "f64x3", 6: "f64x6", 9: "f64x9"}
 
 
@@ -27,6 +28,9 @@ def as_value(value: Any) -> Any:
 
 def tag_of(value: Any) -> str:
     """The tag of a value that `as_value` gave."""
+    known = _PLAIN.get(type(value))
+    if known is not None:
+        return known
     if isinstance(value, np.ndarray):
         return _VECTORS[value.size]
     if isinstance(value, bool):

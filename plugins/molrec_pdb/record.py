@@ -19,7 +19,7 @@ from molrec_convert.formats import ReadContext
 from molrec_convert.model import Block, Column, Frame, Record
 from molrec_convert.model.collection import Collection, MemoryCollection
 from molrec_convert.report import Report
-from molrec_pdb.atoms import Source, read_rows, read_state
+from molrec_pdb.atoms import Source, State, read_rows, read_state
 from molrec_pdb.bonds import bond_block, conect_pairs
 from molrec_pdb.cells import read_cell
 from molrec_pdb.header import Header, frame_times, read_header
@@ -33,6 +33,8 @@ __all__ = ["read_pdb"]
 
 #: Columns a row needs to have positions.
 _ROW = 54
+#: So many rows are read without a thread, whose start would take longer.
+_FEW_ROWS = 1000
 
 
 def read_pdb(paths: Sequence[Path], context: ReadContext) -> Record | Collection:
@@ -151,15 +153,16 @@ class _Reader:
         source, scan, report = self.source, self.source.scan, self.report
         first = scan.frames[frames[0]]
         rows = read_rows(source, first.start, first.stop)
-        if self.single:
+        state: State | None
+        if self.single and len(rows.rows) > _FEW_ROWS:
             # numbers and names are read at the same time
             with ThreadPoolExecutor(1, thread_name_prefix="molrec-pdb") as pool:
                 reading = pool.submit(read_state, rows)
                 identity = read_identity(rows, report, infer_elements=self.options.infer_elements)
                 state = reading.result()
         else:
+            state = read_state(rows) if self.single else None
             identity = read_identity(rows, report, infer_elements=self.options.infer_elements)
-            state = None
         if state is not None:
             owners = len(np.unique(scan.anisou_row))
             self.layout = Layout(

@@ -371,6 +371,9 @@ def _meta_text(meta: Meta, tags: Mapping[str, str], node: str) -> str:
     for key, tag in tags.items():
         value = meta[key]
         kind = type(value)
+        if kind is float and tag == "f64" and value - value == 0.0:
+            document[key] = value
+            continue
         if kind is not str and kind is not bool and not (kind is int and -_EXACT <= value <= _EXACT):
             value = to_typed_json(value, tag, f"{node}.{key}")
         document[key] = value

@@ -16,7 +16,7 @@ from molrec_convert.model.declaration import NO_FILL, Declaration
 from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.model.frame import Frame, references
 from molrec_convert.model.precision import stored
-from molrec_convert.model.tags import to_typed_json
+from molrec_convert.model.tags import TAGS, to_typed_json
 from molrec_convert.model.trajectory import MemoryTrajectory
 from molrec_convert.stores.lmdb.block_updates import BlockEncoder, BlockRecorder, Update
 from molrec_convert.stores.lmdb.frame_rules import FrameRules
@@ -131,7 +131,7 @@ class FrameEncoder:
 
     def _rest(self, batch: FrameBatch, node: str, cell_defined: bool, known: bool) -> bytes:
         """What follows the blocks in the header of a single frame."""
-        meta = self._numbers(batch) if known else None
+        meta = self._numbers(batch, known)
         if meta is None:
             meta = meta_texts(self, batch, node)[0]
         if batch.time is None and batch.box is None and -_EXACT <= (step := batch.step.item()) <= _EXACT:
@@ -139,13 +139,16 @@ class FrameEncoder:
         tail = _tails(batch, None if batch.box is None else [_cell_text(batch.box, 0, cell_defined)])
         return f"{meta}}}{tail[0]}}}".encode()
 
-    def _numbers(self, batch: FrameBatch) -> str | None:
-        """The per-step values of a single frame that has been checked, where all of them are finite numbers."""
-        if self._number_keys is None:
+    def _numbers(self, batch: FrameBatch, known: bool) -> str | None:
+        """The per-step values of a single frame, where all of them are finite numbers; `known`: they were checked."""
+        if self._number_keys is None or len(batch.meta) != len(self._number_keys):
             return None
         values, text = batch.meta, ""
         for key, before in self._number_keys:
-            value = values[key].item()
+            array = values.get(key)
+            if not known and (type(array) is not np.ndarray or array.dtype is not _F64 or array.shape != (1,)):
+                return None
+            value = array.item()
             if value - value != 0.0:
                 return None
             text += f"{before}{value!r}"
@@ -258,12 +261,21 @@ def meta_texts(encoder: FrameEncoder, batch: FrameBatch, node: str) -> list[str]
             raise ContractError(f"{node}/meta/{key}", "not one value for each frame", found=str(len(values)))
         if is_number and isinstance(values, np.ndarray) and values.dtype == _F64 and values.ndim == 1:
             columns.append([name + number_text(value) for value in values.tolist()])
+        elif isinstance(values, np.ndarray) and _are_plain_vectors(values, entry.dtype):
+            columns.append([f"{name}[{','.join(map(float.__repr__, row))}]" for row in values.tolist()])
         else:
             here = f"{node}/meta/{key}"
             columns.append([name + to_json(to_typed_json(_native(v), entry.dtype, here)) for v in values])
     if len(columns) == 1:
         return columns[0]
     return [",".join(texts) for texts in zip(*columns, strict=True)] if columns else [""] * batch.n_frames
+
+
+def _are_plain_vectors(values: NDArray[Any], tag: str) -> bool:
+    """Whether values are finite vectors as long as their tag says."""
+    if values.dtype != _F64 or values.ndim != 2:
+        return False
+    return TAGS[tag].dtype == "f64" and TAGS[tag].width == values.shape[1] and bool(np.isfinite(values).all())
 
 
 def _tails(batch: FrameBatch, cells: list[str] | None) -> list[str]:
