@@ -1,136 +1,83 @@
-"""Every pair of files MDAnalysis opens: the record gives MDAnalysis the same as the files do."""
+"""Every file and pair of files MDAnalysis opens: the record gives MDAnalysis the same as the files do."""
 
 from __future__ import annotations
 
 import os
-import warnings
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from mdanalysis_pairs import PAIRS
+from mdanalysis_pairs import CANNOT, LONG, OTHERS, PAIRS
 
 MDAnalysis = pytest.importorskip("MDAnalysis")
 datafiles = pytest.importorskip("MDAnalysisTests.datafiles")
 
+from mdanalysis_comparing import compare, options_of, paths_of  # noqa: E402
+
 import molrec_convert  # noqa: E402
-import molrec_mdanalysis  # noqa: E402, F401
-from molrec_convert.report import Report  # noqa: E402
+from molrec_convert.errors import FormatError  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-#: What a pair is read with beyond MDAnalysis itself.
+#: What a file is read with beyond MDAnalysis itself.
 _LIBRARIES = {"H5MD": "h5py", "GSD": "gsd", "TNG": "pytng"}
 #: Some of each kind for every run of the tests.
-_QUICK = {
-    ("COORDINATES_TOPOLOGY", "COORDINATES_TRR"), ("PSF_TRICLINIC", "DCD_TRICLINIC"), ("LAMMPShyd", "="),
-    ("CPPTRAJ_TRAJ_TOP", "CPPTRAJ_TRAJ"), ("mol2_molecules", "="), ("PDB_icodes", "="), ("GRO_velocity", "="),
-    ("COORDINATES_TOPOLOGY", "COORDINATES_XTC"), ("TXYZ", "="), ("LAMMPSDUMP_allcoords", "="), ("PRM", "TRJ_bz2"),
-    ("PDB_multiframe", "="), ("DLP_CONFIG", "="), ("INPCRD", "="),
-}  # fmt: skip
-#: Pairs with times in neither file, of which MDAnalysis says something all the same: frame -1 of a TPR.
-_INVENTED = {("MMTF", "="), ("TPR", "="), ("TPR2020", "TPR2024_4")}
-#: A file of which MDAnalysis reads no positions: it hands out memory nobody wrote to.
-_UNWRITTEN = {("TRC_PDB_VAC", "TRC_CLUSTER_VAC")}
+_QUICK = """
+    COORDINATES_TOPOLOGY+COORDINATES_TRR PSF_TRICLINIC+DCD_TRICLINIC LAMMPShyd CPPTRAJ_TRAJ_TOP+CPPTRAJ_TRAJ PDB_icodes
+    COORDINATES_TOPOLOGY+COORDINATES_XTC GRO_velocity TXYZ PRM+TRJ_bz2 PDB_multiframe INPCRD MMTF_skinny DMS_NO_SEGID
+    PSF_cmap TPR_EXTRA_2024 ITP_nomass
+"""
+#: Of this file MDAnalysis reads no positions, and hands out memory nobody wrote to.
+_UNWRITTEN = {("TRC_PDB_VAC", "TRC_CLUSTER_VAC"): ["positions", "positions of the record"]}
 
 
-def _cases() -> list[Any]:
-    return [
-        pytest.param(top, trj, keywords, id=f"{top}-{trj}", marks=() if (top, trj) in _QUICK else (pytest.mark.slow,))
-        for top, trj, keywords in PAIRS
-    ]
+def _cases(cases: Any, quick: str) -> list[Any]:
+    found = []
+    for names, keywords in cases:
+        name = "+".join(names)
+        said = f"{name} {sorted(keywords)}" if keywords else name
+        if said not in LONG:
+            marks = () if name in quick.split() and not keywords else (pytest.mark.slow,)
+            found.append(pytest.param(names, keywords, id="-".join([name, *map(str, keywords.values())]), marks=marks))
+    return found
 
 
-@pytest.mark.parametrize(("top", "trj", "keywords"), _cases())
-def test_pair(top: str, trj: str, keywords: dict[str, str], tmp_path: Any) -> None:
+def _needs(names: tuple[str, ...]) -> None:
     for word, library in _LIBRARIES.items():
-        if word in f"{top} {trj}".upper():
+        if word in " ".join(names).upper():
             pytest.importorskip(library)
-    paths = [os.fspath(getattr(datafiles, name)) for name in (top, trj) if name != "="]
-    options = {{"format": "trajectory_format"}.get(key, key): value for key, value in keywords.items()}
-    target = tmp_path / "run.mrec"
-    report = Report()
-    molrec_convert.convert(paths, target, from_format="mdanalysis", report=report, **options)
-    assert not report.lossy, report.losses()
-    packed = tmp_path / "run.mrec.zip"
-    molrec_convert.write(molrec_convert.open(target), packed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        theirs = MDAnalysis.Universe(*paths, **keywords)
-        ours = MDAnalysis.Universe(str(target))
-        _same_topology(ours, theirs)
-        assert ours.trajectory.n_frames == theirs.trajectory.n_frames
-        timed = (top, trj) not in _INVENTED
-        arrays = ("velocities", "forces") if (top, trj) in _UNWRITTEN else ("positions", "velocities", "forces")
-        for a, b in zip(ours.trajectory, theirs.trajectory, strict=True):
-            _same_frame(a, b, arrays, timed=timed)
-        if timed and theirs.trajectory.n_frames > 1 and theirs.trajectory.dt not in (0.0, 1.0):
-            assert ours.trajectory.dt == pytest.approx(theirs.trajectory.dt, rel=1e-4)
-        again = MDAnalysis.Universe(str(packed))
-        last = theirs.trajectory.n_frames - 1
-        _same_frame(again.trajectory[last], theirs.trajectory[last], arrays, timed=timed)
-        _same_topology(again, theirs)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("top", "chain", "frames"),
-    [
-        ("PSF", ["DCD", "CRD", "DCD"], 197),
-        ("GRO", ["XTC", "XTC"], 20),
-        ("TRC_PDB_VAC", ["TRC_TRAJ1_VAC", "TRC_TRAJ2_VAC"], 6),
-    ],
-)
-def test_chain(top: str, chain: list[str], frames: int, tmp_path: Any) -> None:
-    topology, *files = (os.fspath(getattr(datafiles, name)) for name in (top, *chain))
-    molrec_convert.convert([topology, *files], tmp_path / "run.mrec", from_format="mdanalysis")
-    theirs, ours = MDAnalysis.Universe(topology, files), MDAnalysis.Universe(str(tmp_path / "run.mrec"))
-    assert ours.trajectory.n_frames == theirs.trajectory.n_frames == frames
-    for a, b in zip(ours.trajectory, theirs.trajectory, strict=True):
-        _same_frame(a, b, ("positions", "velocities", "forces"), timed=True)
+@pytest.mark.parametrize(("names", "keywords"), _cases(PAIRS, _QUICK))
+def test_pair(names: tuple[str, ...], keywords: dict[str, Any], tmp_path: Path) -> None:
+    _needs(names)
+    found = compare(names, keywords, tmp_path)
+    assert found.differences in ([], _UNWRITTEN.get(names))
 
 
-def _same_frame(a: Any, b: Any, arrays: tuple[str, ...], *, timed: bool) -> None:
-    for name in arrays:
-        assert getattr(a, f"has_{name}") == getattr(b, f"has_{name}"), name
-        if getattr(a, f"has_{name}"):
-            assert np.array_equal(getattr(a, name), getattr(b, name), equal_nan=True), name
-    assert (a.dimensions is None) == (b.dimensions is None)
-    if a.dimensions is not None:
-        assert np.array_equal(a.dimensions, b.dimensions), (a.dimensions, b.dimensions)
-    if timed:
-        assert a.time == b.time
+_ONE = "PSF+DCD_empty mol2_broken_molecule PRMErr3 TRC_PDB_VAC+TRC_TRAJ1_VAC_MISSING_POS FASTA"
 
 
-def _same_topology(ours: Any, theirs: Any) -> None:
-    assert np.array_equal(ours.atoms.resindices, theirs.atoms.resindices)
-    assert np.array_equal(ours.atoms.segindices, theirs.atoms.segindices)
-    mine = {attribute.attrname: attribute for attribute in ours._topology.attrs}
-    for attribute in theirs._topology.attrs:
-        name = attribute.attrname
-        if name in ("indices", "resindices", "segindices"):
-            continue
-        assert name in mine, name
-        if hasattr(attribute, "types"):
-            _same_connections(mine[name], attribute, name)
-            continue
-        a, b = mine[name].values, np.asarray(attribute.values)
-        if b.dtype == object and not all(isinstance(value, str) for value in b.tolist()):
-            a, b = a.astype(str), np.array(["" if value is None else str(value) for value in b.tolist()])
-        assert len(a) == len(b), name
-        equal_nan = b.dtype.kind == "f"
-        assert np.array_equal(a.astype(b.dtype) if b.dtype.kind == "f" else a, b, equal_nan=equal_nan), (name, a, b)
+@pytest.mark.parametrize(("names", "keywords"), _cases(CANNOT, _ONE))
+def test_what_mdanalysis_cannot_read_is_one_sentence(
+    names: tuple[str, ...], keywords: dict[str, Any], tmp_path: Path
+) -> None:
+    _needs(names)
+    with pytest.raises(FormatError) as caught:
+        molrec_convert.convert(paths_of(names), tmp_path / "a.mrec", from_format="mdanalysis", **options_of(keywords))
+    assert "\n" not in str(caught.value)
+    assert any(os.path.basename(path) in str(caught.value) for path in paths_of(names))
+    assert not list(tmp_path.iterdir())
 
 
-def _same_connections(mine: Any, theirs: Any, name: str) -> None:
-    assert [tuple(v) for v in mine.values] == [tuple(v) for v in theirs.values], name
-    assert [_word(t) for t in mine.types] == [_word(t) for t in theirs.types], name
-    assert [_order(o) for o in mine.order] == [_order(o) for o in theirs.order], name
-
-
-def _word(kind: Any) -> Any:
-    return " ".join(map(str, kind)) if isinstance(kind, tuple) else None if kind is None else str(kind)
-
-
-def _order(order: Any) -> Any:
-    return {"1": 1.0, "2": 2.0, "3": 3.0}.get(order, order)
+def test_every_file_of_the_package_is_accounted_for() -> None:
+    listed = {name for names, _ in (*PAIRS, *CANNOT) for name in names} | set(OTHERS.split())
+    files = {
+        name
+        for name in vars(datafiles)
+        if not name.startswith("_")
+        and isinstance(getattr(datafiles, name), (str, os.PathLike))
+        and os.path.isfile(getattr(datafiles, name))
+    }
+    assert files - listed == set()
+    assert listed - files == set()
