@@ -1,9 +1,9 @@
 """Rows of numbers to arrays: a piece of a section at once, by compiled code, by pyarrow, or by numpy.
 
 All give the same bits. The compiled code takes rows without comments and labels. pyarrow's parser takes rows of single
-blanks only, so a piece it refuses is tidied first
-(comments off, blanks squeezed), and one it refuses still goes to numpy, which alone decides what is a number: digits
-with at most a sign, a point and an `e` exponent, as LAMMPS reads them.
+blanks only, so a piece it refuses is tidied first (comments off, blanks squeezed), and one it refuses still goes to
+numpy, which alone decides what is a number: digits with at most a sign, a point and an `e` exponent, as LAMMPS reads
+them.
 """
 
 from __future__ import annotations

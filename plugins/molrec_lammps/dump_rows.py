@@ -2,8 +2,9 @@
 
 All ways give the same bits. The compiled code takes what LAMMPS writes in its own formats. pyarrow takes rows whose
 values are parted by single blanks (a blank at the end of every row, as older releases write it, too); rows with other
-white space are squeezed first. The plain way knows every form of white space and names what is wrong. Numbers are what the C library prints: decimal, `nan`, `inf`; a number that is
-out of the range of binary64 is an error, and so is `nan` or `inf` in a coordinate.
+white space are squeezed first. The plain way knows every form of white space and names what is wrong. Numbers are what
+the C library prints: decimal, `nan`, `inf`; a number that is out of the range of binary64 is an error, and so is `nan`
+or `inf` in a coordinate.
 
 Columns keep their kind whatever the text looks like. Source: the manual, "dump", attributes of dump custom.
 """
