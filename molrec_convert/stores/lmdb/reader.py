@@ -77,6 +77,8 @@ def open_collection(path: str | os.PathLike[str], *, verify: bool = False) -> St
 class StoredCollection(Collection):
     """A collection in one LMDB file; made by `open_collection`."""
 
+    random_access = True
+
     def __init__(self, path: str, meta: Any) -> None:
         node = META.decode()
         document = mapping(meta, node)
@@ -138,6 +140,11 @@ class StoredCollection(Collection):
         forcefield = ForceField.from_parts(frame.document, tables, molrec_version=version)
         forcefield.check(frame.node)
         return forcefield
+
+    def __getitem__(self, index: Any) -> Any:
+        if type(index) is int and 0 <= index < self._n_records:
+            return self._record(index, in_place=False)
+        return super().__getitem__(index)
 
     def record(self, index: int) -> StoredRecord:
         """See `Collection.record`. Nothing of it is read before it is used."""
@@ -363,14 +370,17 @@ class StoredCollection(Collection):
         return system
 
     def _record_trajectory(self, index: int, system: Once[Frame | None], in_place: bool) -> Trajectory | None:
-        _ = self.index
-        if not self.index["has_trajectory"][index]:
+        if self._index is None:
+            _ = self.index
+        # where all records have a frame, all have a trajectory
+        if not self._all_single and not self.index["has_trajectory"][index]:
             return None
         return self._trajectory(index, system, in_place)
 
     def _trajectory(self, index: int, system: Once[Frame | None], in_place: bool) -> StoredTrajectory:
-        _ = self.index
-        first, count = int(self._first[index]), int(self._frames[index])
+        if self._index is None:
+            _ = self.index
+        first, count = (index, 1) if self._all_single else (int(self._first[index]), int(self._frames[index]))
 
         def fetch(position: int, peek: bool = False) -> Buffer:
             return self._frame_value(first + position, peek=peek, in_place=in_place)

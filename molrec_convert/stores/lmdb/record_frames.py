@@ -146,6 +146,8 @@ class FrameEncoder:
         values, text = batch.meta, ""
         for key, before in self._number_keys:
             array = values.get(key)
+            if array is None:
+                return None
             if not known and (type(array) is not np.ndarray or array.dtype is not _F64 or array.shape != (1,)):
                 return None
             value = array.item()
