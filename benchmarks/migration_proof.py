@@ -33,8 +33,8 @@ def make_inputs(folder: Path, files: int, rows: int) -> None:
     draw = random.Random(0)
     makers = {"extxyz": _extxyz, "xyz": _xyz, "pdb": _pdb, "data": _data}
     for number in range(files):
-        suffix, make = list(makers.items())[number % 4]
-        place = folder / "files" / f"{number // 1000:03d}"
+        suffix, make = list(makers.items())[number * 4 // files]
+        place = folder / "files" / suffix / f"{number // 1000:03d}"
         place.mkdir(parents=True, exist_ok=True)
         atoms = [
             (draw.choice("HCNO"), *(round(draw.uniform(0, 9), 3) for _ in range(3))) for _ in range(draw.randint(8, 24))

@@ -90,6 +90,20 @@ def test_killed_at_twenty_random_moments(tmp_path, workers, kills):
     assert same_collection(tmp_path / "whole.mrec.lmdb", tmp_path / "killed.mrec.lmdb")
 
 
+@pytest.mark.slow
+def test_formats_and_rows_killed_at_twenty_random_moments(tmp_path):
+    """The proof at a small size: four formats and a database, all processes killed at once."""
+    pytest.importorskip("ase")
+    script = Path(__file__).parents[1] / "benchmarks" / "migration_proof.py"
+    sizes = ["--files", "400", "--rows", "300", "--kills", "20"]
+    done = subprocess.run([sys.executable, script, tmp_path, *sizes], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "equal, all keys and values" in done.stdout
+    assert "NOT EQUAL" not in done.stdout
+    peak = float(done.stdout.split("memory at most ")[1].split()[0])
+    assert peak < 500
+
+
 class Stop(BaseException):
     """The process ends here, as far as the files are concerned."""
 
