@@ -2,8 +2,9 @@
 
 A collection of N records of 20 atoms (positions, forces, atomic numbers, an energy) is merged from ten of a tenth,
 which is timed against `cp` of the same files, both followed by `sync`. Then as many reader processes as asked for draw
-random samples (`collection.sample`) from it, and from a collection of 10,000, in turn; printed are samples per second
-of all readers, their ratio, failures, and how the memory of a reader that is its own (RssAnon) grew as it read.
+random samples (`collection.sample`) from it, and from a collection of 10,000, in turn, four seconds before the clock
+starts too: a process has to meet the pages of a file once, many of one and few of the other. Printed are samples per
+second of all readers, their ratio, failures, and how the memory of a reader that is its own (RssAnon) grew as it read.
 Only ratios within one run count.
 """
 
@@ -52,10 +53,10 @@ def read(path, seed, start, seconds, queue):
     draw = random.Random(seed)
     collection = open_collection(path)
     count = collection.n_frames
-    for _ in range(200):
-        collection.sample(draw.randrange(count))
+    while not start.is_set():
+        for _ in range(200):
+            collection.sample(draw.randrange(count))
     before = own_memory()
-    start.wait()
     done = failed = 0
     end = time.monotonic() + seconds
     while time.monotonic() < end:
