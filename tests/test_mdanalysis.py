@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -134,13 +136,48 @@ def test_cells_that_are_none() -> None:
 
 
 def test_files_that_do_not_fit_are_named(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="topology is named first"):
+    with pytest.raises(FormatError, match=r"adk_oplsaa.trr: found 47681 atoms, expected 3341, as the topology adk.psf"):
         molrec_convert.read(_path("PSF"), _path("TRR"))
+    with pytest.raises(FormatError, match="topology is named first"):
+        molrec_convert.read(_path("DCD"), _path("PSF"))
     broken = tmp_path / "broken.xtc"
     broken.write_bytes(_path("XTC").read_bytes()[:700_000])
-    with pytest.raises(FormatError, match=r"broken.xtc"):
+    with pytest.raises(FormatError, match=r"broken.xtc: found 4 whole frames, expected 5: it breaks off"):
         molrec_convert.convert([_path("GRO"), broken], tmp_path / "a.mrec")
     assert not (tmp_path / "a.mrec").exists()
+
+
+@pytest.mark.parametrize(
+    ("topology", "name", "bytes_left", "words"),
+    [
+        ("GRO", "XTC", 0, "found"),
+        ("GRO", "TRR", 300_000, "TRR read error"),
+        ("TPR_xvf", "H5MD_xvf", 100_000, "truncated"),
+        ("TNG_traj_gro", "TNG_traj", 20_000, "found"),
+        ("PRMncdf", "NCDF", 100_000, "found"),
+        ("TRZ_psf", "TRZ", 300_000, "no frames"),
+    ],
+)
+def test_a_trajectory_that_breaks_off_is_one_sentence_on_the_screen(
+    topology: str, name: str, bytes_left: int, words: str, tmp_path: Path
+) -> None:
+    broken = tmp_path / f"broken{_path(name).suffix}"
+    broken.write_bytes(_path(name).read_bytes()[:bytes_left])
+    command = [sys.executable, "-m", "molrec_convert.cli", "convert", str(_path(topology)), str(broken)]
+    run = subprocess.run([*command, str(tmp_path / "a.mrec")], capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    own = [line for line in run.stderr.splitlines() if line.startswith("mrec: ")]  # the library of TNG speaks itself
+    assert len(own) == 1
+    assert own[0].startswith(f"mrec: {broken}: ")
+    assert words in own[0]
+    assert "Traceback" not in run.stderr
+    assert "Exception ignored" not in run.stderr
+    assert not (tmp_path / "a.mrec").exists()
+
+
+def test_a_topology_alone_says_that_it_is(tmp_path: Path) -> None:
+    report = molrec_convert.convert(_path("PSF"), tmp_path / "a.mrec")
+    assert report.warnings == ["no coordinates: the record has the topology alone"]
 
 
 def test_a_dcd_that_breaks_off_is_said_to(tmp_path: Path) -> None:
@@ -152,8 +189,5 @@ def test_a_dcd_that_breaks_off_is_said_to(tmp_path: Path) -> None:
 
 
 def test_importing_the_format_loads_nothing() -> None:
-    import subprocess
-    import sys
-
     code = "import molrec_mdanalysis_format, sys; assert 'MDAnalysis' not in sys.modules and 'numpy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

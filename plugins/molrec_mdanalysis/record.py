@@ -56,6 +56,7 @@ def record_of(
     _check_topology(universe, report)
     system = scaled(system if rows is None else selected(system, rows), factors)
     if reader is None:
+        report.warn("no coordinates: the record has the topology alone")
         return Record(system=system, path=str(path))
     if not reader.n_frames:
         raise FormatError(path, found="no frames", expected="a trajectory of one at least")

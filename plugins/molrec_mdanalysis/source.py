@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import MDAnalysis
+from MDAnalysis.coordinates.base import ProtoReader
 
 from molrec_convert.errors import FormatError, MissingInputError, MolrecError, UsageError
 from molrec_convert.report import Report
@@ -41,16 +44,51 @@ def open_universe(paths: Sequence[Path], options: MdaOptions, report: Report) ->
         except MolrecError:
             raise
         except Exception as error:  # a foreign library: any of its errors says it cannot read the files
-            names = ", ".join(path.name for path in paths[1:])
-            raise FormatError(
-                paths[0],
-                found=f"{type(error).__name__}: {_first_line(error)}",
-                expected=f"a topology MDAnalysis opens{f', with the trajectory {names}' if names else ''}",
-                hint="the topology is named first, trajectories after it; --topology-format and --trajectory-format "
-                "say what the names do not",
-            ) from error
+            raise _refusal(paths, error) from error
         _attach(universe, options.aux)
         return universe, _guess(universe, options, report)
+
+
+def _refusal(paths: Sequence[Path], error: Exception) -> FormatError:
+    """What MDAnalysis says when it does not open files, as an error of the file it says it of."""
+    reader = _half_made(error)
+    counts = re.search(r"number of atoms (\d+).*Number of atoms (\d+)", _first_line(error))
+    named = getattr(reader, "filename", None)
+    at_fault = next((path for path in paths[1:] if named is not None and str(path) == str(named)), None)
+    if at_fault is None and len(paths) > 1 and (reader is not None or counts):
+        at_fault = paths[1]
+    if at_fault is not None and counts:
+        found, expected = counts[2], f"{counts[1]}, as the topology {paths[0].name} has"
+        return FormatError(at_fault, found=f"{found} atoms", expected=expected)
+    if at_fault is not None:
+        return FormatError(
+            at_fault,
+            found=f"{type(error).__name__}: {_first_line(error)}",
+            expected=f"coordinates MDAnalysis reads, with the topology {paths[0].name}",
+        )
+    names = ", ".join(path.name for path in paths[1:])
+    return FormatError(
+        paths[0],
+        found=f"{type(error).__name__}: {_first_line(error)}",
+        expected=f"a topology MDAnalysis opens{f', with the trajectory {names}' if names else ''}",
+        hint="the topology is named first, trajectories after it; --topology-format and --trajectory-format "
+        "say what the names do not",
+    )
+
+
+def _half_made(error: Exception) -> Any:
+    """The reader that failed as it was made; it is kept from closing what it never opened when it is deleted."""
+    found = None
+    raised: BaseException | None = error
+    while raised is not None:
+        for frame, _ in traceback.walk_tb(raised.__traceback__):
+            own = frame.f_locals.get("self")
+            if isinstance(own, ProtoReader):
+                own.__dict__["close"] = lambda: None
+                own.__dict__.setdefault("_auxs", {})
+                found = own
+        raised = raised.__cause__ or raised.__context__
+    return found
 
 
 def _attach(universe: Any, stated: Sequence[str]) -> None:
@@ -122,6 +160,8 @@ def said_aloud(report: Report) -> Iterator[None]:
         warnings.simplefilter("default")
         yield
     for warning in caught:
+        if str(warning.message).startswith("No coordinate reader found"):
+            continue  # a topology alone
         if issubclass(warning.category, UserWarning) and not issubclass(warning.category, DeprecationWarning):
             report.warn(f"MDAnalysis: {' '.join(str(warning.message).split())}")
 
