@@ -21,7 +21,7 @@ from typing import Any
 
 from molrec_convert.errors import UsageError
 
-__all__ = ["Staging", "check_apart", "check_target"]
+__all__ = ["Staging", "check_apart", "check_target", "swap"]
 
 #: The document at the root of a record's directory, and of a collection's in several files.
 _ROOTS = ("zarr.json", "mrec-set.json")
@@ -130,15 +130,23 @@ def check_apart(target: Path, sources: Iterable[Path]) -> None:
             raise UsageError(f"{target} {what}, which the result would replace: name another target")
 
 
+def swap(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> bool:
+    """Swap two names in one step; False where the system cannot. OSError: one of them is not there, for instance."""
+    call = _renameat2()
+    if call is None:
+        return False
+    if call(_AT_FDCWD, os.fsencode(a), _AT_FDCWD, os.fsencode(b), _EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code not in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
+        raise OSError(code, os.strerror(code), os.fspath(b))
+    return False
+
+
 def exchange(a: Path, b: Path) -> None:
     """Swap two names in one step where the system can, else by way of a third name."""
-    if _renameat2() is not None:
-        result = _renameat2()(_AT_FDCWD, os.fsencode(a), _AT_FDCWD, os.fsencode(b), _EXCHANGE)
-        if result == 0:
-            return
-        code = ctypes.get_errno()
-        if code not in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
-            raise OSError(code, os.strerror(code), str(b))
+    if swap(a, b):
+        return
     third = b.parent / f".{b.name}.replaced"
     _remove(third)
     os.rename(b, third)

@@ -33,7 +33,7 @@ from molrec_convert.model import (
     Meta,
     MetaDeclaration,
 )
-from molrec_convert.stores.zarr import shards
+from molrec_convert.stores.zarr import shards, storage
 from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
 
 F64 = ColumnDeclaration("f64")
@@ -320,6 +320,7 @@ def _steps(monkeypatch: pytest.MonkeyPatch, stop_at: int) -> list[str]:
 
     wrap(os, "pwritev", lambda fd, *_: f"write {os.readlink(f'/proc/self/fd/{fd}')}")
     wrap(os, "replace", lambda _, target: f"replace {target}")
+    wrap(storage, "swap", lambda _, target: f"replace {target}")
     wrap(os, "mkdir", lambda path, *_: f"mkdir {path}")
     wrap(os, "rename", lambda _, target: f"rename {target}")
     wrap(os, "unlink", lambda path, *_: f"unlink {path}")
@@ -392,6 +393,22 @@ def test_crash_between_every_pair_of_steps_of_a_commit(tmp_path: Path, before: i
             array = step.removesuffix("/zarr.json")
             chunks = [i for i, other in enumerate(names) if other.startswith(f"{array}/c/")]
             assert not chunks or max(chunks) < names.index(step), "chunk bytes before the shape"
+
+
+def test_crash_between_every_pair_of_steps_before_the_first_durable_commit(tmp_path: Path) -> None:
+    """Of a store that is new, what replaces a file swaps names with it: each commit stands all the same."""
+
+    def act(root: Path) -> None:
+        writer = TrajectoryWriter.open(root)
+        writer._unsynced.promised = False
+        writer.append_frame(FRAMES[3])
+        writer._arrays.flush(durable=False)
+        writer.flush()
+        writer.abandon()
+
+    (steps,) = crash_everywhere(tmp_path, 3, FRAMES[:4], act)
+    assert sum(step.endswith("trajectory/zarr.json") for step in steps) == 1
+    assert any(step.startswith("unlink") and step.endswith(".tmp") for step in steps), "old files go"
 
 
 def test_the_order_of_an_elision_break_is_safe_for_a_block_that_had_stopped(tmp_path: Path) -> None:

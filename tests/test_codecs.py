@@ -409,3 +409,34 @@ def test_a_document_with_a_changing_number_is_the_document() -> None:
 def test_numbers_survive_json_metadata() -> None:
     document = array_document((3,), column_pipeline("f64"), Extents(3))
     assert math.copysign(1.0, document["fill_value"]) == 1.0
+
+
+@pytest.mark.parametrize("big_endian", [False, True])
+def test_runs_of_shuffled_values_of_which_any_bytes_are_zero(big_endian: bool) -> None:
+    rng = np.random.default_rng(5)
+    pipeline = Pipeline("f64", (Stage("shuffle", 8), Stage("zstd", 3), Stage("crc32c")), big_endian)
+    for used in range(256):
+        mask = np.array([0xFF if used >> byte & 1 else 0 for byte in range(8)], np.uint8)
+        raw = rng.integers(0, 256, (3, 50, 8), np.uint8) & mask
+        values = np.ascontiguousarray(raw).view("<f8").reshape(3, 50)
+        chunks = [b"".join(bytes(piece) for piece in pipeline.encode(chunk)) for chunk in values]
+        ends = np.cumsum([len(chunk) for chunk in chunks]).tolist()
+        places = [(end - len(chunk), len(chunk)) for chunk, end in zip(chunks, ends, strict=True)]
+        out = np.zeros(150)
+        pipeline.decode_run(np.frombuffer(b"".join(chunks), np.uint8), places, (50,), out, "node")
+        assert out.tobytes() == values.tobytes()
+
+
+@pytest.mark.parametrize("place", [0, 40, -1])
+def test_a_run_with_a_chunk_that_fails_its_checksum_is_refused(place: int) -> None:
+    pipeline = column_pipeline("f64", 1e-3)
+    chunks = [b"".join(bytes(p) for p in pipeline.encode(np.arange(64.0) + n)) for n in range(3)]
+    broken = bytearray(chunks[1])
+    broken[place] ^= 1
+    data = np.frombuffer(chunks[0] + bytes(broken) + chunks[2], np.uint8)
+    starts = [0, len(chunks[0]), len(chunks[0]) + len(broken)]
+    places = [(start, len(chunk)) for start, chunk in zip(starts, chunks, strict=True)]
+    with pytest.raises(ContractError, match="checksum"):
+        pipeline.decode_run(data, places, (64,), np.zeros(192), "node")
+    with pytest.raises(ContractError, match="checksum"):
+        pipeline.decode_run(data, [places[0], (starts[1], 3)], (64,), np.zeros(128), "node")

@@ -11,9 +11,8 @@ import math
 import warnings as python_warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,8 +39,7 @@ _KEPT_BYTES = 512 * 2**10
 _LIST_FROM = 4096
 
 
-@dataclass(frozen=True)
-class _Piece:
+class _Piece(NamedTuple):
     """Where one encoded chunk lies: its ordinal on the leading axis, the file, offset and length."""
 
     chunk: int

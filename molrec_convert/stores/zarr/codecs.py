@@ -174,6 +174,9 @@ class Pipeline:
                 self._unpack_into(part, body, shape, node)
         values = out.reshape(-1).view(np.uint8).reshape(len(parts), -1, size)
         planes = bodies.reshape(len(parts), size, -1)
+        if size == 8:
+            _merge_by_twos(planes, out.reshape(-1).view(np.uint8).view("<u2").reshape(len(parts), -1, 4))
+            return
         for byte in range(size):
             if planes[:, byte].any():
                 values[:, :, byte] = planes[:, byte]
@@ -182,8 +185,14 @@ class Pipeline:
         self, data: NDArray[np.uint8], places: Sequence[tuple[int, int]], bodies: NDArray[np.uint8], node: str
     ) -> bool:
         """Unpack the chunks of a column with a precision in one call; False when they have to go one by one."""
+        memory = data.data
         for offset, length in places:
-            _check_crc(data[offset : offset + length], node)
+            end = offset + length - 4
+            sound = length >= 4 and google_crc32c.value(data[offset:end]) == int.from_bytes(
+                memory[end : end + 4], "little"
+            )
+            if not sound:
+                raise ContractError(node, "the checksum of a chunk does not match its bytes")
         return zstd_decompress_run(data, [(offset, length - 4) for offset, length in places], bodies)
 
     def _unpack_into(self, data: Buffer, body: NDArray[np.uint8], shape: tuple[int, ...], node: str) -> None:
@@ -402,6 +411,26 @@ def _merge_planes(planes: NDArray[np.uint8], values: NDArray[np.uint8]) -> None:
         return
     for byte, plane in enumerate(planes):
         values[:, byte] = plane
+
+
+def _merge_by_twos(planes: NDArray[np.uint8], values: NDArray[np.uint16]) -> None:
+    """Put byte b of value v of chunk g, `planes[g, b, v]`, where it belongs in `values[g, v, b // 2]`, which are zeros.
+
+    Two bytes are joined where they lie together: half as many steps from value to value.
+    """
+    joined = _scratch("joined", planes.size // 4).view("<u2").reshape(len(planes), -1)
+    for pair in range(4):
+        low, high = planes[:, 2 * pair], planes[:, 2 * pair + 1]
+        lower, upper = bool(low.any()), bool(high.any())
+        if upper:
+            joined[...] = high
+            np.left_shift(joined, 8, out=joined)
+            if lower:
+                np.bitwise_or(joined, low, out=joined)
+        elif lower:
+            joined[...] = low
+        if lower or upper:
+            values[:, :, pair] = joined
 
 
 def _check_crc(data: Buffer, node: str) -> NDArray[np.uint8]:

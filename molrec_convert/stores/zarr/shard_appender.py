@@ -25,7 +25,6 @@ from molrec_convert.stores.zarr.codecs import Buffer, Pipeline
 from molrec_convert.stores.zarr.extents import Extents
 from molrec_convert.stores.zarr.metadata import ArrayMetadata, NumberedDocument, array_document, parse_array
 from molrec_convert.stores.zarr.shards import ShardFile
-from molrec_convert.stores.zarr.storage import replace_file
 from molrec_convert.stores.zarr.unsynced import Unsynced, make_folder
 from molrec_convert.stores.zarr.workers import submit
 
@@ -194,8 +193,7 @@ class ShardAppender:
     def _state(self, rows: int) -> None:
         make_folder(self._folder, self._unsynced)
         path = os.path.join(self._folder, "zarr.json")
-        replace_file(path, self._text.dump(self._metadata.document, ("shape", 0), rows))
-        self._unsynced.file(path)
+        self._unsynced.replace(path, self._text.dump(self._metadata.document, ("shape", 0), rows))
         self._stated = rows
 
     def _shrink(self, rows: int) -> None:

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError, FormatError
+from molrec_convert.staging import swap
 from molrec_convert.stores.zarr.metadata import dump_document, parse_document
 
 __all__ = [
@@ -358,10 +359,13 @@ def _behind(pieces: list[memoryview], done: int) -> list[memoryview]:
     return []
 
 
-def replace_file(path: str | os.PathLike[str], data: bytes, *, durable: bool = False) -> None:
+def replace_file(path: str | os.PathLike[str], data: bytes, *, durable: bool = False, promised: bool = True) -> None:
     """Write a file so that its name holds the old bytes or the new ones, never a part: a temporary file, renamed.
 
-    With `durable` the bytes and the rename have reached the disk when this returns.
+    With `durable` the bytes and the rename have reached the disk when this returns. Where nothing is `promised`, that
+    is where a failure of the power may leave neither the old nor the new bytes, the names are swapped: a file system
+    that guards against such failures starts to write a file that takes another's name, which takes longer than all
+    the rest.
     """
     folder, name = os.path.split(os.fspath(path))
     temporary = os.path.join(folder, f".{name}.{os.getpid()}.tmp")
@@ -371,13 +375,25 @@ def replace_file(path: str | os.PathLike[str], data: bytes, *, durable: bool = F
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
-        os.replace(temporary, path)
+        if promised or durable or not _swapped(temporary, path):
+            os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
     if durable:
         sync_folder(folder)
+
+
+def _swapped(temporary: str, path: str | os.PathLike[str]) -> bool:
+    """Put a new file in an older one's place, which is removed; False, and nothing done, where there is none."""
+    try:
+        if not os.path.exists(path) or not swap(temporary, path):
+            return False
+    except OSError:
+        return False  # a rename says what is wrong, or works where this does not
+    os.unlink(temporary)
+    return True
 
 
 def sync_folder(path: str | os.PathLike[str]) -> None:

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from molrec_convert.model.batch import BoxUpdates
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.stores.zarr.codecs import Stage
-from molrec_convert.stores.zarr.metadata import NumberedDocument, says, stated_group
+from molrec_convert.stores.zarr.metadata import NumberedDocument, dump_document, says, stated_group
 from molrec_convert.stores.zarr.shard_appender import ShardAppender
-from molrec_convert.stores.zarr.storage import replace_file, write_document
+from molrec_convert.stores.zarr.storage import replace_file
 from molrec_convert.stores.zarr.trajectory_batch import Presented
 from molrec_convert.stores.zarr.trajectory_block import BlockWriter
 from molrec_convert.stores.zarr.trajectory_box import BoxSeries
@@ -181,9 +181,10 @@ class TrajectoryArrays:
             array.flush()
         self.box.flush()
         if self.meta and not (self._root / TRAJECTORY / "meta" / "zarr.json").exists():
-            folder = self._root / TRAJECTORY / "meta"
-            write_document(folder, stated_group({}, "meta", self._attributes))
-            self._unsynced.file(os.fspath(folder / "zarr.json"))
+            folder = os.path.join(self._root, TRAJECTORY, "meta")
+            self._unsynced.replace(
+                os.path.join(folder, "zarr.json"), dump_document(stated_group({}, "meta", self._attributes))
+            )
         if durable:
             self._unsynced.sync()
         self._commit(durable=durable)
@@ -199,9 +200,11 @@ class TrajectoryArrays:
         if document == self._committed:
             return
         path = os.path.join(self._root, TRAJECTORY, "zarr.json")
-        replace_file(path, self._text.dump(document, ("attributes", "nstep"), self.n_frames), durable=durable)
-        if not durable:
-            self._unsynced.file(path)
+        text = self._text.dump(document, ("attributes", "nstep"), self.n_frames)
+        if durable:
+            replace_file(path, text, durable=True)
+        else:
+            self._unsynced.replace(path, text)
         self._committed = document
 
     def remove_blocks(self, names: list[str]) -> None:

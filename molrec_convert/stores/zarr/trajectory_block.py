@@ -18,9 +18,8 @@ from molrec_convert.model.declaration import BlockDeclaration
 from molrec_convert.model.precision import stored
 from molrec_convert.stores.zarr.codecs import Pipeline, Stage, column_pipeline, dense_pipeline
 from molrec_convert.stores.zarr.extents import block_rows_per_chunk, column_extents, row_bytes
-from molrec_convert.stores.zarr.metadata import says, stated_group
+from molrec_convert.stores.zarr.metadata import dump_document, says, stated_group
 from molrec_convert.stores.zarr.shard_appender import ShardAppender
-from molrec_convert.stores.zarr.storage import write_document
 from molrec_convert.stores.zarr.trajectory_batch import MASKS, Presented, mask_key
 from molrec_convert.stores.zarr.trajectory_elision import Presentation, changed
 from molrec_convert.stores.zarr.trajectory_series import dense_array
@@ -265,6 +264,5 @@ class BlockWriter:
         if self._written.get(child) != document:
             folder = os.path.join(self._root, "trajectory", path)
             make_folder(folder, self._unsynced)
-            write_document(folder, document)
-            self._unsynced.file(os.path.join(folder, "zarr.json"))
+            self._unsynced.replace(os.path.join(folder, "zarr.json"), dump_document(document))
             self._written[child] = document

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from molrec_convert.errors import ContractError
 from molrec_convert.model.batch import BoxUpdates
 from molrec_convert.model.frame import Box
-from molrec_convert.stores.zarr.metadata import says, stated_group
+from molrec_convert.stores.zarr.metadata import dump_document, says, stated_group
 from molrec_convert.stores.zarr.shard_appender import ShardAppender
-from molrec_convert.stores.zarr.storage import write_document
 from molrec_convert.stores.zarr.trajectory_commit import remove_group
 from molrec_convert.stores.zarr.trajectory_series import dense_array
 from molrec_convert.stores.zarr.unsynced import Unsynced, make_folder
@@ -119,8 +118,7 @@ class BoxSeries:
         if document != self._written:
             folder = self._root / self.node
             make_folder(str(folder), self._unsynced)
-            write_document(folder, document)
-            self._unsynced.file(str(folder / "zarr.json"))
+            self._unsynced.replace(str(folder / "zarr.json"), dump_document(document))
             self._written = document
 
     def _group_attributes(self) -> dict[str, Any]:

@@ -119,6 +119,7 @@ class TrajectoryWriter:
                 flush_bytes=flush_bytes,
             )
             writer._unsynced.folders.update(unsynced.folders)
+            writer._unsynced.promised = False
             writer._arrays.start()
         except BaseException:
             lock.release()

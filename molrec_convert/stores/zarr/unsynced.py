@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-from molrec_convert.stores.zarr.storage import sync_folder
+from molrec_convert.stores.zarr.storage import replace_file, sync_folder
 
 __all__ = ["Unsynced", "make_folder"]
 
@@ -15,11 +15,20 @@ _AT_ONCE = 8
 
 
 class Unsynced:
-    """Files and folders that a durable flush has to bring to the disk."""
+    """Files and folders that a durable flush has to bring to the disk.
 
-    def __init__(self) -> None:
+    `promised`: whether there has been one, so that what it brought there has to survive whatever is written later.
+    """
+
+    def __init__(self, *, promised: bool = True) -> None:
         self.files: dict[str, None] = {}
         self.folders: dict[str, None] = {}
+        self.promised = promised
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Write a file that appears whole, or takes an older one's place, in one step."""
+        replace_file(path, data, promised=self.promised)
+        self.file(path)
 
     def file(self, path: str) -> None:
         """A file got other bytes, or was made or replaced: its folder counts as well."""
@@ -34,9 +43,9 @@ class Unsynced:
         return bool(self.files or self.folders)
 
     def sync(self) -> None:
-        """Have everything reach the disk: files first, then the folders that name them."""
-        _at_once(_sync_file, list(self.files))
-        _at_once(sync_folder, list(self.folders))
+        """Have everything reach the disk: files, and the folders that name them."""
+        self.promised = True
+        _at_once([*self.files, *self.folders])
         self.files.clear()
         self.folders.clear()
 
@@ -60,16 +69,8 @@ def make_folder(path: str, unsynced: Unsynced) -> None:
     unsynced.folder(parent or ".")
 
 
-def _at_once(sync: Callable[[str], None], paths: list[str]) -> None:
+def _at_once(paths: list[str]) -> None:
     """Sync several paths side by side: each waits for the disk, which takes them together."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for _ in pool.map(sync, paths):
+        for _ in pool.map(sync_folder, paths):
             pass
-
-
-def _sync_file(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -78,9 +78,11 @@ def zstd_decompress_run(data: NDArray[np.uint8], places: Sequence[tuple[int, int
         contents = _decompressor().multi_decompress_to_buffer(run, decompressed_sizes=sizes)
     except (zstandard.ZstdError, MemoryError):
         return False
-    for number, row in enumerate(out):
+    # Memory for memory: arrays of each would cost more than the copies.
+    rows = _memory(out)
+    for number in range(count):
         content: Any = contents[number]
-        row[:] = np.frombuffer(content, dtype=np.uint8)
+        rows[number * size : (number + 1) * size] = content
     return True
 
 
