@@ -148,7 +148,7 @@ class PlainDcd:
                 if not self.fill(read, range(frame, frame + 1), True):
                     return False
                 ts = reader[frame]
-            except (AttributeError, KeyError, TypeError, ValueError, OSError):
+            except (AttributeError, KeyError, TypeError, ValueError, OSError, StopIteration):
                 return False
             own = np.ascontiguousarray(ts.positions.T, np.float64)
             six = np.zeros(6) if ts.dimensions is None else ts.dimensions.astype(np.float64)

@@ -211,6 +211,9 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
         self._open()
         held = self._batch
         if held is None or not self._first <= i < self._first + held.n_frames:
+            if self._whole and self.counted and i not in (self._frame + 1, self._next) and self._fill_alone(i):
+                self._frame = i
+                return self.ts
             held = self._fetch(i)
         self._fill(held, i - self._first, i)
         self._frame = i
@@ -271,6 +274,33 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
             ts.dimensions = None
         else:
             ts.dimensions = self._dimensions(state.vectors)
+
+    def _fill_alone(self, i: int) -> bool:
+        """A frame somewhere else in the trajectory, of which nothing but itself is wanted; False, and nothing done,
+        where it is not as simple as that."""
+        frame = self._trajectory.frame(i)
+        atoms = frame.blocks.get(ATOMS)
+        if atoms is None or atoms.count != self.n_atoms or self._rows or self._trajectory.declaration.meta:
+            return False
+        held = atoms.columns
+        arrays = [[held.get(column) for column in columns] for columns in self._columns.values()]
+        if self._factors != Factors() or any(c is None or c.validity is not None for each in arrays for c in each):
+            return False
+        ts = self.ts
+        ts.frame = i
+        ts.data.pop("time", None)
+        if frame.time is not None:
+            ts.data["time"] = frame.time
+        ts.data["step"] = frame.step
+        for name, columns in zip(self._columns, arrays, strict=True):
+            setattr(ts, f"has_{name}", True)
+            values = [column.values for column in columns if column is not None]
+            np.stack(values, axis=1, out=getattr(ts, name), casting="same_kind")
+        defined = frame.box is not None and self._trajectory.cell_defined
+        ts.dimensions = self._dimensions(frame.box.vectors) if defined and frame.box is not None else None
+        self._batches = self._batch = None
+        self._streak, self._next = 0, -1
+        return True
 
     def _dimensions(self, vectors: NDArray[np.float64]) -> NDArray[np.float32]:
         """The lengths and angles of a cell, worked out once for frames that share it."""
