@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,19 @@ from molrec_convert.plugins import formats
 from molrec_convert.report import Fate, Report
 from molrec_convert.stores.lmdb.record_encoder import RecordEncoder
 
-__all__ = ["Again", "Done", "Encoder", "Entry", "Event", "Failed", "Frames", "Restart", "RowFailed", "content_digest"]
+__all__ = [
+    "Again",
+    "Done",
+    "Encoder",
+    "Entry",
+    "Event",
+    "Failed",
+    "Frames",
+    "Items",
+    "Restart",
+    "RowFailed",
+    "content_digest",
+]
 
 #: A message is sent when it holds so many bytes.
 _MESSAGE_BYTES = 2**20
@@ -76,6 +89,14 @@ class Again:
 
 
 @dataclass(slots=True)
+class Items:
+    """What became of items of an input of which a span is whole, and others follow."""
+
+    input: int
+    items: list[tuple[str, str, str]]
+
+
+@dataclass(slots=True)
 class Done:
     """An input is whole: the hash of its content, and what became of its items (fate, name, detail)."""
 
@@ -102,7 +123,7 @@ class RowFailed:
     failure: Failure
 
 
-Event = Frames | Entry | Restart | Again | Done | Failed | RowFailed
+Event = Frames | Entry | Restart | Again | Items | Done | Failed | RowFailed
 
 
 class Encoder:
@@ -116,6 +137,8 @@ class Encoder:
         self._encoder = RecordEncoder(declaration, self._report)
         self._naming = Naming(settings.rename, settings.drop, settings.fill)
         self._adapter: tuple[Declaration, dict[str, str], Adapter] | None = None
+        #: An input that is read in spans: its path, its format, and itself.
+        self._kept: tuple[str, str, Record | Collection] | None = None
         self._json = json.JSONEncoder().encode
 
     def __call__(self, task: Task) -> Iterator[list[Event]]:
@@ -194,13 +217,13 @@ class Encoder:
     def _alone(self, task: Task, number: int, chosen: Format) -> Iterator[Event]:
         """The events of one input, read again for as long as its layout turns out to be another."""
         path, input_ = task.paths[number], task.first + number
-        skip = task.skip if number == 0 else 0
+        skip, stop = (task.skip, task.stop) if number == 0 else (0, None)
         hints: frozenset[str] = frozenset()
         mark = self._report.mark()
         while True:
             try:
-                yield from self._read(path, input_, chosen, hints, skip)
-                done = Done(input_, content_digest(path), [])
+                yield from self._read(path, input_, chosen, hints, skip, stop)
+                done = Done(input_, content_digest(path), []) if stop is None else Items(input_, [])
                 self._add_items([done], mark, path)
                 yield done
                 return
@@ -210,7 +233,8 @@ class Encoder:
                     yield Failed(input_, error_document(changed))
                     return
                 hints |= {changed.hint}
-                skip = 0
+                # the whole of it, whoever has the rest
+                skip, stop = 0, None
                 yield Restart(input_)
             except GeneratorExit:
                 raise
@@ -219,22 +243,48 @@ class Encoder:
                 yield Failed(input_, error_document(error))
                 return
 
-    def _read(self, path: str, input_: int, chosen: Format, hints: frozenset[str], skip: int) -> Iterator[Event]:
-        source = self._sources.open(Path(path), chosen, hints)
-        with source:
+    def _read(
+        self, path: str, input_: int, chosen: Format, hints: frozenset[str], skip: int, stop: int | None
+    ) -> Iterator[Event]:
+        mark = self._report.mark()
+        with self._opened(path, chosen, hints, keep=stop is not None) as source:
+            if skip:
+                # whoever reads the first records tells what opening it says
+                self._report.rewind(mark)
             if isinstance(source, Collection) and chosen.kind == "collection":
-                yield from self._rows(source, input_, path, skip)
+                yield from self._rows(source, input_, path, skip, stop)
                 return
             units = source.units if isinstance(source, Collection) else collection_units(source.units)
-            for ordinal, (record, own) in enumerate(records_of(source, self._settings, skip), skip):
+            for ordinal, (record, own) in enumerate(records_of(source, self._settings, skip, stop), skip):
                 yield from self._record(record, own, units, input_, path, ordinal)
 
-    def _rows(self, source: Collection, input_: int, path: str, skip: int) -> Iterator[Event]:
+    @contextmanager
+    def _opened(self, path: str, chosen: Format, hints: frozenset[str], *, keep: bool) -> Iterator[Record | Collection]:
+        """An input; one of which a span is read stays open for the next one."""
+        kept, self._kept = self._kept, None
+        if kept is not None and not hints and kept[:2] == (path, chosen.name):
+            source = kept[2]
+        else:
+            if kept is not None:
+                kept[2].close()
+            source = self._sources.open(Path(path), chosen, hints)
+        try:
+            yield source
+        except BaseException:
+            source.close()
+            raise
+        if keep and not hints:
+            self._kept = path, chosen.name, source
+        else:
+            source.close()
+
+    def _rows(self, source: Collection, input_: int, path: str, skip: int, stop: int | None) -> Iterator[Event]:
         """The rows of a database: one at fault is passed over."""
         position = skip
-        while position < len(source):
+        count = len(source) if stop is None else min(stop, len(source))
+        while position < count:
             try:
-                for record, own in records_of(source, self._settings, position):
+                for record, own in records_of(source, self._settings, position, stop):
                     yield from self._record(record, own, source.units, input_, path, position)
                     position += 1
             except (GeneratorExit, LayoutChanged):
@@ -327,7 +377,7 @@ class Encoder:
         items += [("warning", text, "") for text in warnings if settled is None or settled not in text]
         items += [("cut off", text, "") for text in self._report.truncations[mark[2] :]]
         last = events[-1]
-        if isinstance(last, Done):
+        if isinstance(last, (Done, Items)):
             hidden = [tuple(text.replace(path, "the input") if path else text for text in item) for item in items]
             last.items = [(fate, name, detail) for fate, name, detail in hidden]
         self._report.rewind(mark)

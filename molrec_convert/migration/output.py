@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from molrec_convert.migration.digests import DigestSet
-from molrec_convert.migration.encode import Again, Done, Entry, Event, Failed, Frames, Restart, RowFailed
+from molrec_convert.migration.encode import Again, Done, Entry, Event, Failed, Frames, Items, Restart, RowFailed
 from molrec_convert.migration.failures import Failure, failure_line, write_failures
 from molrec_convert.migration.frame_files import frame_files
 from molrec_convert.migration.index_table import build_index, index_spec
@@ -74,6 +74,8 @@ class Output:
         self._partial = 0
         #: Whether the input that is coming in is read in another layout than it was begun with.
         self._restarted = False
+        #: Items of that input that are counted.
+        self._counted: set[tuple[str, str, str]] = set()
 
     def seed(self, before: StoredCollection | ShardedCollection) -> None:
         """Begin with the records of a collection, as they are stored. Does nothing when anything is there already."""
@@ -114,6 +116,8 @@ class Output:
             self._restarted = True
         elif type(event) is Again:
             self._cut_frames(self.frames)
+        elif type(event) is Items:
+            self._count(event.items)
 
     def finish_inputs(self) -> None:
         """No event comes any more: the inputs that are left are those the plan has no use for."""
@@ -229,12 +233,19 @@ class Output:
             records = self.records - self._base[0]
             facts = {"input": event.input, "hash": event.digest, "records": records, "first": self._base[0]}
             self._journal.note(facts)
-        for item in event.items:
+        self._count(event.items)
+        self._next_input()
+
+    def _count(self, items: list[tuple[str, str, str]]) -> None:
+        """Items of the input that is coming in, each once for it."""
+        for item in items:
+            if item in self._counted:
+                continue
+            self._counted.add(item)
             key = "\t".join(item)
             if key not in self.tallies and len(self.tallies) >= _MOST_ITEMS:
                 key = f"{item[0]}\tother things\tthere are more kinds than are told apart"
             self.tallies[key] += 1
-        self._next_input()
 
     def _fail(self, number: int, failure: Failure) -> None:
         self._take_back()
@@ -254,6 +265,7 @@ class Output:
     def _next_input(self) -> None:
         self.inputs += 1
         self.skip, self._restarted = 0, False
+        self._counted.clear()
         self._base = (self.records, self.frames, self._log_size, self.tallies[DUPLICATES])
 
     def _take_back(self) -> None:

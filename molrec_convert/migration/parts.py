@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from molrec_convert.errors import FormatError
-from molrec_convert.migration.encode import Again, Done, Entry, Event, Failed, Frames, Restart, RowFailed
+from molrec_convert.migration.encode import Again, Done, Entry, Event, Failed, Frames, Items, Restart, RowFailed
 from molrec_convert.migration.index_table import COLUMN_DTYPES, build_index
 from molrec_convert.migration.record_log import LogEntry, RecordLog, log_entry
 from molrec_convert.migration.tasks import Goal
@@ -73,6 +73,8 @@ class _Part:
             self._tell("record", event.n_frames, event.digest.hex())
         elif isinstance(event, Done):
             self._tell("done", event.digest, event.items, event.aside)
+        elif isinstance(event, Items):
+            self._tell("items", event.items)
         elif isinstance(event, RowFailed):
             self._cut(self._frames)
             self._tell("row", event.record, event.failure)
@@ -212,6 +214,8 @@ def _told(what: str, input_: int, facts: list[Any]) -> Event:
     if what == "done":
         digest, items, aside = facts
         return Done(input_, digest, [(fate, name, detail) for fate, name, detail in items], aside)
+    if what == "items":
+        return Items(input_, [(fate, name, detail) for fate, name, detail in facts[0]])
     if what == "row":
         return RowFailed(input_, *facts)
     return Failed(input_, *facts) if what == "failed" else Restart(input_)

@@ -36,6 +36,8 @@ class Plan:
         self.formats: list[str | None] = []
         self.content_of: array[int] = array("i")
         self.records: array[int] = array("q")
+        #: Of each input the records it can be read from; 0 where only from the first.
+        self.divisible: array[int] = array("q")
         self.contents: list[dict[str, Any]] = []
         self.failures: dict[int, Failure] = {}
         self.nbytes = self.frames = 0
@@ -53,6 +55,7 @@ class Plan:
         plan.formats = [None] * count
         plan.content_of = array("i", [_UNKNOWN]) * count
         plan.records = array("q", [-1]) * count
+        plan.divisible = array("q", [0]) * count
         return plan
 
     @classmethod
@@ -63,6 +66,7 @@ class Plan:
         plan.formats = [None if number < 0 else names[number] for number in kept["formats"]]
         plan.content_of = array("i", kept["content_of"])
         plan.records = array("q", kept["records"])
+        plan.divisible = array("q", kept["divisible"])
         plan.contents = kept["contents"]
         plan.failures = {int(number): failure for number, failure in kept["failures"].items()}
         plan.declaration = Declaration.from_json(kept["declaration"])
@@ -81,6 +85,7 @@ class Plan:
             "sizes": list(self.table.sizes),
             "stamps": list(self.table.stamps),
             "records": list(self.records),
+            "divisible": list(self.divisible),
             "contents": self.contents,
             "failures": self.failures,
             "declaration": self.declaration.to_json(),
@@ -109,6 +114,7 @@ class Plan:
             kind = _ASIDE if entry.aside else _FAULTY if entry.error is not None else numbers[entry.content]
             self.content_of.append(kind)
             self.records.append(entry.records)
+            self.divisible.append(entry.records if entry.divisible else 0)
             self.nbytes += entry.nbytes
             self.frames += max(entry.frames, 0)
 

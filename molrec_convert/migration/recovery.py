@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from molrec_convert.migration.encode import Again, Done, Entry, Event, Failed, Restart, RowFailed
+from molrec_convert.migration.encode import Again, Done, Entry, Event, Failed, Items, Restart, RowFailed
 from molrec_convert.migration.failures import Failure
 from molrec_convert.migration.scan import Scan, Scanned
 from molrec_convert.migration.tasks import Task, singles
@@ -62,5 +62,5 @@ class TaskRecovery:
             self._records = 0
         elif isinstance(event, (Done, Failed)):
             self._input, self._records = event.input + 1, 0
-        else:
+        elif not isinstance(event, (Items, Again)):
             self._open = True

@@ -280,7 +280,7 @@ class _Job:
         table = plan.table
         eligible = self._eligible(plan)
         goal = Goal(json.dumps(plan.declaration.to_json()), plan.units)
-        tasks = TaskList(table, plan.formats, eligible, goal)
+        tasks = TaskList(table, plan.formats, eligible, goal, plan.divisible)
         self.watcher.stage("migrating", len(table), table.nbytes)
         at = 0
 

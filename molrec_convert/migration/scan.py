@@ -35,7 +35,7 @@ class Scanned:
     """What one input holds: its format and kind of content (a number of `Scan.contents`), records, frames, bytes.
 
     `records` and `frames` are -1 where only reading to the end tells. `error` is that of an input at fault, `aside`
-    says that it was searched for and is of no known format.
+    says that it was searched for and is of no known format, `divisible` that it can be read from any record on.
     """
 
     format: str | None = None
@@ -45,6 +45,7 @@ class Scanned:
     nbytes: int = 0
     error: dict[str, Any] | None = None
     aside: bool = False
+    divisible: bool = False
 
 
 @dataclass
@@ -116,11 +117,13 @@ class Scanner:
                 entry = self._content(source, chosen, scan, known)
                 records = record_count(source, self._settings)
                 frames, nbytes = _extent(source)
+                divisible = isinstance(source, Collection) and source.random_access
         except (MolrecError, OSError) as error:
             return Scanned(chosen.name, error=error_document(error))
         except Exception as error:  # a reader is foreign code: one input that breaks it leaves the others alone
             return Scanned(chosen.name, error=error_document(error))
-        return Scanned(chosen.name, entry, -1 if records is None else records, frames, nbytes)
+        count = -1 if records is None else records
+        return Scanned(chosen.name, entry, count, frames, nbytes, divisible=divisible and count > 0)
 
     def _content(self, source: Record | Collection, chosen: Format, scan: Scan, known: dict[str, int]) -> int:
         text = json.dumps(content_of(source, self._settings, chosen))

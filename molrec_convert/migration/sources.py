@@ -104,13 +104,18 @@ def check_options(options: Mapping[str, Any]) -> None:
             raise UsageError(f"no format that is read has an option {name!r}")
 
 
-def records_of(source: Record | Collection, settings: Settings, start: int = 0) -> Iterator[Member]:
-    """The records of an input from one on, with the values the input's own index has for each."""
+def records_of(
+    source: Record | Collection, settings: Settings, start: int = 0, stop: int | None = None
+) -> Iterator[Member]:
+    """The records of an input from one on, with the values the input's own index has for each.
+
+    Before `stop` ends what is not to be read to the end; only collections do.
+    """
     if isinstance(source, Collection):
         if settings.split == "files" and len(source) != 1:
             where = source.path or "the input"
             raise UsageError(f"{where} holds {len(source):,} records and no single one: leave off --split files")
-        yield from source.members() if start == 0 else source.span(start)
+        yield from source.members() if start == 0 and stop is None else source.span(start, stop)
     elif settings.split == "frames" and source.trajectory is not None and source.trajectory.n_frames != 1:
         yield from ((record, {}) for record in _frames_of(source, start))
     elif start == 0:

@@ -11,6 +11,8 @@ __all__ = ["Goal", "Task", "TaskList", "singles"]
 
 #: A task is so many inputs, or so many bytes.
 _TASK_INPUTS, _TASK_BYTES = 250, 4 * 2**20
+#: An input that can be read from any record on is divided in spans of so many bytes.
+_SPAN_BYTES = 4 * 2**20
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class Task:
     """Consecutive inputs for one worker: the number of the first, paths, sizes, which were searched for.
 
     `formats`: the name of each where it is known. `skip`: records of the first that are done already. `goal`: what
-    to encode them for; without one they are only looked at.
+    to encode them for; without one they are only looked at. `stop`: of one input only the records before that one, of
+    which others do the rest.
     """
 
     first: int
@@ -36,16 +39,21 @@ class Task:
     formats: list[str | None]
     skip: int = 0
     goal: Goal | None = None
+    stop: int | None = None
 
 
 @dataclass(frozen=True)
 class TaskList:
-    """The tasks of one pass over the inputs of a table: those that are `eligible`, each of a format or of none yet."""
+    """The tasks of one pass over the inputs of a table: those that are `eligible`, each of a format or of none yet.
+
+    `divisible`: the records of each input that can be read from any of them on, 0 for others.
+    """
 
     table: InputTable
     formats: Sequence[str | None]
     eligible: Sequence[bool]
     goal: Goal | None = None
+    divisible: Sequence[int] | None = None
 
     def since(self, first: int = 0, skip: int = 0) -> Iterator[Task]:
         """The tasks from an input on; of that the first `skip` records are done."""
@@ -54,6 +62,10 @@ class TaskList:
         while number < count:
             if not eligible[number]:
                 number += 1
+                continue
+            if self._spans(number) > 1:
+                yield from self._divided(number, skip)
+                number, skip = number + 1, 0
                 continue
             stop, nbytes = number + 1, table.sizes[number]
             while (
@@ -67,6 +79,21 @@ class TaskList:
                 stop += 1
             yield self._task(number, stop, skip)
             number, skip = stop, 0
+
+    def _spans(self, number: int) -> int:
+        """In how many spans an input is read."""
+        records = 0 if self.divisible is None else self.divisible[number]
+        return min(records, self.table.sizes[number] // _SPAN_BYTES)
+
+    def _divided(self, number: int, skip: int) -> Iterator[Task]:
+        """An input in spans of its records; the last one has no end, and says that the input is done."""
+        assert self.divisible is not None
+        most = -(-self.divisible[number] // self._spans(number))
+        start = skip
+        while (stop := start - start % most + most) < self.divisible[number]:
+            yield replace(self._task(number, number + 1, start), stop=stop)
+            start = stop
+        yield self._task(number, number + 1, start)
 
     def _task(self, first: int, stop: int, skip: int) -> Task:
         table = self.table

@@ -52,6 +52,8 @@ class Collection(ABC):
     declaration: Declaration
     document: dict[str, Any]
     path: str | None = None
+    #: Whether `span` costs what it gives, and not what stands before it, too.
+    random_access: bool = False
     #: What the collection says of itself beside that, in keys this version has no meaning for.
     extra: Mapping[str, Any] = MappingProxyType({})
 

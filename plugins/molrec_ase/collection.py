@@ -52,6 +52,8 @@ METADATA = "ase.metadata"
 class AseCollection(Collection):
     """One record for each configuration of a source."""
 
+    random_access = True
+
     def __init__(self, source: Source, plan: Plan) -> None:
         self._source, self._plan = source, plan
         self.path = source.path

@@ -43,6 +43,8 @@ _FIRST.setflags(write=False)
 class XyzCollection(Collection):
     """One record for each frame of a file."""
 
+    random_access = True
+
     def __init__(self, source: Source, declaration: Declaration, system: Frame, contents: Contents) -> None:
         self._source, self._system, self._contents = source, system, contents
         self.path = str(contents.path)

@@ -57,6 +57,8 @@ def open_collection(path: str | os.PathLike[str], *, verify: bool = False) -> St
 class ShardedCollection(Collection):
     """A collection in several files; made by `open_collection`."""
 
+    random_access = True
+
     def __init__(self, path: str, manifest: Manifest) -> None:
         self.path: str = path
         self.manifest = manifest
