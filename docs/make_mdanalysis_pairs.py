@@ -98,8 +98,9 @@ def _look(names: tuple[str, ...], keywords: dict[str, Any], refused: bool) -> di
 
 
 def _sentence(error: Exception) -> str:
-    """The last line of an error, without the folders of files."""
-    text = " ".join((str(error).strip() or type(error).__name__).splitlines()[-1].split()).removeprefix("Error: ")
+    """The line of an error that says something, without the folders of files."""
+    lines = (str(error).strip() or type(error).__name__).splitlines()
+    text = " ".join((lines[-1] if len(lines[-1].split()) > 1 else lines[0]).split()).removeprefix("Error: ")
     words = [word.rsplit("/", 1)[-1] if "/" in word else word for word in text.split()]
     return " ".join(words)[:160].replace("|", "\\|").replace("<", "\\<")
 

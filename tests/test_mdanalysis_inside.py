@@ -131,20 +131,44 @@ def test_a_universe_travels(adk: str) -> None:
     assert np.array_equal(again.trajectory[9].positions, universe.trajectory[9].positions)
 
 
-def test_analysis_says_the_same(adk: str) -> None:
-    from MDAnalysis.analysis import rdf, rms
+def _analysed(universe: Any, moving: str, centre: str) -> list[Any]:
+    """RMSD, RDF, contacts and fragments of a universe."""
+    from MDAnalysis.analysis import contacts, rdf, rms
 
-    ours, theirs = MDAnalysis.Universe(adk), MDAnalysis.Universe(_path("PSF"), _path("DCD"))
-    found = []
-    for universe in (ours, theirs):
-        deviation = rms.RMSD(universe, select="backbone").run(step=10).results.rmsd
-        ca = universe.select_atoms("name CA and resid 1:50")
-        counts = rdf.InterRDF(ca, ca, range=(1.0, 15.0), nbins=20, norm="none").run(step=20).results.count
-        bonds = universe.select_atoms("resname ALA").fragments
-        found.append((deviation, counts, len(bonds)))
-    assert np.array_equal(found[0][0], found[1][0])
-    assert np.array_equal(found[0][1], found[1][1])
-    assert found[0][2] == found[1][2]
+    group = universe.select_atoms(moving)
+    chosen = universe.select_atoms(centre)
+    universe.trajectory[0]
+    native = contacts.Contacts(universe, select=(moving, centre), refgroup=(group, chosen), radius=8.0)
+    return [
+        rms.RMSD(universe, select=moving).run(step=2).results.rmsd,
+        rdf.InterRDF(chosen, chosen, range=(1.0, 15.0), nbins=20, norm="none").run(step=2).results.count,
+        native.run(step=2).results.timeseries,
+        np.array([len(group.fragments) if hasattr(universe, "bonds") else 0]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("files", "moving", "centre"),
+    [
+        (("PSF", "DCD"), "name CA and resid 60:90", "name CB and resid 1:50"),
+        (("GRO", "XTC"), "name CA and resid 60:90", "name CB and resid 1:50"),
+        (("TPR_xvf", "TRR_xvf"), "name CA", "name CB"),
+        (("PRMncdf", "NCDF"), "resid 1:3", "name O and resid 4:60"),
+        (("TNG_traj_gro", "TNG_traj"), "index 0:20", "index 21:90"),
+        (("PDB_multiframe",), "name CA", "name CB"),
+    ],
+)
+def test_analysis_says_the_same(files: tuple[str, ...], moving: str, centre: str, tmp_path: Path) -> None:
+    if "TNG" in files[0]:
+        pytest.importorskip("pytng")
+    paths = [_path(name) for name in files]
+    molrec_convert.convert(paths, tmp_path / "run.mrec", from_format="mdanalysis")
+    ours = _analysed(MDAnalysis.Universe(str(tmp_path / "run.mrec")), moving, centre)
+    theirs = _analysed(MDAnalysis.Universe(*paths), moving, centre)
+    for one, other in zip(ours, theirs, strict=True):
+        assert np.array_equal(one, other)
+    assert ours[1].sum() > 0
+    assert 0 < ours[2][0, 1] <= 1
 
 
 @pytest.mark.parametrize("suffix", ["mrec", "mrec.zip"])
