@@ -105,6 +105,7 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
     _rows: dict[str, str]
     _read: list[str]
     _whole: bool
+    _simple: bool
 
     @staticmethod
     def _format_hint(thing: Any) -> bool:
@@ -130,6 +131,16 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
         self._read = [f"{ATOMS}/{column}" for column in (*names, *self._rows.values()) if column in there]
         #: Whether a frame consists of what is wanted of it.
         self._whole = set(declared) <= {ATOMS} and len(self._read) == len(there)
+        #: Whether it is only arrays of the time step, as they are, every row of which has a value.
+        self._simple = (
+            self._whole
+            and self.counted
+            and self._factors == Factors()
+            and not self._rows
+            and not self._trajectory.declaration.meta
+            and len(names) == len(there)
+            and not any(column.nullable for column in there.values())
+        )
         first = self._trajectory.frame(0)
         if ATOMS not in first.blocks:
             raise UnsupportedError(f"{self.filename}: the first frame has no atoms")
@@ -211,7 +222,7 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
         self._open()
         held = self._batch
         if held is None or not self._first <= i < self._first + held.n_frames:
-            if self._whole and self.counted and i not in (self._frame + 1, self._next) and self._fill_alone(i):
+            if self._simple and i not in (self._frame + 1, self._next) and self._fill_alone(i):
                 self._frame = i
                 return self.ts
             held = self._fetch(i)
@@ -280,11 +291,7 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
         where it is not as simple as that."""
         frame = self._trajectory.frame(i)
         atoms = frame.blocks.get(ATOMS)
-        if atoms is None or atoms.count != self.n_atoms or self._rows or self._trajectory.declaration.meta:
-            return False
-        held = atoms.columns
-        arrays = [[held.get(column) for column in columns] for columns in self._columns.values()]
-        if self._factors != Factors() or any(c is None or c.validity is not None for each in arrays for c in each):
+        if atoms is None or atoms.count != self.n_atoms:
             return False
         ts = self.ts
         ts.frame = i
@@ -292,10 +299,9 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
         if frame.time is not None:
             ts.data["time"] = frame.time
         ts.data["step"] = frame.step
-        for name, columns in zip(self._columns, arrays, strict=True):
+        for name, columns in self._columns.items():
             setattr(ts, f"has_{name}", True)
-            values = [column.values for column in columns if column is not None]
-            np.stack(values, axis=1, out=getattr(ts, name), casting="same_kind")
+            np.stack([atoms[column] for column in columns], axis=1, out=getattr(ts, name), casting="same_kind")
         defined = frame.box is not None and self._trajectory.cell_defined
         ts.dimensions = self._dimensions(frame.box.vectors) if defined and frame.box is not None else None
         self._batches = self._batch = None
