@@ -10,7 +10,7 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 from molrec_convert.errors import LayoutChanged, MolrecError
 from molrec_convert.formats import Format
 from molrec_convert.migration.adapting import Adapter
+from molrec_convert.migration.batch_encoder import BatchEncoder, EncodedBatch
 from molrec_convert.migration.failures import Failure, error_document
 from molrec_convert.migration.index_values import Observed, index_value, observe
 from molrec_convert.migration.inputs import path_text
@@ -29,7 +30,7 @@ from molrec_convert.migration.scan import Scanned, runs
 from molrec_convert.migration.settings import Settings
 from molrec_convert.migration.sources import FormatFinder, Sources, records_of
 from molrec_convert.migration.tasks import Task
-from molrec_convert.model import Declaration, Record
+from molrec_convert.model import Declaration, Record, RecordBatch
 from molrec_convert.model.collection import Collection
 from molrec_convert.model.collection_member import as_member
 from molrec_convert.model.collection_record import collection_units
@@ -46,6 +47,7 @@ __all__ = [
     "Failed",
     "Frames",
     "Items",
+    "Many",
     "Restart",
     "RowFailed",
     "content_digest",
@@ -53,6 +55,8 @@ __all__ = [
 
 #: A message is sent when it holds so many bytes.
 _MESSAGE_BYTES = 2**20
+#: Records that are sent together at most.
+_MANY = 128
 _DIGEST = 16
 
 
@@ -72,6 +76,23 @@ class Entry:
     n_frames: int
     entry: bytes
     digest: bytes
+
+
+@dataclass(slots=True)
+class Many:
+    """Records of one frame each that follow each other in an input: values, entries and digests, if any, of all."""
+
+    input: int
+    values: list[bytes]
+    entries: list[bytes]
+    digests: list[bytes]
+
+    def single(self) -> Iterator[Frames | Entry]:
+        """The same record by record."""
+        digests = self.digests or [b""] * len(self.entries)
+        for value, entry, digest in zip(self.values, self.entries, digests, strict=True):
+            yield Frames(self.input, [value])
+            yield Entry(self.input, 1, entry, digest)
 
 
 @dataclass(slots=True)
@@ -123,7 +144,7 @@ class RowFailed:
     failure: Failure
 
 
-Event = Frames | Entry | Restart | Again | Items | Done | Failed | RowFailed
+Event = Frames | Entry | Many | Restart | Again | Items | Done | Failed | RowFailed
 
 
 class Encoder:
@@ -135,6 +156,7 @@ class Encoder:
         self._sources, self._finder = Sources(settings, self._report), FormatFinder(settings)
         self._declaration = declaration
         self._encoder = RecordEncoder(declaration, self._report)
+        self._batches = BatchEncoder(declaration, settings)
         self._naming = Naming(settings.rename, settings.drop, settings.fill)
         self._adapter: tuple[Declaration, dict[str, str], Adapter] | None = None
         #: An input that is read in spans: its path, its format, and itself.
@@ -151,6 +173,8 @@ class Encoder:
                 size += sum(map(len, event.values))
             elif type(event) is Entry:
                 size += len(event.entry)
+            elif type(event) is Many:
+                size += sum(map(len, event.values)) + sum(map(len, event.entries))
             if size >= _MESSAGE_BYTES:
                 yield message
                 message, size = [], 0
@@ -254,9 +278,8 @@ class Encoder:
             if isinstance(source, Collection) and chosen.kind == "collection":
                 yield from self._rows(source, input_, path, skip, stop)
                 return
-            units = source.units if isinstance(source, Collection) else collection_units(source.units)
-            for ordinal, (record, own) in enumerate(records_of(source, self._settings, skip, stop), skip):
-                yield from self._record(record, own, units, input_, path, ordinal)
+            for events, _ in self._pieces(source, input_, path, skip, stop):
+                yield from events
 
     @contextmanager
     def _opened(self, path: str, chosen: Format, hints: frozenset[str], *, keep: bool) -> Iterator[Record | Collection]:
@@ -284,14 +307,50 @@ class Encoder:
         count = len(source) if stop is None else min(stop, len(source))
         while position < count:
             try:
-                for record, own in records_of(source, self._settings, position, stop):
-                    yield from self._record(record, own, source.units, input_, path, position)
-                    position += 1
+                for events, records in self._pieces(source, input_, path, position, stop):
+                    yield from events
+                    position += records
             except (GeneratorExit, LayoutChanged):
                 raise
             except Exception as error:  # a reader is foreign code, as above
                 yield RowFailed(input_, position, error_document(error))
                 position += 1
+
+    def _pieces(
+        self, source: Record | Collection, input_: int, path: str, start: int, stop: int | None
+    ) -> Iterator[tuple[Iterable[Event], int]]:
+        """The events of records from `start` to `stop`, and of how many records they are."""
+        units = source.units if isinstance(source, Collection) else collection_units(source.units)
+        batches = None
+        if isinstance(source, Collection) and self._settings.split != "files":
+            batches = source.record_batches(start, stop)
+        if batches is None:
+            for position, (record, own) in enumerate(records_of(source, self._settings, start, stop), start):
+                yield self._record(record, own, units, input_, path, position), 1
+            return
+        position = start
+        for batch in batches:
+            encoded = self._encoded(batch, units, path, position)
+            if encoded is None:
+                for record, own in batch.members(0):
+                    yield self._record(record, own, units, input_, path, position), 1
+                    position += 1
+                continue
+            for first in range(0, batch.count, _MANY):
+                some = encoded.part(first, first + _MANY)
+                yield [Many(input_, some.values, some.entries, some.digests)], len(some.entries)
+            position += batch.count
+
+    def _encoded(self, batch: RecordBatch, units: Mapping[str, str], path: str, first: int) -> EncodedBatch | None:
+        """The values of a batch, made all at once; None where its records are to be encoded one by one."""
+        columns = batch.columns
+        if columns is None or not self._adapt(columns.declaration, units).same:
+            return None
+        try:
+            return self._batches.encode(columns, path_text(path), first)
+        except MolrecError:
+            # which of them is at fault is told by encoding them one by one
+            return None
 
     def _record(
         self,

@@ -15,13 +15,14 @@ from molrec_convert.model import BATCH_BYTES, FrameBatch, Record, Trajectory
 from molrec_convert.model.collection_index import INDEX_COLUMNS, derived_value
 from molrec_convert.model.trajectory import MemoryTrajectory
 
-__all__ = ["COUNT_PREFIX", "GROUP", "Observed", "index_value", "observe"]
+__all__ = ["COUNT_PREFIX", "ENERGIES", "GROUP", "Observed", "formula", "index_value", "observe"]
 
 #: Columns every migrated collection has.
 COLUMNS = ("formula", "energy", "source", "source_record")
 #: The column of `--group-by`, and what the number of atoms of an element is called.
 GROUP, COUNT_PREFIX = "molecule_id", "n_"
-_ENERGIES = ("pe", "energy")
+#: Per-step keys that are the energy, the first that there is.
+ENERGIES = ("pe", "energy")
 _ELEMENTS = (
     "X H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr "
     "Nb Mo Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce Pr Nd Pm Sm Eu Gd Tb Dy Ho Er Tm Yb Lu Hf Ta W Re Os Ir Pt "
@@ -98,7 +99,7 @@ def index_value(
         block = system.blocks["atoms"]
         elements = _elements({key: block[key] for key in ("element", "atomic_number") if key in block.columns})
     counts = _counted(observed.elements if elements is None else elements)
-    energy = next((observed.last[key] for key in _ENERGIES if key in observed.last), None)
+    energy = next((observed.last[key] for key in ENERGIES if key in observed.last), None)
     columns: dict[str, Any] = {
         "formula": None if counts is None else _formula(tuple(counts.items())),
         "energy": None if energy is None or not np.isreal(energy) else float(energy),

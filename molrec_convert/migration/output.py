@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from molrec_convert.migration.digests import DigestSet
-from molrec_convert.migration.encode import Again, Done, Entry, Event, Failed, Frames, Items, Restart, RowFailed
+from molrec_convert.migration.encode import Again, Done, Entry, Event, Failed, Frames, Items, Many, Restart, RowFailed
 from molrec_convert.migration.failures import Failure, failure_line, write_failures
 from molrec_convert.migration.frame_files import frame_files
 from molrec_convert.migration.index_table import build_index, index_spec
@@ -101,6 +101,9 @@ class Output:
         elif type(event) is Entry:
             self._reach(event.input)
             self._take_entry(event)
+        elif type(event) is Many:
+            self._reach(event.input)
+            self._take_many(event)
         elif type(event) is Done:
             self._reach(event.input)
             self._done(event)
@@ -224,6 +227,23 @@ class Output:
         if self._files.is_full(self.records):
             self._flush()
             self._files.begin_file(self.frames)
+        if self._entries_bytes >= _FLUSH_BYTES:
+            self._log.append(self._entries)
+            self._entries, self._entries_bytes = [], 0
+
+    def _take_many(self, event: Many) -> None:
+        if self._digests is not None or self._plan.settings.shard_records is not None:
+            for one in event.single():
+                self.take(one)
+            return
+        count = len(event.entries)
+        self.skip += count
+        self.records += count
+        self.frames += count
+        self._entries += event.entries
+        self._entries_bytes += sum(map(len, event.entries))
+        self._take_frames(event.values)
+        self._partial = 0
         if self._entries_bytes >= _FLUSH_BYTES:
             self._log.append(self._entries)
             self._entries, self._entries_bytes = [], 0

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from molrec_convert.errors import FormatError
-from molrec_convert.migration.encode import Again, Done, Entry, Event, Failed, Frames, Items, Restart, RowFailed
+from molrec_convert.migration.encode import Again, Done, Entry, Event, Failed, Frames, Items, Many, Restart, RowFailed
 from molrec_convert.migration.index_table import COLUMN_DTYPES, build_index
 from molrec_convert.migration.record_log import LogEntry, RecordLog, log_entry
 from molrec_convert.migration.tasks import Goal
@@ -71,6 +71,9 @@ class _Part:
             self._frames += event.n_frames
             self._log.append([event.entry])
             self._tell("record", event.n_frames, event.digest.hex())
+        elif isinstance(event, Many):
+            for one in event.single():
+                self.take(one)
         elif isinstance(event, Done):
             self._tell("done", event.digest, event.items, event.aside)
         elif isinstance(event, Items):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from molrec_convert.migration.encode import Again, Done, Entry, Event, Failed, Items, Restart, RowFailed
+from molrec_convert.migration.encode import Again, Done, Entry, Event, Failed, Items, Many, Restart, RowFailed
 from molrec_convert.migration.failures import Failure
 from molrec_convert.migration.scan import Scan, Scanned
 from molrec_convert.migration.tasks import Task, singles
@@ -58,6 +58,8 @@ class TaskRecovery:
         self._open = False
         if isinstance(event, (Entry, RowFailed)):
             self._records += 1
+        elif isinstance(event, Many):
+            self._records += len(event.entries)
         elif isinstance(event, Restart):
             self._records = 0
         elif isinstance(event, (Done, Failed)):

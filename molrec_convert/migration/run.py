@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from molrec_convert.errors import UsageError
-from molrec_convert.migration.encode import Done, Entry, Failed, Restart, RowFailed, content_digest
+from molrec_convert.migration.encode import Done, Entry, Failed, Many, Restart, RowFailed, content_digest
 from molrec_convert.migration.engine import Engine, EngineError, LocalEngine
 from molrec_convert.migration.failures import write_failures
 from molrec_convert.migration.index_values import check_index_names
@@ -304,7 +304,7 @@ class _Job:
                     output.commit()
                     raise MigrationStopped(_failure_text(table.paths[event.input], event.failure["error"]))
                 output.take(event)
-            if any(isinstance(event, (Entry, Done)) for event in message):
+            if any(isinstance(event, (Entry, Many, Done)) for event in message):
                 output.commit_when_due()
                 advance()
         output.finish_inputs()

@@ -13,6 +13,7 @@ from molrec_convert.model.frame import Block, Box, Column, Frame
 from molrec_convert.model.metrics import Event, Metrics, Series
 from molrec_convert.model.observables import Observable, Observables
 from molrec_convert.model.record import NEWEST_VERSION, Record, UnknownContent
+from molrec_convert.model.record_batch import Coded, RecordBatch, RecordColumns
 from molrec_convert.model.tags import TAGS, Meta
 from molrec_convert.model.trajectory import BATCH_BYTES, MemoryTrajectory, Trajectory, TrajectoryView
 
@@ -26,6 +27,7 @@ __all__ = [
     "BlockUpdates",
     "Box",
     "BoxUpdates",
+    "Coded",
     "Column",
     "ColumnDeclaration",
     "Declaration",
@@ -40,6 +42,8 @@ __all__ = [
     "Observable",
     "Observables",
     "Record",
+    "RecordBatch",
+    "RecordColumns",
     "Series",
     "Trajectory",
     "TrajectoryView",

@@ -28,6 +28,7 @@ from molrec_convert.model.declaration import ColumnDeclaration, Declaration
 from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.frame import Block, Column, Frame
 from molrec_convert.model.record import Record
+from molrec_convert.model.record_batch import RecordBatch
 from molrec_convert.model.samples import frame_sample, record_sample
 from molrec_convert.model.trajectory import Trajectory
 from molrec_convert.report import Report
@@ -108,6 +109,10 @@ class Collection(ABC):
         """What `members` gives of the records from `start` to `stop`, without reading those before."""
         numbers = range(*slice(start, stop).indices(len(self)))
         yield from zip(map(self.record, numbers), index_rows(self.index, start, stop), strict=True)
+
+    def record_batches(self, start: int = 0, stop: int | None = None) -> Iterator[RecordBatch] | None:
+        """The records from `start` to `stop`, many at once; None where there is no such way to read them."""
+        return None
 
     def same_values(self, index: int, other: Collection, position: int) -> bool:
         """Whether a record is known to be stored as the one of another collection is, to the byte."""

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from molrec_ase.elements import SYMBOL_ARRAY
+
 __all__ = ["Chunk", "Part", "has_bits", "join_parts", "split_chunk"]
 
 
@@ -57,9 +59,18 @@ class Chunk:
     steps: list[int | None]
     times: list[float | None]
     per_step: list[frozenset[str]]
+    #: Atomic numbers of all rows where `element` follows from them and is not among the columns.
+    numbers: NDArray[np.int32] | None = None
 
     def __len__(self) -> int:
         return len(self.counts)
+
+    def with_elements(self) -> Chunk:
+        """The chunk with `element` among its columns."""
+        if self.numbers is not None:
+            self.columns = {"element": SYMBOL_ARRAY[self.numbers], **self.columns}
+            self.numbers = None
+        return self
 
     @property
     def offset(self) -> NDArray[np.int64]:

@@ -7,6 +7,7 @@ a trajectory of one frame. The index has the key-value pairs as columns.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from molrec_ase.chunk import Chunk, Part, join_parts
 from molrec_ase.declaring import ATOMS, UNITS, Plan
 from molrec_ase.names import DATA, IDENTITY, OWN_KEYS
+from molrec_ase.record_columns import record_columns
 from molrec_ase.source import Source
 from molrec_ase.trajectory import batch_of
 from molrec_ase.values import tag_of
@@ -31,6 +33,7 @@ from molrec_convert.model import (
     MemoryTrajectory,
     Meta,
     Record,
+    RecordBatch,
 )
 from molrec_convert.model.collection import Collection
 from molrec_convert.model.collection_declaration import collection_document
@@ -97,8 +100,20 @@ class AseCollection(Collection):
 
     def span(self, start: int, stop: int | None = None) -> Iterator[tuple[Record, dict[str, Any]]]:
         """See `Collection.span`; read in chunks. What the index says of a record stands in its system."""
+        return self._with_own(self._records(range(len(self))[start:stop]))
+
+    def record_batches(self, start: int = 0, stop: int | None = None) -> Iterator[RecordBatch]:
+        """See `Collection.record_batches`; a chunk each."""
+        for chunk in self._source.chunks(range(len(self))[start:stop], numbered=True):
+            columns = record_columns(chunk, self.declaration, self._kinds)
+            yield RecordBatch(len(chunk), functools.partial(self._members, chunk), columns)
+
+    def _members(self, chunk: Chunk, start: int) -> Iterator[tuple[Record, dict[str, Any]]]:
+        return self._with_own(itertools.islice(records_of_chunk(chunk.with_elements(), self.declaration), start, None))
+
+    def _with_own(self, records: Iterator[Record]) -> Iterator[tuple[Record, dict[str, Any]]]:
         kinds = self._kinds
-        for record in self._records(range(len(self))[start:stop]):
+        for record in records:
             meta: Mapping[str, Any] = {} if record.system is None else record.system.meta
             own: dict[str, Any] = {name: meta.get(name) for name in kinds}
             for name, dtype in kinds.items():

@@ -26,8 +26,11 @@ class Source(ABC):
     unwanted: frozenset[str] = frozenset()
 
     @abstractmethod
-    def chunks(self, numbers: Sequence[int]) -> Iterator[Chunk]:
-        """Some configurations, by their ascending numbers, in chunks."""
+    def chunks(self, numbers: Sequence[int], *, numbered: bool = False) -> Iterator[Chunk]:
+        """Some configurations, by their ascending numbers, in chunks.
+
+        With `numbered` a chunk may have `Chunk.numbers` in the place of its elements.
+        """
 
     def values(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Some values of every configuration, those it has."""
@@ -59,7 +62,7 @@ class PartSource(Source):
         self.metadata = metadata or {}
         self.survey = survey_parts(make(number) for number in range(count))
 
-    def chunks(self, numbers: Sequence[int]) -> Iterator[Chunk]:
+    def chunks(self, numbers: Sequence[int], *, numbered: bool = False) -> Iterator[Chunk]:
         """See `Source.chunks`."""
         parts: list[Part] = []
         atoms = 0

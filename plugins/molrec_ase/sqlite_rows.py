@@ -59,12 +59,12 @@ class SqliteRows(Source):
             self._connection.close()
             raise
 
-    def chunks(self, numbers: Sequence[int]) -> Iterator[Chunk]:
+    def chunks(self, numbers: Sequence[int], *, numbered: bool = False) -> Iterator[Chunk]:
         """See `Source.chunks`."""
         self._progress.start("rows", len(numbers))
         for group in self._groups(numbers):
             try:
-                yield self.chunk(group)
+                yield self.chunk(group, numbered=numbered)
             except sqlite3.DatabaseError as error:
                 raise FormatError(self._path, found=f"a damaged database ({error})") from None
             self._progress.advance(len(group))
@@ -134,8 +134,8 @@ class SqliteRows(Source):
         """What other tables say of a row, by its id."""
         return {name: rows[number] for name, rows in self._tables.items() if number in rows}
 
-    def chunk(self, numbers: NDArray[np.int64]) -> Chunk:
-        """Some rows."""
+    def chunk(self, numbers: NDArray[np.int64], *, numbered: bool = False) -> Chunk:
+        """Some rows; `numbered` as in `Source.chunks`."""
         rows = self._fetch(numbers)
         entry: dict[str, tuple[Any, ...]] = dict(zip(_COLUMNS, zip(*rows, strict=True), strict=True))
         counts = self.table.counts[numbers]
@@ -145,7 +145,9 @@ class SqliteRows(Source):
             [None] * k, [None] * k, [frozenset()] * k,
         )  # fmt: skip
         kinds = np.frombuffer(b"".join(entry["numbers"]), "<i4")
-        if "element" not in self.unwanted:
+        if numbered and _are_elements(kinds):
+            chunk.numbers = kinds
+        elif "element" not in self.unwanted:
             self._put_species(chunk, kinds)
         for name in self.table.blobs:
             self._put_blob(chunk, name, entry[name], numbers)
@@ -183,7 +185,7 @@ class SqliteRows(Source):
             self._put_free(chunk, entry["constraints"], cache)
         if not any(besides):
             return chunk
-        parts = split_chunk(chunk)
+        parts = split_chunk(chunk.with_elements())
         for number, beside in enumerate(besides):
             if beside is not None:
                 parts[number] = put_back(parts[number], beside)
@@ -235,7 +237,7 @@ class SqliteRows(Source):
             start = stop
 
     def _put_species(self, chunk: Chunk, kinds: NDArray[np.int32]) -> None:
-        if len(kinds) == 0 or (int(kinds.min()) >= 1 and int(kinds.max()) < len(SYMBOLS)):
+        if _are_elements(kinds):
             chunk.columns["element"] = SYMBOL_ARRAY[kinds]
             return
         if int(kinds.min()) < 0:
@@ -349,6 +351,10 @@ def _external(connection: sqlite3.Connection, path: Path) -> dict[str, dict[int,
         for key, value, number in connection.execute(f"SELECT key, value, id FROM {quoted}"):
             rows.setdefault(number, {})[key] = value
     return found
+
+
+def _are_elements(kinds: NDArray[np.int32]) -> bool:
+    return len(kinds) == 0 or (int(kinds.min()) >= 1 and int(kinds.max()) < len(SYMBOLS))
 
 
 def _spread(

@@ -38,6 +38,7 @@ __all__ = [
     "encode_tables",
     "grid_values",
     "number_text",
+    "tags_text",
     "texts_json",
     "weave",
 ]
@@ -138,9 +139,9 @@ def grid_values(column: Column) -> NDArray[Any]:
     return values
 
 
-def texts_json(values: NDArray[Any]) -> str:
+def texts_json(values: NDArray[Any] | list[str]) -> str:
     """The list of the texts of a string column as JSON."""
-    texts = values.tolist() if values.ndim == 1 else values.reshape(-1).tolist()
+    texts: list[str] = values if isinstance(values, list) else values.reshape(-1).tolist()
     if texts:
         joined = '","'.join(texts)
         # texts without anything to escape need no encoder
@@ -274,7 +275,7 @@ def encode_shaped(frame: Frame, node: str) -> tuple[bytes, SnapshotShape] | None
 def _besides(frame: Frame, node: str) -> tuple[str, str]:
     """The meta of a snapshot, and what follows it in the header."""
     tags = frame.meta.tags
-    tail = f',"meta_types":{_tags_text(tuple(tags.items()))}' if tags else ""
+    tail = f',"meta_types":{tags_text(tuple(tags.items()))}' if tags else ""
     if frame.box is not None:
         tail += f',"box":{box_text(frame.box)}'
     return _meta_text(frame.meta, tags, node) if tags else "", tail
@@ -361,7 +362,8 @@ def _encode_blocks(blocks: Mapping[str, Block], shape: SnapshotShape) -> tuple[s
 
 
 @functools.lru_cache(1024)
-def _tags_text(tags: tuple[tuple[str, str], ...]) -> str:
+def tags_text(tags: tuple[tuple[str, str], ...]) -> str:
+    """The tags of a meta document, key and tag each, as JSON."""
     return to_json(dict(tags))
 
 

@@ -30,7 +30,7 @@ from molrec_convert.stores.lmdb.frame_writing import (
 )
 from molrec_convert.stores.lmdb.header_json import to_json
 
-__all__ = ["FrameEncoder", "RecordFrames"]
+__all__ = ["FrameEncoder", "RecordFrames", "frame_tails", "meta_texts", "own_cells"]
 
 _EXACT = 2**53
 _F64 = np.dtype(np.float64)
@@ -136,7 +136,7 @@ class FrameEncoder:
             meta = meta_texts(self, batch, node)[0]
         if batch.time is None and batch.box is None and -_EXACT <= (step := batch.step.item()) <= _EXACT:
             return f'{meta}}},"step":{step}}}'.encode()
-        tail = _tails(batch, None if batch.box is None else [_cell_text(batch.box, 0, cell_defined)])
+        tail = frame_tails(batch, None if batch.box is None else [_cell_text(batch.box, 0, cell_defined)])
         return f"{meta}}}{tail[0]}}}".encode()
 
     def _numbers(self, batch: FrameBatch, known: bool) -> str | None:
@@ -219,7 +219,7 @@ class RecordFrames:
         ]
         if self.first_atoms is None and "atoms" in batch.blocks and len(batch.blocks["atoms"].frames):
             self.first_atoms = int(batch.blocks["atoms"].offset[1])
-        metas, tails = meta_texts(self._encoder, batch, self._node), _tails(batch, self._cells(batch))
+        metas, tails = meta_texts(self._encoder, batch, self._node), frame_tails(batch, self._cells(batch))
         values = []
         for position in range(batch.n_frames):
             texts: list[str] = []
@@ -280,7 +280,7 @@ def _are_plain_vectors(values: NDArray[Any], tag: str) -> bool:
     return TAGS[tag].dtype == "f64" and TAGS[tag].width == values.shape[1] and bool(np.isfinite(values).all())
 
 
-def _tails(batch: FrameBatch, cells: list[str] | None) -> list[str]:
+def frame_tails(batch: FrameBatch, cells: list[str] | None) -> list[str]:
     """What follows the meta of each frame: its step, its time, its cell where it changes."""
     tails = [f',"step":{step if -_EXACT <= step <= _EXACT else to_json(str(step))}' for step in batch.step.tolist()]
     if batch.time is not None:
@@ -310,6 +310,25 @@ def _cell_text(boxes: BoxUpdates, update: int, defined: bool) -> str:
             _CELLS.clear()
         text = _CELLS[key] = box_text(boxes.box(update, defined=defined))
     return text
+
+
+def own_cells(batch: FrameBatch) -> list[str] | None:
+    """The cell of each update of a batch whose frames are of a record each."""
+    boxes = batch.box
+    if boxes is None:
+        return None
+    numbers = np.concatenate([boxes.vectors.reshape(-1, 9), boxes.origin.reshape(-1, 3)], axis=1, dtype=np.float64)
+    bits = np.concatenate([numbers.view(np.uint8), boxes.boundary.view(np.uint8).reshape(-1, 3)], axis=1)
+    whole, width = bits.tobytes(), bits.shape[1]
+    known: dict[bytes, str] = {}
+    texts = []
+    for update in range(len(bits)):
+        key = whole[update * width : (update + 1) * width]
+        text = known.get(key)
+        if text is None:
+            text = known[key] = box_text(boxes.box(update))
+        texts.append(text)
+    return texts
 
 
 def _native(value: Any) -> Any:

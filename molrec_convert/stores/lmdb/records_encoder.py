@@ -1,0 +1,231 @@
+"""The values of many records of one frame each, made column by column: the same bytes as those of one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_convert.model.batch import BlockUpdates
+from molrec_convert.model.collection_declaration import check_member_declaration
+from molrec_convert.model.declaration import BlockDeclaration, ColumnDeclaration, Declaration
+from molrec_convert.model.frame import Block, Column, Frame, references
+from molrec_convert.model.record_batch import Coded, RecordColumns
+from molrec_convert.model.tags import Meta, to_typed_json
+from molrec_convert.stores.lmdb.block_updates import BlockEncoder, Update
+from molrec_convert.stores.lmdb.frame_writing import (
+    ColumnShape,
+    assemble,
+    block_text,
+    encode_frame,
+    number_text,
+    tags_text,
+    texts_json,
+    weave,
+)
+from molrec_convert.stores.lmdb.header_json import to_json
+from molrec_convert.stores.lmdb.record_frames import FrameEncoder, frame_tails, meta_texts, own_cells
+
+__all__ = ["EncodedRecords", "RecordsEncoder"]
+
+ATOMS = "atoms"
+_EXACT = 2**53
+
+
+@dataclass(frozen=True)
+class EncodedRecords:
+    """The values of records: of their systems (one for each, or none at all) and of the frame of each."""
+
+    systems: list[bytes] | None
+    frames: list[bytes]
+
+
+class RecordsEncoder:
+    """Encodes records under one declaration, many at once."""
+
+    def __init__(self, encoder: FrameEncoder) -> None:
+        self._encoder = encoder
+        self._whole = not any(
+            block.aligned_with is not None
+            or block.structural_shape is not None
+            or references(block.columns, block.targets)
+            for block in encoder.declaration.blocks.values()
+        )
+        self._checked: Declaration | None = None
+
+    def encode(self, records: RecordColumns, node: str) -> EncodedRecords | None:
+        """All values; None where single records have to be held against more than what is the same for all of them.
+
+        Raises `ContractError` as the encoding of single records does.
+        """
+        if not self._whole or not len(records) or not _plainly(records):
+            return None
+        if records.declaration is not self._checked:
+            check_member_declaration(records.declaration, self._encoder.declaration, f"{node}/trajectory")
+            self._checked = records.declaration
+        return EncodedRecords(_systems(records), self._frames(records, f"{node}/trajectory"))
+
+    def _frames(self, records: RecordColumns, node: str) -> list[bytes]:
+        batch = records.frames
+        updates = [
+            (self._encoder.blocks[name], list(_updates(self._encoder.blocks[name], block, node)))
+            for name, block in batch.blocks.items()
+        ]
+        metas = meta_texts(self._encoder, batch, node)
+        tails = frame_tails(batch, own_cells(batch))
+        values = []
+        for number, (meta, tail) in enumerate(zip(metas, tails, strict=True)):
+            texts, payloads, base = [], [], 0
+            for encoder, every in updates:
+                text, base = encoder.text(every[number], base)
+                texts.append(text)
+                payloads.append(every[number].payload)
+            values.append(assemble(",".join(texts), meta, tail, payloads))
+        return values
+
+
+def _plainly(records: RecordColumns) -> bool:
+    """Whether systems and frames go together, frames present all their blocks, and there is a system in all or none."""
+    every = np.arange(len(records))
+    for name, updates in records.frames.blocks.items():
+        if name != ATOMS or not np.array_equal(updates.frames, every):
+            return False
+        if not np.array_equal(np.diff(updates.offset), records.counts):
+            return False
+        if not records.identity.keys().isdisjoint(updates.columns):
+            return False
+    if records.identity:
+        return not references(dict.fromkeys(records.identity), {})
+    return not records.said or any(all(tags) for _, tags in records.said.values())
+
+
+def _updates(encoder: BlockEncoder, updates: BlockUpdates, node: str) -> Iterable[Update]:
+    """The updates of all records; those of as many rows together."""
+    counts = np.diff(updates.offset)
+    kinds = np.unique(counts)
+    if len(kinds) == 1 or len(kinds) * 4 > len(counts):
+        return encoder.updates(updates, node)
+    made: list[Any] = [None] * len(counts)
+    for kind in kinds.tolist():
+        which = np.flatnonzero(counts == kind)
+        rows = (updates.offset[which][:, None] + np.arange(kind)).reshape(-1)
+        some = BlockUpdates(
+            np.arange(len(which), dtype=np.int64),
+            np.arange(len(which) + 1, dtype=np.int64) * kind,
+            {key: values[rows] for key, values in updates.columns.items()},
+            {key: mask[rows] for key, mask in updates.validity.items()},
+        )
+        for number, update in zip(which.tolist(), encoder.updates(some, node), strict=True):
+            made[number] = update
+    return made
+
+
+def _systems(records: RecordColumns) -> list[bytes] | None:
+    """The value of each system; None where none has anything to say."""
+    if not records.identity and not records.said:
+        return None
+    # what is the same for all is held against the rules once
+    encode_frame(_first_system(records), "system")
+    metas, tails = _documents(records)
+    if not records.identity:
+        return [assemble("", meta, tail, ()) for meta, tail in zip(metas, tails, strict=True)]
+    blocks, payloads = _identity(records)
+    return [
+        assemble(text, meta, tail, payload)
+        for text, meta, tail, payload in zip(blocks, metas, tails, payloads, strict=True)
+    ]
+
+
+def _first_system(records: RecordColumns) -> Frame:
+    rows = slice(0, int(records.counts[0]))
+    columns = {}
+    for name, column in records.identity.items():
+        if isinstance(column, Coded):
+            texts = [column.texts[code] for code in column.codes[rows].tolist()]
+            columns[name] = Column(np.array(texts, np.dtypes.StringDType()))
+        else:
+            columns[name] = Column(column[rows])
+    meta = Meta()
+    for key, (values, tags) in records.said.items():
+        if tags[0]:
+            meta.put(key, values[0], tags[0])
+    return Frame({ATOMS: Block(columns, count=rows.stop)} if columns else {}, meta)
+
+
+def _identity(records: RecordColumns) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """The header entry of each system's block, and its buffers."""
+    numeric = {
+        name: column
+        for name, column in records.identity.items()
+        if not isinstance(column, Coded) and name not in records.text_groups
+    }
+    shapes = [
+        ColumnShape(name, "string") if name in records.text_groups else _shape(name, column)
+        for name, column in records.identity.items()
+    ]
+    counts = records.counts.tolist()
+    entries = {count: block_text(ATOMS, count, shapes)[0] for count in set(counts)}
+    groups = list(records.text_groups.values())
+    lists = [[texts_json(texts) for texts in group.lists] for group in groups]
+    woven: dict[tuple[int, ...], str] = {}
+    blocks = []
+    for key in zip(counts, *(group.of for group in groups), strict=True):
+        text = woven.get(key)
+        if text is None:
+            strings = [own[number] for own, number in zip(lists, key[1:], strict=True)]
+            text = woven[key] = weave(entries[key[0]], strings)
+        blocks.append(text)
+    if not numeric:
+        return blocks, [()] * len(counts)
+    declared = {shape.name: ColumnDeclaration(shape.dtype, shape.trailing) for shape in shapes if shape.name in numeric}
+    encoder = BlockEncoder(ATOMS, BlockDeclaration(declared))
+    whole = BlockUpdates(np.arange(len(counts)), records.offset, numeric, {})
+    return blocks, [(update.payload,) for update in _updates(encoder, whole, "system")]
+
+
+def _shape(name: str, column: NDArray[Any] | Coded) -> ColumnShape:
+    assert not isinstance(column, Coded)
+    one = Column(column)
+    return ColumnShape(name, one.dtype, one.trailing)
+
+
+def _documents(records: RecordColumns) -> tuple[list[str], list[str]]:
+    """The meta of each system as it stands between the braces, and the tags that follow."""
+    size = len(records)
+    columns = [
+        [_key_text(key, value, tag) for value, tag in zip(values, tags, strict=True)]
+        for key, (values, tags) in records.said.items()
+    ]
+    if not columns:
+        return [""] * size, [""] * size
+    metas = [",".join(filter(None, texts)) for texts in zip(*columns, strict=True)]
+    keys = list(records.said)
+    known: dict[tuple[str, ...], str] = {}
+    tails = []
+    for tags in zip(*(tags for _, tags in records.said.values()), strict=True):
+        tail = known.get(tags)
+        if tail is None:
+            own = tuple((key, tag) for key, tag in zip(keys, tags, strict=True) if tag)
+            tail = known[tags] = f',"meta_types":{tags_text(own)}' if own else ""
+        tails.append(tail)
+    return metas, tails
+
+
+def _key_text(key: str, value: Any, tag: str) -> str:
+    return "" if not tag else f"{to_json(key)}:{_value_text(key, value, tag)}"
+
+
+def _value_text(key: str, value: Any, tag: str) -> str:
+    kind = type(value)
+    if kind is float and tag == "f64":
+        return number_text(value)
+    if kind is str:
+        return to_json(value)
+    if kind is int and -_EXACT <= value <= _EXACT:
+        return repr(value)
+    if kind is bool:
+        return "true" if value else "false"
+    return to_json(to_typed_json(value, tag, f"system.{key}"))
