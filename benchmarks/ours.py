@@ -43,13 +43,19 @@ def beginning(scratch, data, name):
 
 def convert_all(data, scratch, name):
     warm(scratch, data, name)
-    return seconds(convert, data / f"{name}.dump", scratch / "out.mrec", overwrite=True)
+    return seconds(convert, data / f"{name}.dump", free(scratch / "out.mrec"))
 
 
 def convert_rounded(data, scratch, name):
     asked = {"columns": ["x", "y", "z"], "precision": 1e-3}
     warm(scratch, data, name, **asked)
-    return seconds(convert, data / f"{name}.dump", scratch / "out.mrec", overwrite=True, **asked)
+    return seconds(convert, data / f"{name}.dump", free(scratch / "out.mrec"), **asked)
+
+
+def free(target):
+    """A name nothing has: what an earlier run made there is removed before the clock starts, as the peers do."""
+    shutil.rmtree(target, ignore_errors=True)
+    return target
 
 
 def make_batches(name):

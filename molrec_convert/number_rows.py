@@ -7,7 +7,8 @@ else (`nan`, `+1`, `.5`, more digits, subnormal numbers, a row of another length
 wasmtime: the text is left to a parser that knows every form and names what is wrong.
 
 Memory of the module, in bytes: powers of ten as doubles from 0 and as integers from 256, 128 bits of every power of ten
-from 1024, the kinds of the columns from 12288, then the text, then the columns one after the other.
+from 1024, the kinds of the columns from 12288, then the text, the columns one after the other, and the pieces of the
+text.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ import atexit
 import os
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["read_number_rows"]
+__all__ = ["Fill", "number_rows", "read_number_rows"]
 
 #: Where text begins in the memory of the module, and where the tables do.
 _TEXT, _WIDE, _INTEGERS, _KINDS = 16384, 1024, 256, 12288
@@ -41,27 +44,50 @@ _loaded: list[Any] = []
 _idle: list[_Instance] = []
 
 
+Fill = Callable[[NDArray[np.uint8]], bool]
+
+
 def read_number_rows(text: bytes, rows: int, kinds: str) -> list[Any] | None:
     """The columns of `rows` lines of text (the last may lack its end); None where another parser has to decide.
 
     `kinds` has a letter for every column: `R` gives float64[rows], the doubles nearest to the text, `I` int64[rows],
     `S` codes int32[rows] and the words (bytes) they count in, `-` None (that something is there is certain).
     """
-    if not rows or not kinds or len(text) > _LONGEST or len(kinds) > _MOST_COLUMNS:
-        return None
-    if not _loaded and len(text) < _WORTH_LOADING and "wasmtime" not in sys.modules:
-        return None
-    if not text.endswith(b"\n"):
-        text += b"\n"
-    instance = _take()
+    data = np.frombuffer(text, np.uint8)
+
+    def fill(memory: NDArray[np.uint8]) -> bool:
+        memory[:] = data
+        return True
+
+    with number_rows(fill, len(text), np.array([[rows, 0, len(text)]]), kinds) as columns:
+        if columns is None:
+            return None
+        return [column.copy() if isinstance(column, np.ndarray) else column for column in columns]
+
+
+@contextmanager
+def number_rows(fill: Fill, size: int, pieces: NDArray[np.int64], kinds: str) -> Iterator[list[Any] | None]:
+    """The columns, as of `read_number_rows`, of rows in some pieces of a text. They may be used in the block only.
+
+    `fill` puts the `size` bytes of the text where it is told to, and says whether they were there. `pieces` int64[n,3]
+    ascends: how many rows there are up to the end of each piece, where it begins in the text, and where it has to end.
+    """
+    rows = int(pieces[-1, 0]) if len(pieces) else 0
+    instance = None
+    loaded = bool(_loaded) or size >= _WORTH_LOADING or "wasmtime" in sys.modules
+    if loaded and rows and kinds and size <= _LONGEST and len(kinds) <= _MOST_COLUMNS:
+        instance = _take()
     if instance is None:
-        return None
+        yield None
+        return
     try:
-        values = instance.read(text, rows, kinds)
+        values = instance.read(fill, size, pieces, kinds)
+        yield None if values is None else _columns(values, rows, kinds)
     finally:
         _idle.append(instance)
-    if values is None:
-        return None
+
+
+def _columns(values: NDArray[np.uint64], rows: int, kinds: str) -> list[Any]:
     columns: list[Any] = []
     place = 0
     for kind in kinds:
@@ -89,18 +115,31 @@ class _Instance:
         self._put(_INTEGERS, np.array([10**power for power in range(9)], dtype=np.uint64))
         self._put(_WIDE, _wide_powers())
 
-    def read(self, text: bytes, rows: int, kinds: str) -> NDArray[np.uint64] | None:
-        """The columns that are asked for, one after the other, eight bytes a value; None where a row is not plain."""
+    def read(self, fill: Fill, length: int, pieces: NDArray[np.int64], kinds: str) -> NDArray[np.uint64] | None:
+        """The columns that are asked for, one after the other, eight bytes a value; None where a row is not plain.
+
+        They are part of the memory of the module.
+        """
+        rows = int(pieces[-1, 0])
         size = rows * (len(kinds) - kinds.count("-"))
         # what is read at the end of the text reaches beyond it
-        out = (_TEXT + len(text) + 16) // 8 * 8
-        self._reserve(out + 8 * size)
-        self._put(_KINDS, np.array([_LETTERS.index(kind) for kind in kinds], dtype=np.uint8))
-        self._put(_TEXT, np.frombuffer(text, dtype=np.uint8))
-        self._room[_TEXT + len(text)] = 0
-        if self._rows(self._store, _TEXT, _TEXT + len(text), rows, len(kinds), out) != rows:
+        out = (_TEXT + length + 16) // 8 * 8
+        table = out + 8 * size
+        self._reserve(table + 12 * len(pieces))
+        end = _TEXT + length
+        if not fill(self._room[_TEXT:end]):
             return None
-        return self._room[out : out + 8 * size].view(np.uint64).copy()
+        places = pieces + np.array([0, _TEXT, _TEXT])
+        if places[-1, 2] == end and self._room[end - 1] != ord("\n"):
+            self._room[end] = ord("\n")
+            end += 1
+            places[-1, 2] = end
+        self._room[end] = 0
+        self._put(_KINDS, np.array([_LETTERS.index(kind) for kind in kinds], dtype=np.uint8))
+        self._put(table, places.astype(np.int32).reshape(-1))
+        if self._rows(self._store, table, rows, len(kinds), out) != rows:
+            return None
+        return self._room[out:table].view(np.uint64)
 
     def _reserve(self, size: int) -> None:
         if size > len(self._room):

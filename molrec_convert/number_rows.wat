@@ -78,17 +78,26 @@
       (i64.and (local.get $m) (i64.const 0xfffffffffffff))
       (i64.shl (local.get $e) (i64.const 52))))
 
-  ;; Read rows of text at $p, up to $end; column after column goes to $out, eight bytes a value. The number of rows read:
-  ;; less than $rows where one is not plain.
+  ;; Read rows of text; column after column goes to $out, eight bytes a value. The number of rows read: less than $rows
+  ;; where one is not plain. $pieces has three i32 for each piece of the text: how many rows there are up to its end,
+  ;; where it begins, and where it has to end.
   (func (export "rows")
-    (param $p i32) (param $end i32) (param $rows i32) (param $columns i32) (param $out i32) (result i32)
-    (local $row i32) (local $column i32) (local $kind i32) (local $o i32) (local $step i32) (local $c i32)
-    (local $d i32) (local $minus i32) (local $start i32) (local $point i32) (local $n i32) (local $q i32)
+    (param $pieces i32) (param $rows i32) (param $columns i32) (param $out i32) (result i32)
+    (local $p i32) (local $until i32) (local $row i32) (local $column i32) (local $kind i32) (local $o i32) (local $step i32)
+    (local $c i32) (local $d i32) (local $minus i32) (local $start i32) (local $point i32) (local $n i32) (local $q i32)
     (local $e i32) (local $sign i32) (local $w i64) (local $v i64) (local $mask i64) (local $x f64)
+    (local.set $until (i32.load (local.get $pieces)))
+    (local.set $p (i32.load offset=4 (local.get $pieces)))
     (local.set $step (i32.shl (local.get $rows) (i32.const 3)))
     (block $stop
       (loop $next_row
         (br_if $stop (i32.ge_u (local.get $row) (local.get $rows)))
+        (if (i32.eq (local.get $row) (local.get $until))
+          (then
+            (br_if $stop (i32.ne (local.get $p) (i32.load offset=8 (local.get $pieces))))
+            (local.set $pieces (i32.add (local.get $pieces) (i32.const 12)))
+            (local.set $until (i32.load (local.get $pieces)))
+            (local.set $p (i32.load offset=4 (local.get $pieces)))))
         (local.set $column (i32.const 0))
         (local.set $o (i32.add (local.get $out) (i32.shl (local.get $row) (i32.const 3))))
         (loop $next_column
@@ -293,5 +302,8 @@
         (local.set $p (i32.add (local.get $p) (i32.const 1)))
         (local.set $row (i32.add (local.get $row) (i32.const 1)))
         (br $next_row)))
-    (select (local.get $row) (i32.const -1) (i32.eq (local.get $p) (local.get $end))))
+    (select
+      (local.get $row)
+      (i32.const -1)
+      (i32.eq (local.get $p) (i32.load offset=8 (local.get $pieces)))))
 )

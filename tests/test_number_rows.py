@@ -257,3 +257,43 @@ def outcome(call: Any) -> Any:
         return {name: spelled(values) for name, values in call().items()}
     except (dump_rows.RowFault, data_rows.RowFault, xyz_rows.RowFault) as fault:
         return fault.row, fault.found, fault.expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.binary(max_size=20)), min_size=1, max_size=5),
+    st.booleans(),
+    st.integers(-2, 2),
+    st.integers(-1, 1),
+)
+def test_pieces_of_a_text(frames, ended, moved, more):
+    """Rows between other bytes; a piece that ends elsewhere, or has another number of rows, is left to others."""
+    text, pieces, lines = b"", [], []
+    for count, between in frames:
+        text += between
+        own = b"".join(b"%d %d.5\n" % (len(lines) + n, n) for n in range(count))
+        lines += own.splitlines()
+        pieces.append([len(lines), len(text), len(text) + len(own)])
+        text += own
+    if not ended:
+        text = text[:-1]
+        pieces[-1][2] -= 1
+    table = np.array(pieces)
+    table[len(pieces) // 2, 2] += moved
+    table[0, 0] += more
+
+    def fill(memory):
+        memory[:] = np.frombuffer(text, np.uint8)
+        return True
+
+    if table[-1, 2] > len(text) or (np.diff(table[:, 0], prepend=0) < 1).any():
+        return
+    with number_rows.number_rows(fill, len(text), table, "IR") as columns:
+        if moved == 0 and (more == 0 or (len(pieces) == 1 and more == 0)):
+            assert [column.tolist() for column in columns] == [
+                [int(line.split()[0]) for line in lines], [float(line.split()[1]) for line in lines],
+            ]  # fmt: skip
+        else:
+            assert columns is None
+    with number_rows.number_rows(lambda memory: False, len(text), table, "IR") as columns:
+        assert columns is None

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -22,9 +23,9 @@ from molrec_lammps.dump_exact import exact_index
 from molrec_lammps.dump_frames import FrameTable
 from molrec_lammps.dump_names import COORDINATES
 from molrec_lammps.dump_order import IdSet, RepeatedId, ascending_order, repeated_row, take_rows
-from molrec_lammps.dump_rows import Columns, RowFault, Texts, kind_of, parse_rows
+from molrec_lammps.dump_rows import Columns, RowFault, Texts, kind_of, native_rows, parse_rows
 from molrec_lammps.dump_source import Source
-from molrec_lammps.dump_units import DumpPart, Unit, load, units_of, wrong_count
+from molrec_lammps.dump_units import DumpPart, Unit, is_close, load, pieces, units_of, wrong_count
 from molrec_lammps.dump_values import BOUNDS, Rows, Vocabulary, check_bounds, new_column, row_bytes
 
 __all__ = ["APART", "JOB_BYTES", "LARGE_FRAME", "RAGGED", "RowReader"]
@@ -176,20 +177,34 @@ class RowReader:
                 path, line = source.place(_line(unit, 0))
                 raise FormatError(path, f"line {line}", found="no column id", expected="id, to join by it")
             wanted.append("id")
-        if text is None:
+        if text is None and (source.translate is not None or not is_close(unit)):
             text = load(unit, source)
-        if len(unit.frames) > 1 and wrong_count(unit, text):
-            _raise_count(source)
-        if source.translate is not None:
-            text = source.translate(text)
         try:
-            columns = parse_rows(text, unit.rows, names, wanted, COORDINATES)
-            check_bounds(columns, text, names, self.bounds)
+            if source.translate is None:
+                size, parts = pieces(unit, text)
+                with native_rows(partial(_fill, unit, source, text), size, parts, names, wanted) as columns:
+                    if columns is not None:
+                        self._take(job, number, unit, source, columns)
+                        return
+            if text is None:
+                text = load(unit, source)
+            if len(unit.frames) > 1 and wrong_count(unit, text):
+                _raise_count(source)
+            if source.translate is not None:
+                text = source.translate(text)
+            self._take(job, number, unit, source, parse_rows(text, unit.rows, names, wanted, COORDINATES))
         except RowFault as fault:
             if fault.row is None:
                 _raise_count(source)
             path, line = source.place(_line(unit, fault.row))
             raise FormatError(path, f"line {line}", found=fault.found, expected=fault.expected) from None
+
+    def _take(self, job: _Job, number: int, unit: Unit, source: Source, columns: Columns) -> None:
+        """Check the columns of a unit, and copy them to the job."""
+        # ids that have to be those of a set are held against that
+        held = self.idset is not None and unit.piece is None
+        bounds = {name: bound for name, bound in self.bounds.items() if not held or name != "id"}
+        check_bounds(columns, bounds)
         self._place(job, number, unit, source, columns)
 
     def _place(self, job: _Job, number: int, unit: Unit, source: Source, columns: Columns) -> None:
@@ -219,6 +234,7 @@ class RowReader:
             order = self.idset.order(ids)
             if order is not None:
                 return order
+            check_bounds({"id": ids}, self.bounds)
         else:
             try:
                 return ascending_order(ids, unit.part.table.count[unit.frames])
@@ -307,6 +323,14 @@ def _line(unit: Unit, row: int) -> int:
     starts = np.concatenate([[0], np.cumsum(table.count[unit.frames])])
     place = int(np.searchsorted(starts, row, side="right")) - 1
     return int(table.line[unit.frames[place]]) + row - int(starts[place])
+
+
+def _fill(unit: Unit, source: Source, text: bytes | None, memory: NDArray[np.uint8]) -> bool:
+    """Put the text of a unit into memory, from the file where there is no `text` yet; whether all of it was there."""
+    if text is None:
+        return source.read_into(int(unit.start[0]), memory) == len(memory)
+    memory[:] = np.frombuffer(text, np.uint8)
+    return True
 
 
 def _raise_count(source: Source) -> NoReturn:

@@ -175,7 +175,8 @@ class Cartesian:
     def __call__(self, rows: Rows) -> Made:
         """See `OutColumn.make`."""
         kinds = self.kinds[rows.frames]
-        found = {self.flavours[kind] for kind in np.unique(kinds).tolist()}
+        alike = len(kinds) > 0 and bool((kinds == kinds[0]).all())
+        found = {self.flavours[kind] for kind in (kinds[:1] if alike else np.unique(kinds)).tolist()}
         if len(found) == 1:
             flavour = found.pop()
             if flavour is not None:

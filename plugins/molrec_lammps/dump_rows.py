@@ -12,16 +12,17 @@ Columns keep their kind whatever the text looks like. Source: the manual, "dump"
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.number_rows import read_number_rows
+from molrec_convert.number_rows import Fill, number_rows, read_number_rows
 
-__all__ = ["Columns", "RowFault", "Texts", "kind_of", "parse_rows", "plain_rows"]
+__all__ = ["Columns", "RowFault", "Texts", "kind_of", "native_rows", "parse_rows", "plain_rows"]
 
 _INTEGERS = frozenset({"id", "mol", "proc", "procp1", "type", "ix", "iy", "iz"})
 _TEXTS = frozenset({"element", "typelabel"})
@@ -70,7 +71,7 @@ def parse_rows(
 
     Columns in `finite` hold finite numbers only. `RowFault` names the first row that is not as it should be.
     """
-    columns = _native_rows(text, rows, names, wanted)
+    columns = _compiled_rows(text, rows, names, wanted)
     if columns is not None:
         return columns
     columns = _quick_rows(text, rows, names, wanted) if rows else None
@@ -154,16 +155,32 @@ def _is(kind: type, token: bytes) -> bool:
     return b"_" not in token
 
 
-def _native_rows(text: bytes, rows: int, names: Sequence[str], wanted: Collection[str]) -> Columns | None:
-    """The columns by way of compiled code, all numbers finite; None where it has to leave the text to others."""
-    place = {name: names.index(name) for name in wanted}
-    kinds = ["-"] * len(names)
-    for name, column in place.items():
-        kinds[column] = _LETTERS[kind_of(name)]
-    found = read_number_rows(text, rows, "".join(kinds))
-    if found is None:
-        return None
-    values = {name: found[column] for name, column in place.items()}
+@contextmanager
+def native_rows(
+    fill: Fill, size: int, pieces: NDArray[np.int64], names: Sequence[str], wanted: Collection[str]
+) -> Iterator[Columns | None]:
+    """The columns by way of compiled code, all numbers finite; None where it has to leave the text to others.
+
+    They may be used in the block only. `fill`, `size` and `pieces` are as of `number_rows`.
+    """
+    with number_rows(fill, size, pieces, _letters(names, wanted)) as found:
+        yield None if found is None else _named(found, names, wanted)
+
+
+def _compiled_rows(text: bytes, rows: int, names: Sequence[str], wanted: Collection[str]) -> Columns | None:
+    """`native_rows` of a whole text, to keep."""
+    found = read_number_rows(text, rows, _letters(names, wanted))
+    return None if found is None else _named(found, names, wanted)
+
+
+def _letters(names: Sequence[str], wanted: Collection[str]) -> str:
+    # of columns of one name the first is read
+    chosen = {names.index(name) for name in wanted}
+    return "".join(_LETTERS[kind_of(name)] if place in chosen else "-" for place, name in enumerate(names))
+
+
+def _named(found: list[Any], names: Sequence[str], wanted: Collection[str]) -> Columns:
+    values = {name: found[names.index(name)] for name in wanted}
     return {name: Texts(*value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 

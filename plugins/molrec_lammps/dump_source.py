@@ -10,6 +10,9 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from molrec_convert.compression import Decompressed, compression_of, unreadable
 
 __all__ = ["MEMORY_BYTES", "FileSource", "LineReader", "Source", "StreamSource", "TextSource", "open_source"]
@@ -37,6 +40,12 @@ class Source:
     def read(self, start: int, stop: int) -> bytes:
         """The bytes from `start` to `stop`, fewer where the text ends before."""
         raise NotImplementedError
+
+    def read_into(self, start: int, memory: NDArray[np.uint8]) -> int:
+        """Put the bytes from `start` on into memory; how many there were."""
+        text = self.read(start, start + len(memory))
+        memory[: len(text)] = np.frombuffer(text, np.uint8)
+        return len(text)
 
     def again(self) -> Source:
         """A source of the same text for another pass."""
@@ -87,6 +96,21 @@ class FileSource(Source):
             if held < 0:
                 os.close(file)
         return data
+
+    def read_into(self, start: int, memory: NDArray[np.uint8]) -> int:
+        """See `Source.read_into`; any thread may call it."""
+        if self._file < 0:
+            return super().read_into(start, memory)
+        room, done = memory[: max(0, (self.size or 0) - start)], 0
+        try:
+            while done < len(room):
+                more = os.preadv(self._file, [room[done:]], start + done)
+                if not more:
+                    break
+                done += more
+        except OSError as error:
+            raise unreadable(self.path, error) from error
+        return done
 
     def close(self) -> None:
         """See `Source.close`."""

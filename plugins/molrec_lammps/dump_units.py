@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from molrec_lammps.dump_frames import FrameTable
 from molrec_lammps.dump_source import Source
 
-__all__ = ["DumpPart", "Unit", "load", "units_of", "wrong_count"]
+__all__ = ["DumpPart", "Unit", "is_close", "load", "pieces", "units_of", "wrong_count"]
 
 #: Text of one call of the parser, and the longest that is not cut into pieces.
 _UNIT_BYTES = 2**20
@@ -94,13 +94,34 @@ def load(unit: Unit, source: Source) -> bytes:
     first, last = int(unit.start[0]), int(unit.stop[-1])
     if len(unit.start) == 1:
         text = source.read(first, last)
-    elif last - first <= int((unit.stop - unit.start).sum()) + _GAP_BYTES * len(unit.start):
+    elif is_close(unit):
         view = memoryview(source.read(first, last))
         places = zip((unit.start - first).tolist(), (unit.stop - first).tolist(), strict=True)
         text = b"".join([view[start:stop] for start, stop in places])
     else:
         text = b"".join(list(map(source.read, unit.start.tolist(), unit.stop.tolist())))
     return text if text.endswith(b"\n") else text + b"\n"
+
+
+def pieces(unit: Unit, text: bytes | None) -> tuple[int, Integers]:
+    """Size of the text that has the rows of a unit, and its pieces, a frame each: rows up to its end, begin, end.
+
+    With `text` (of `load`) there is nothing between the frames; else it is all of the file from the first on.
+    """
+    rows = np.cumsum(unit.part.table.count[unit.frames]) if unit.piece is None else np.array([unit.rows])
+    if text is None:
+        first = int(unit.start[0])
+        return int(unit.stop[-1]) - first, np.stack([rows, unit.start - first, unit.stop - first], axis=1)
+    lengths = unit.stop - unit.start
+    lengths[-1] += len(text) - int(lengths.sum())
+    stop = np.cumsum(lengths)
+    return len(text), np.stack([rows, stop - lengths, stop], axis=1)
+
+
+def is_close(unit: Unit) -> bool:
+    """Whether what lies between the frames of a unit is little."""
+    length = int(unit.stop[-1] - unit.start[0])
+    return length <= int((unit.stop - unit.start).sum()) + _GAP_BYTES * len(unit.start)
 
 
 def wrong_count(unit: Unit, text: bytes) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,7 +91,7 @@ def row_bytes(wanted: Collection[str]) -> int:
     return max(8, sum(np.dtype(_DTYPES[kind_of(name)]).itemsize for name in wanted))
 
 
-def check_bounds(columns: Columns, text: bytes, names: Sequence[str], bounds: Mapping[str, tuple[int, int]]) -> None:
+def check_bounds(columns: Columns, bounds: Mapping[str, tuple[int, int]]) -> None:
     """Refuse integers that a record cannot hold."""
     for name, (low, high) in bounds.items():
         values = columns.get(name)

@@ -136,8 +136,12 @@ class Pipeline:
         planes = _scratch("planes", values.size).reshape(len(values), 8, -1)
         used = _split_planes(values, planes)
         present = np.zeros(len(planes), dtype=np.bool_)
-        for byte in used:
-            present |= planes[:, byte].any(axis=1)
+        # the highest byte that is used is rarely all zero
+        for byte in reversed(used):
+            rest = np.flatnonzero(~present)
+            if not len(rest):
+                break
+            present[rest] = planes[rest, byte].any(axis=1)
         which = np.flatnonzero(present)
         stored_planes = planes.reshape(len(planes), -1)
         if len(which) < len(planes):
@@ -145,7 +149,7 @@ class Pipeline:
         encoded: list[list[Buffer] | None] = [None] * len(planes)
         frames = zstd_compress_run(stored_planes, self.stages[1].level, self.stages[1].checksum)
         for position, frame in zip(which.tolist(), frames, strict=True):
-            encoded[position] = [frame, crc32c(frame)]
+            encoded[position] = [b"".join((frame, crc32c(frame)))]
         return encoded
 
     def decode_run(

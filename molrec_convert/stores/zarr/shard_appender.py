@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -131,16 +131,18 @@ class ShardAppender:
         """Write the chunks that are encoded by now or are being encoded."""
         pending, self._pending = self._pending, []
         self.undone = 0
-        for first, count, result in pending:
-            encoded = result.result() if isinstance(result, Future) else result()
-            done = 0
-            while done < count:
-                shard, position = divmod(first + done, self._per_shard)
-                take = min(count - done, self._per_shard - position)
-                self._shard_at(shard).write(
-                    [(position + n, encoded[done + n]) for n in range(take)],
-                )
-                done += take
+        chunks: list[tuple[int, Sequence[Buffer] | None]] = []
+        at = -1
+        for first, _, result in pending:
+            for ordinal, encoded in enumerate(result.result() if isinstance(result, Future) else result(), first):
+                shard, position = divmod(ordinal, self._per_shard)
+                if shard != at and chunks:
+                    self._shard_at(at).write(chunks)
+                    chunks = []
+                at = shard
+                chunks.append((position, encoded))
+        if chunks:
+            self._shard_at(at).write(chunks)
 
     def flush(self) -> None:
         """Bring every row to the files: chunks, the unfinished one too, the index, then `zarr.json` with the shape."""

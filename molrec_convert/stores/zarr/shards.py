@@ -9,7 +9,8 @@ Source: Zarr V3 binding, "Shard append".
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,9 @@ __all__ = ["ShardFile"]
 _IOVECS = 1024
 #: So many new bytes are on their way to the disk before a flush asks for them.
 _AHEAD = 2**20
+#: Shards that stay open between writes, of all arrays together: a process may have 1024 files, or fewer.
+_KEPT_OPEN = 128
+_kept: set[int] = set()
 
 
 class ShardFile:
@@ -41,6 +45,8 @@ class ShardFile:
         self._started = 0
         self._changed = chunks
         self._exists = False
+        self._close: Callable[[], object] | None = None
+        self._descriptor = -1
 
     @classmethod
     def reopen(cls, path: str, chunks: int, keep: int, pipeline: Pipeline, node: str, unsynced: Unsynced) -> ShardFile:
@@ -83,42 +89,45 @@ class ShardFile:
 
     def write(self, chunks: Sequence[tuple[int, Sequence[Any] | None]]) -> None:
         """Append encoded chunks, each `(position in the shard, pieces of its bytes)`; None: the chunk is all fill."""
-        pieces: list[memoryview] = []
+        pieces: list[bytes | memoryview] = []
+        entries: NDArray[np.uint64] = np.full((len(chunks), 2), MISSING, dtype=np.uint64)
         end = self._end
-        for position, encoded in chunks:
+        for number, (_, encoded) in enumerate(chunks):
             if encoded is None:
-                self._set(position, MISSING, MISSING)
                 continue
-            views = [memoryview(piece).cast("B") for piece in encoded]
-            length = sum(len(view) for view in views)
-            self._set(position, end, length)
+            views = [piece if isinstance(piece, bytes) else memoryview(piece).cast("B") for piece in encoded]
+            length = sum(map(len, views))
+            entries[number] = end, length
             end += length
-            pieces.extend(views)
+            pieces += views
+        self._set([position for position, _ in chunks], entries)
         if pieces:
             descriptor = self._open()
-            try:
-                _write_all(descriptor, pieces, self._end)
-                if end - self._started >= _AHEAD:
-                    start_writeback(descriptor, self._started, end - self._started)
-                    self._started = end
-            finally:
-                os.close(descriptor)
+            _write_all(descriptor, pieces, self._end)
+            if end - self._started >= _AHEAD:
+                start_writeback(descriptor, self._started, end - self._started)
+                self._started = end
             self._end = end
+            if len(_kept) > _KEPT_OPEN:
+                self.close()
 
     def flush(self) -> None:
-        """Rewrite the changed part of the index."""
+        """Rewrite the changed part of the index, and let go of the file."""
         if self._changed < self.chunks and self._exists:
-            descriptor = self._open()
-            try:
-                self._write_index(descriptor)
-            finally:
-                os.close(descriptor)
+            self._write_index(self._open())
+        self.close()
 
-    def _set(self, position: int, offset: int, length: int) -> None:
-        entry = self._entries[position]
-        if int(entry[0]) != offset or int(entry[1]) != length:
-            entry[:] = (offset, length)
-            self._changed = min(self._changed, position)
+    def close(self) -> None:
+        """Let go of the file until the next write."""
+        if self._close is not None:
+            self._close()
+            self._close = None
+
+    def _set(self, positions: list[int], entries: NDArray[np.uint64]) -> None:
+        other = (self._entries[positions] != entries).any(axis=1)
+        if other.any():
+            self._entries[positions] = entries
+            self._changed = min(self._changed, *np.array(positions)[other].tolist())
 
     def _open(self) -> int:
         if not self._exists:
@@ -128,13 +137,22 @@ class ShardFile:
             replace_file(self.path, pack_index(np.full((self.chunks, 2), MISSING, dtype=np.uint64)))
             self._exists = True
         self._unsynced.file(self.path)
-        return os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        if self._close is None:
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+            _kept.add(self._descriptor)
+            self._close = weakref.finalize(self, _let_go, self._descriptor)
+        return self._descriptor
 
     def _write_index(self, descriptor: int) -> None:
         start = 16 * self._changed
         _write_all(descriptor, [memoryview(pack_index(self._entries))[start:]], start)
         self._unsynced.file(self.path)
         self._changed = self.chunks
+
+
+def _let_go(descriptor: int) -> None:
+    _kept.discard(descriptor)
+    os.close(descriptor)
 
 
 def _check_entries(descriptor: int, entries: NDArray[np.uint64], size: int, pipeline: Pipeline, node: str) -> None:
@@ -149,7 +167,7 @@ def _check_entries(descriptor: int, entries: NDArray[np.uint64], size: int, pipe
             )
 
 
-def _write_all(descriptor: int, pieces: list[memoryview], offset: int) -> None:
+def _write_all(descriptor: int, pieces: list[bytes | memoryview], offset: int) -> None:
     """`pwritev` until everything is written: one call takes at most `IOV_MAX` pieces and 2 GiB."""
     position = 0
     while position < len(pieces):

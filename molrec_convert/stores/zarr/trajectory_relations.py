@@ -80,7 +80,8 @@ def related(declaration: Declaration) -> list[tuple[str, str, str]]:
 
 def check_aligned(name: str, block: Resolved, target_name: str, target: Resolved) -> None:
     """Refuse a frame where an aligned block is there and its target is not, or has another row count."""
-    frames = np.union1d(block.frames, target.frames)
+    same = np.array_equal(block.frames, target.frames)
+    frames = block.frames if same else np.union1d(block.frames, target.frames)
     counts, wanted = block.counts_at(frames), target.counts_at(frames)
     wrong = np.flatnonzero((counts >= 0) & (counts != wanted))
     if len(wrong):
