@@ -104,7 +104,7 @@ class FileSource(Source):
         room, done = memory[: max(0, (self.size or 0) - start)], 0
         try:
             while done < len(room):
-                more = os.preadv(self._file, [room[done:]], start + done)
+                more = os.preadv(self._file, [room[done:].data], start + done)
                 if not more:
                     break
                 done += more
