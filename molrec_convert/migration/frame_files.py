@@ -102,7 +102,7 @@ class OneFile(FrameFiles):
             declaration=declaration,
             document=document,
             index=index,
-            n_frames=sum(entry.n_frames for entry in log),
+            n_frames=index.n_frames,
             metas=((number, entry.meta) for number, entry in enumerate(log)),
             systems=((number, entry.system) for number, entry in enumerate(log) if entry.system is not None),
         )

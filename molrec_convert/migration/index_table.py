@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import NoneType
 from typing import Any
 
 from molrec_convert.migration.index_values import COLUMNS, COUNT_PREFIX, GROUP
-from molrec_convert.migration.record_log import LogEntry
+from molrec_convert.migration.record_log import LogEntry, parsed_rows
 from molrec_convert.migration.settings import Settings
 from molrec_convert.model.collection_index import IndexBuilder
 from molrec_convert.model.declaration import ColumnDeclaration
@@ -31,13 +32,10 @@ def index_spec(
     keys = [*settings.index, *(name for name in before if not _is_fixed(name) and name not in settings.index)]
     elements: set[str] = set()
     kinds: dict[str, set[type]] = {key: set() for key in keys}
-    for entry in entries:
-        values = entry.values()
-        elements |= set(values["elements"] or ())
+    for _, rows in parsed_rows(entries):
+        elements.update(*{tuple(row["elements"]) for row in rows if row["elements"]})
         for key in keys:
-            value = values["columns"].get(key)
-            if value is not None:
-                kinds[key].add(type(value))
+            kinds[key].update({type(row["columns"].get(key)) for row in rows} - {NoneType})
     spec = COLUMN_DTYPES | {f"{COUNT_PREFIX}{name}": "u32" for name in sorted(elements)}
     for key in keys:
         mixed = len(kinds[key]) > 1 and kinds[key] != {int, float}
@@ -52,16 +50,20 @@ def build_index(entries: Iterable[LogEntry], spec: Mapping[str, Any]) -> IndexBu
     builder = IndexBuilder(spec)
     counted = [name for name in spec if name.startswith(COUNT_PREFIX)]
     texts = [name for name, dtype in spec.items() if dtype == "string"]
-    for entry in entries:
-        values = entry.values()
-        columns, counts = values["columns"], values["elements"]
-        row = {name: columns.get(name) for name in spec}
+    for some, rows in parsed_rows(entries):
+        columns = {name: [row["columns"].get(name) for row in rows] for name in spec}
         for key in texts:
-            if row[key] is not None and not isinstance(row[key], str):
-                row[key] = str(row[key])
+            columns[key] = [None if value is None else str(value) for value in columns[key]]
         for name in counted:
-            row[name] = None if counts is None else counts.get(name.removeprefix(COUNT_PREFIX), 0)
-        builder.add(row, entry.n_frames, entry.n_atoms, entry.has_trajectory)
+            symbol = name.removeprefix(COUNT_PREFIX)
+            counts = [row["elements"] for row in rows]
+            columns[name] = [None if own is None else own.get(symbol, 0) for own in counts]
+        builder.extend(
+            columns,
+            [entry.n_frames for entry in some],
+            [entry.n_atoms for entry in some],
+            [entry.has_trajectory for entry in some],
+        )
     return builder
 
 

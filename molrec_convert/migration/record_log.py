@@ -6,6 +6,7 @@ entries and is cut back to the last commit when a migration is resumed.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import struct
@@ -14,11 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["LogEntry", "RecordLog", "log_entry"]
+__all__ = ["LogEntry", "RecordLog", "log_entry", "parsed_rows"]
 
 #: Lengths of meta, system (-1: none), index values and digest; frames; atoms; whether there is a trajectory.
 _HEAD = struct.Struct("<IqIIQQ?")
 _BUFFER = 2**20
+#: Entries whose index values are parsed together.
+_TOGETHER = 1024
 
 
 @dataclass(slots=True)
@@ -79,19 +82,37 @@ class RecordLog:
     def __iter__(self) -> Iterator[LogEntry]:
         """All entries, read from the file."""
         self._file.flush()
-        with open(self.path, "rb", buffering=_BUFFER) as file:
-            while file.tell() < self.size:
-                meta, system, row, digest, frames, atoms, has = _HEAD.unpack(file.read(_HEAD.size))
-                yield LogEntry(
-                    file.read(meta),
-                    None if system < 0 else file.read(system),
-                    file.read(row),
-                    file.read(digest),
-                    frames,
-                    atoms,
-                    has,
-                )
+        left, data, at = self.size, b"", 0
+        with open(self.path, "rb", buffering=0) as file:
+            while left or at < len(data):
+                while len(data) - at < _HEAD.size or len(data) - at < _entry_size(data, at):
+                    block = file.read(min(left, _BUFFER))
+                    if not block:
+                        raise EOFError(f"{self.path} ends in the middle of an entry")
+                    data, at, left = data[at:] + block, 0, left - len(block)
+                meta, system, row, digest, frames, atoms, has = _HEAD.unpack_from(data, at)
+                a = at + _HEAD.size
+                b = a + meta
+                c = b + max(system, 0)
+                d = c + row
+                at = d + digest
+                yield LogEntry(data[a:b], None if system < 0 else data[b:c], data[c:d], data[d:at], frames, atoms, has)
 
     def close(self) -> None:
         """Let go of the file."""
         self._file.close()
+
+
+def _entry_size(data: bytes, at: int) -> int:
+    meta, system, row, digest, *_ = _HEAD.unpack_from(data, at)
+    size: int = _HEAD.size + meta + max(system, 0) + row + digest
+    return size
+
+
+def parsed_rows(
+    entries: Iterable[LogEntry], count: int = 1024
+) -> Iterator[tuple[list[LogEntry], list[dict[str, Any]]]]:
+    """Entries and their index values (see `LogEntry.values`), so many at a time: the texts are parsed together."""
+    following = iter(entries)
+    while some := list(itertools.islice(following, count)):
+        yield some, json.loads(b"[" + b",".join([entry.row for entry in some]) + b"]")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -121,6 +121,30 @@ class IndexBuilder:
         counts["n_frames"].append(n_frames)
         counts["n_atoms"].append(n_atoms)
         self._has.append(has_trajectory)
+
+    def extend(
+        self,
+        columns: Mapping[str, Sequence[Any]],
+        n_frames: Sequence[int],
+        n_atoms: Sequence[int],
+        has_trajectory: Sequence[bool],
+    ) -> None:
+        """Add the rows of several records: the values of each column."""
+        for name, values in self._values.items():
+            some = columns[name]
+            values.extend(some)
+            if name not in self._firsts:
+                first = next((value for value in some if value is not None), None)
+                if first is not None:
+                    self._firsts[name] = type(first)
+        self._counts["n_frames"].extend(n_frames)
+        self._counts["n_atoms"].extend(n_atoms)
+        self._has.extend(has_trajectory)
+
+    @property
+    def n_frames(self) -> int:
+        """Frames of all records so far."""
+        return sum(self._counts["n_frames"])
 
     def block(self) -> Block:
         """The index: the binding's columns first, the others in the order they were named."""

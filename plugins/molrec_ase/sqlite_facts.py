@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +26,12 @@ from molrec_convert.errors import FormatError
 if TYPE_CHECKING:
     from molrec_ase.sqlite_rows import SqliteRows
 
-__all__ = ["TABLES", "TEXTS", "facts_of", "free_of", "parsed", "text_values"]
+__all__ = ["TABLES", "TEXTS", "facts_of", "free_of", "parsed", "text_rows"]
 
 #: Columns of text, and what `id` they are of.
 TEXTS = ("id", "key_value_pairs", "constraints", "calculator", "calculator_parameters", "data")
+#: Rows whose texts are looked at together.
+_TOGETHER = 2048
 _PLAIN = (str, int, float, bool)
 _NO_DATA = (write_data({}), write_data(None), "{}", "null", "", b"")
 _key_name = functools.lru_cache(maxsize=4096)(key_name)
@@ -43,19 +47,46 @@ def parsed(path: Path, what: str, text: str) -> Any:
         raise FormatError(path, found=f"{what} that are no JSON ({error})", expected="JSON as ASE writes it") from None
 
 
-def text_values(
-    path: Path, row: tuple[Any, ...], cache: dict[Any, Any], external: dict[str, Any] | None = None
-) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """The values of a row (its `TEXTS`) that are not numbers of its atoms, and what stands beside it.
+def text_rows(
+    path: Path,
+    rows: Sequence[tuple[Any, ...]],
+    cache: dict[Any, Any],
+    external: Callable[[int], dict[str, Any]] | None = None,
+) -> Iterator[tuple[dict[str, Any], dict[str, Any] | None]]:
+    """Of each row (its `TEXTS`) the values that are not numbers of its atoms, and what stands beside it.
 
-    `cache` holds texts seen before.
+    `cache` holds texts seen before; key-value pairs are parsed together.
     """
+    for row, pairs in zip(rows, _parsed_together([row[1] for row in rows]), strict=True):
+        yield _text_values(path, row, cache, None if external is None else external(row[0]), pairs)
+
+
+def _parsed_together(texts: list[Any]) -> list[Any]:
+    """The documents of texts, None for those that are to be parsed alone."""
+    alone: list[Any] = [None] * len(texts)
+    try:
+        joined = ",".join(texts)
+        found = alone if "__" in joined else json.loads(f"[{joined}]")
+    except (ValueError, TypeError, RecursionError):
+        return alone
+    return found if len(found) == len(texts) and {type(entry) for entry in found} <= {dict} else alone
+
+
+def _text_values(
+    path: Path,
+    row: tuple[Any, ...],
+    cache: dict[Any, Any],
+    external: dict[str, Any] | None = None,
+    found: dict[str, Any] | None = None,
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """What `text_rows` gives of one row; `found` are the key-value pairs where they were parsed already."""
     number, pairs, constraints, calculator, parameters, data = row
     values: dict[str, Any] = {}
     beside = None
     try:
         if pairs and pairs != "{}":
-            found = parse_json(pairs) if "__" in pairs else json.loads(pairs)
+            if found is None:
+                found = parse_json(pairs) if "__" in pairs else json.loads(pairs)
             for key, value in found.items():
                 values[_key_name(key)] = value if type(value) in _PLAIN else as_value(value)
         if constraints:
@@ -141,20 +172,28 @@ def _add_texts(survey: Survey, rows: SqliteRows) -> bool:
     counts = survey.counts.tolist()
     path = Path(str(rows.path))
     facts = survey.values
-    for number, (row, cache) in enumerate(rows.every_text()):
-        values, beside = text_values(path, row, cache, rows.external(row[0]))
-        if beside is not None:
-            survey.columns, survey.values = {}, {}
-            return True
-        if CONSTRAINTS in values:
-            free = free_of(path, row[2], counts[number], cache)
-            if free is not None:
-                add_column(survey, "free", free, number)
-        for key, value in values.items():
-            known = facts.get(key)
-            if known is None:
-                known = facts[key] = ValueFacts()
-            known.add(value)
+    texts, cache = rows.every_text(), dict[Any, Any]()
+    first = 0
+    while some := list(itertools.islice(texts, _TOGETHER)):
+        columns: dict[str, list[Any]] = {}
+        for number, (row, (values, beside)) in enumerate(
+            zip(some, text_rows(path, some, cache, rows.external if rows.has_external else None), strict=True), first
+        ):
+            if beside is not None:
+                survey.columns, survey.values = {}, {}
+                return True
+            if CONSTRAINTS in values:
+                free = free_of(path, row[2], counts[number], cache)
+                if free is not None:
+                    add_column(survey, "free", free, number)
+            for key, value in values.items():
+                column = columns.get(key)
+                if column is None:
+                    column = columns[key] = []
+                column.append(value)
+        for key, column in columns.items():
+            facts.setdefault(key, ValueFacts()).extend(column)
+        first += len(some)
     for name, (tag, owners, constant, first) in rows.row_keys().items():
         facts[name] = ValueFacts({tag}, owners, constant=constant, first=first)
     return False

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -21,7 +21,7 @@ from molrec_ase.elements import SYMBOL_ARRAY, SYMBOLS
 from molrec_ase.names import ARRAYS, CONSTRAINTS, RESULTS, VECTORS
 from molrec_ase.parts import table_masses, velocities
 from molrec_ase.source import Source
-from molrec_ase.sqlite_facts import TEXTS, facts_of, free_of, parsed, text_values
+from molrec_ase.sqlite_facts import TEXTS, facts_of, free_of, parsed, text_rows
 from molrec_ase.sqlite_survey import BLOBS, REALS, Table, look_at
 from molrec_convert.errors import FormatError
 from molrec_convert.formats import NoProgress, Progress
@@ -69,17 +69,11 @@ class SqliteRows(Source):
                 raise FormatError(self._path, found=f"a damaged database ({error})") from None
             self._progress.advance(len(group))
 
-    def every_text(self) -> Iterator[tuple[tuple[Any, ...], dict[Any, Any]]]:
-        """The columns of text of every row, and what remembers texts seen before."""
-        cache: dict[Any, Any] = {}
-        rows: Iterable[tuple[Any, ...]]
+    def every_text(self) -> Iterator[tuple[Any, ...]]:
+        """The columns of text of every row, `TEXTS`."""
         if self._held is None:
-            rows = self._connection.execute(f"SELECT {', '.join(TEXTS)} FROM systems ORDER BY id")
-        else:
-            texts = operator.itemgetter(*(_COLUMNS.index(name) for name in TEXTS))
-            rows = map(texts, self._held)
-        for row in rows:
-            yield row, cache
+            return iter(self._connection.execute(f"SELECT {', '.join(TEXTS)} FROM systems ORDER BY id"))
+        return map(operator.itemgetter(*(_COLUMNS.index(name) for name in TEXTS)), self._held)
 
     def row_keys(self) -> dict[str, tuple[str, int, bool, Any]]:
         """What is said of rows: key → tag, in how many, whether the same in all, the first."""
@@ -97,8 +91,8 @@ class SqliteRows(Source):
         wanted = set(names)
         owners = self._connection.execute(f"SELECT {', '.join(_ROW_COLUMNS)} FROM systems ORDER BY id").fetchall()
         keys = list(_ROW_COLUMNS.values())
-        for owner, (row, cache) in zip(owners, self.every_text(), strict=True):
-            values, beside = text_values(self._path, row, cache)
+        made = text_rows(self._path, list(self.every_text()), {})
+        for owner, (values, beside) in zip(owners, made, strict=True):
             values.update((key, value) for key, value in zip(keys, owner, strict=True) if value is not None)
             for name in () if beside is None else beside.get("without", ()):
                 values.pop(name, None)
@@ -129,6 +123,11 @@ class SqliteRows(Source):
                 found += len(np.unique(owner[strange]))
             row += len(blobs)
         return found
+
+    @property
+    def has_external(self) -> bool:
+        """Whether other tables say anything of rows."""
+        return bool(self._tables)
 
     def external(self, number: int) -> dict[str, dict[str, Any]]:
         """What other tables say of a row, by its id."""
@@ -172,9 +171,10 @@ class SqliteRows(Source):
         for column, key in _ROW_COLUMNS.items():
             if any(value is not None for value in entry[column]):
                 chunk.values[key] = list(entry[column])
-        path, tables, known, size = self._path, self._tables, chunk.values, len(chunk)
-        for number, row in enumerate(zip(*(entry[name] for name in TEXTS), strict=True)):
-            values, beside = text_values(path, row, cache, self.external(row[0]) if tables else None)
+        known, size = chunk.values, len(chunk)
+        rows = list(zip(*(entry[name] for name in TEXTS), strict=True))
+        made = text_rows(self._path, rows, cache, self.external if self.has_external else None)
+        for number, (values, beside) in enumerate(made):
             for key, value in values.items():
                 column_values = known.get(key)
                 if column_values is None:

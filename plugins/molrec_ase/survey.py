@@ -68,6 +68,29 @@ class ValueFacts:
         self.tags.add(tag)
         self.owners += 1
 
+    def extend(self, values: list[Any]) -> None:
+        """More values, of several configurations."""
+        types = set(map(type, values))
+        first = values[0] if not self.owners else self.first
+        if types <= {str} or types <= {bool}:
+            tag = tag_of(values[0])
+        elif types == {int} and min(values) >= -(2**63) and max(values) < 2**63:
+            tag = "i64"
+        elif all(value is first for value in values) and self.constant:
+            tag = tag_of(first)
+            self.missing = self.missing or (tag.startswith("f64") and is_missing(first, tag))
+        else:
+            for value in values:
+                self.add(value)
+            return
+        if not self.owners:
+            self.first = first
+            self.tags.add(tag)
+        if self.constant and (self.tags != {tag} or values.count(first) != len(values)):
+            self.constant = False
+        self.tags.add(tag)
+        self.owners += len(values)
+
 
 @dataclass
 class Survey:

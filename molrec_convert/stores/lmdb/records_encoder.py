@@ -195,14 +195,14 @@ def _shape(name: str, column: NDArray[Any] | Coded) -> ColumnShape:
 def _documents(records: RecordColumns) -> tuple[list[str], list[str]]:
     """The meta of each system as it stands between the braces, and the tags that follow."""
     size = len(records)
-    columns = [
-        [_key_text(key, value, tag) for value, tag in zip(values, tags, strict=True)]
-        for key, (values, tags) in records.said.items()
-    ]
+    columns = [_key_texts(key, values, tags) for key, (values, tags) in records.said.items()]
     if not columns:
         return [""] * size, [""] * size
     metas = [",".join(filter(None, texts)) for texts in zip(*columns, strict=True)]
     keys = list(records.said)
+    if all(len(set(tags)) == 1 and tags[0] for _, tags in records.said.values()):
+        own = tuple((key, tags[0]) for key, (_, tags) in records.said.items())
+        return metas, [f',"meta_types":{tags_text(own)}'] * size
     known: dict[tuple[str, ...], str] = {}
     tails = []
     for tags in zip(*(tags for _, tags in records.said.values()), strict=True):
@@ -214,8 +214,30 @@ def _documents(records: RecordColumns) -> tuple[list[str], list[str]]:
     return metas, tails
 
 
-def _key_text(key: str, value: Any, tag: str) -> str:
-    return "" if not tag else f"{to_json(key)}:{_value_text(key, value, tag)}"
+def _key_texts(key: str, values: list[Any], tags: list[str]) -> list[str]:
+    """A key and its value as JSON for each system, empty for one without."""
+    name = f"{to_json(key)}:"
+    types = set(map(type, values))
+    if types == {str} and set(tags) == {"string"}:
+        whole = "".join(values)
+        if whole.isprintable() and "\\" not in whole and '"' not in whole:
+            return [f'{name}"{value}"' for value in values]
+    if types == {int} and set(tags) == {"i64"} and min(values) >= -_EXACT and max(values) <= _EXACT:
+        return [f"{name}{value}" for value in values]
+    #: Documents that many records share are one object.
+    known: dict[int, str] = {}
+    texts = []
+    for value, tag in zip(values, tags, strict=True):
+        if not tag:
+            texts.append("")
+        elif type(value) is dict:
+            text = known.get(id(value))
+            if text is None:
+                text = known[id(value)] = name + _value_text(key, value, tag)
+            texts.append(text)
+        else:
+            texts.append(name + _value_text(key, value, tag))
+    return texts
 
 
 def _value_text(key: str, value: Any, tag: str) -> str:
