@@ -187,7 +187,8 @@ def convert(
         try:
             taken = _chosen(source, record, select, reading)
             apart = as_ == "records" and target_format.kind == "record" and isinstance(taken, Collection)
-            taken = taken if apart else _fitting(taken, target_format, report)
+            ways = groups[0][0].arrangements if as_ is None and len(groups) == 1 else ()
+            taken = taken if apart else _fitting(taken, target_format, report, ways)
             shaped = shape(taken, frames, None if columns is None else list(columns), precision, report)
             if apart and isinstance(shaped, Collection):
                 if resume:
@@ -265,13 +266,23 @@ def _chosen(
     return taken
 
 
-def _fitting(source: Record | Collection, target: Format, report: Report) -> Record | Collection:
-    """The source as the target takes it: the record of a collection of one where a record is wanted."""
+#: What the ways to take configurations come to, as the one who has to choose is told.
+_WAYS = {"trajectory": "one run of all: --as trajectory", "records": "a file of each: --as records"}
+
+
+def _fitting(
+    source: Record | Collection, target: Format, report: Report, ways: Sequence[str] = ()
+) -> Record | Collection:
+    """The source as the target takes it: the record of a collection of one where a record is wanted.
+
+    `ways`: what else its configurations could become, which an error tells.
+    """
     if isinstance(source, Record) or target.kind == "collection" or target.takes_collections:
         return source
     if len(source) != 1:
         where = "the source" if source.path is None else source.path
         many = f"is a collection of {len(source):,} records: choose one by its number (--record N)"
+        many += "".join(f"; {said}" for way, said in _WAYS.items() if way in ways)
         raise UsageError(f"{where} {many if len(source) else 'is a collection without a record'}")
     from molrec_convert.collecting import standing_alone
 

@@ -191,3 +191,14 @@ def test_a_dcd_that_breaks_off_is_said_to(tmp_path: Path) -> None:
 def test_importing_the_format_loads_nothing() -> None:
     code = "import molrec_mdanalysis_format, sys; assert 'MDAnalysis' not in sys.modules and 'numpy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(("topology", "trajectory"), [(True, False), (False, True)])
+def test_an_empty_file_is_said_to_be_one(topology: bool, trajectory: bool, tmp_path: Path) -> None:
+    files = [tmp_path / "a.gro", tmp_path / "b.xtc"]
+    for file, source, empty in zip(files, ("GRO", "XTC"), (topology, trajectory), strict=True):
+        file.write_bytes(b"" if empty else Path(_path(source)).read_bytes())
+    with pytest.raises(FormatError) as caught:
+        molrec_convert.read(*files)
+    named = files[0] if topology else files[1]
+    assert str(caught.value) == f"{named}: found an empty file, expected a {'topology' if topology else 'trajectory'}"

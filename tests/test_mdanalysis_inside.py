@@ -21,9 +21,11 @@ from MDAnalysisTests.coordinates.base import (  # noqa: E402
 
 import molrec_convert  # noqa: E402
 import molrec_mdanalysis  # noqa: E402
-from molrec_convert.errors import UnsupportedError, UsageError  # noqa: E402
+from molrec_convert.errors import MolrecError, UnsupportedError, UsageError  # noqa: E402
 from molrec_convert.model import Block, Box, Frame, MemoryTrajectory, Meta, Record  # noqa: E402
+from molrec_convert.report import Report  # noqa: E402
 from molrec_mdanalysis.cells import vectors_of  # noqa: E402
+from molrec_mdanalysis.names import UNITS  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -213,6 +215,17 @@ def test_frames_unlike_the_first_are_refused_and_leave_what_was_written(tmp_path
     assert MDAnalysis.Universe(str(tmp_path / "a.mrec")).trajectory.n_frames == 1
 
 
+@pytest.mark.parametrize("name", ["data.mrec", "data.mrec.zip"])
+def test_a_directory_that_is_no_record_is_not_replaced(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "notes.txt").write_text("years of work")
+    universe = MDAnalysis.Universe.empty(3, trajectory=True)
+    with pytest.raises(UsageError, match="holds no record"):
+        universe.atoms.write(str(tmp_path / name))
+    assert (tmp_path / name / "notes.txt").read_text() == "years of work"
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
 def _record(units: Any, count: int = 3) -> Record:
     system = Frame({"atoms": Block({"type": ["1"] * count, "mass": np.ones(count)})}, Meta())
     system.meta.put("units", units, "json")
@@ -242,6 +255,52 @@ def test_numbers_come_in_the_units_of_mdanalysis(
     assert ts.time == pytest.approx(5 * time)
     raw = MDAnalysis.Universe(str(tmp_path / "a.mrec"), convert_units=False).trajectory[1]
     assert np.array_equal(raw.velocities, np.full((3, 3), 2, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("units", "stated", "energy"),
+    [
+        ({"preset": "metal"}, UNITS, 96.48533212331),
+        ({"preset": "real"}, UNITS, 4.184),
+        ({"length": "nm", "energy": "kJ/mol"}, {"length": "angstrom", "energy": "kJ/mol"}, 1.0),
+        ({"preset": "lj"}, {"preset": "lj"}, 1.0),
+        (None, None, 1.0),
+    ],
+)
+def test_what_is_made_of_a_record_states_the_units_its_numbers_are_in(
+    units: Any, stated: Any, energy: float, tmp_path: Path
+) -> None:
+    record = _record(units)
+    if units is None:
+        record.system.meta.pop("units")
+    frames = list(record.trajectory)
+    for frame in frames:
+        frame.meta.put("pe", -2.0, "f64")
+        frame.meta.put("score", -2.0, "f64")
+    molrec_convert.write(Record(system=record.system, trajectory=MemoryTrajectory(frames)), tmp_path / "a.mrec")
+    universe = MDAnalysis.Universe(str(tmp_path / "a.mrec"))
+    universe.atoms.write(str(tmp_path / "b.mrec"), frames="all")
+    molrec_convert.write(molrec_convert.from_universe(universe), tmp_path / "c.mrec")
+    molrec_convert.write(molrec_convert.from_universe(universe.atoms[:2], "current"), tmp_path / "d.mrec")
+    for name in "bcd":
+        with molrec_convert.open(tmp_path / f"{name}.mrec") as made:
+            assert made.units == stated, name
+            assert made.trajectory[0].meta["pe"] == pytest.approx(-2 * energy)
+            assert made.trajectory[0].meta["score"] == -2.0
+    raw = MDAnalysis.Universe(str(tmp_path / "a.mrec"), convert_units=False)
+    again = molrec_convert.from_universe(raw)
+    assert again.units == units
+    assert again.trajectory[0].meta["pe"] == -2.0
+    if stated == UNITS:
+        report = Report()
+        metal = molrec_convert.from_universe(universe, target_units="metal", report=report)
+        assert metal.units == {"preset": "metal"}
+        assert metal.trajectory[1].meta["pe"] == pytest.approx(-2 * energy / 96.48533212331)
+        assert any("score: kept as they are" in warning for warning in report.warnings)
+        assert np.allclose(metal.trajectory[1]["atoms"]["x"], 2.0)
+    else:
+        with pytest.raises(MolrecError, match="metal"):
+            molrec_convert.from_universe(universe, target_units="metal")
 
 
 def test_what_does_not_change_is_carried_from_frame_to_frame(tmp_path: Path) -> None:

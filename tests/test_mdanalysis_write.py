@@ -15,6 +15,7 @@ MDAnalysis = pytest.importorskip("MDAnalysis")
 datafiles = pytest.importorskip("MDAnalysisTests.datafiles")
 
 import molrec_convert  # noqa: E402
+from molrec_convert.cli.progress import Counter  # noqa: E402
 from molrec_convert.errors import LossError, UnsupportedError  # noqa: E402
 from molrec_convert.model import Block, Box, Column, Frame, MemoryTrajectory, Meta, Record  # noqa: E402
 from molrec_convert.model.dtypes import as_values  # noqa: E402
@@ -69,7 +70,9 @@ def test_trajectories_there_and_back(
 
 def test_a_configuration_as_gro(moving: str, tmp_path: Path) -> None:
     report = Report()
-    molrec_convert.convert(moving, tmp_path / "last.gro", report=report)
+    counter = Counter()
+    molrec_convert.convert(moving, tmp_path / "last.gro", report=report, progress=counter)
+    assert counter.frames == 1
     assert "all frames but the last" in {item.name for item in report.items}
     ours, theirs = (
         MDAnalysis.Universe(str(tmp_path / "last.gro")),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from molrec_convert import convert, read
-from molrec_convert.errors import FormatError, MolrecError
+from molrec_convert.errors import FormatError, MolrecError, UsageError
 from molrec_convert.plugins import detect
 from molrec_convert.report import Report
 
@@ -107,6 +107,44 @@ def test_a_last_line_that_breaks_off_is_left_out(tmp_path: Path) -> None:
     assert len(report.truncations) == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (ROW * 2 + ROW[:60], True),
+        (ROW * 2 + ROW.rstrip()[:77], True),
+        (ROW * 2 + ROW.rstrip(), False),
+        (ROW.rstrip("\n").ljust(78) + "1-\n" + ROW.rstrip(), False),
+        (ROW * 2 + ROW[:60] + "\n", False),
+    ],
+)
+def test_a_last_row_that_may_be_cut_is_kept_and_said(text: str, said: bool, tmp_path: Path) -> None:
+    path = tmp_path / "torn.pdb"
+    path.write_text(text)
+    report = Report()
+    assert read(path, report=report).trajectory[0]["atoms"].count == text.count("ATOM")
+    assert [warning.split(": ", 1)[1] for warning in report.warnings] == [
+        "the last line has no end and is shorter than the one before: what it lacks may be cut off"
+    ] * said
+
+
+@pytest.mark.parametrize("cut", [7, 30, 49])
+def test_a_cell_that_breaks_off_at_the_end_leaves_the_models_before_it(cut: int, tmp_path: Path) -> None:
+    path = tmp_path / "torn.pdb"
+    cell = "CRYST1   10.000   10.000   10.000  90.00  90.00  90.00 P 1           1\n"
+    path.write_text("".join(f"{cell}MODEL     {n:4d}\n{ROW}ENDMDL\n" for n in (1, 2)) + cell[:cut])
+    report = Report()
+    assert len(read(path, report=report).trajectory) == 2
+    assert report.truncations == [f"{path}: the last line breaks off and is left out: {cell[:cut].strip()}"]
+
+
+def test_a_file_without_atoms_is_said_so(tmp_path: Path) -> None:
+    path = tmp_path / "none.pdb"
+    path.write_text("HEADER    NOTHING\nEND\n")
+    report = Report()
+    read(path, report=report)
+    assert report.warnings == [f"{path}: it has no atoms"]
+
+
 def test_a_last_model_that_breaks_off_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "torn.pdb"
     path.write_text("".join(f"MODEL     {n:4d}\n{ROW * 3}ENDMDL\n" for n in (1, 2)) + "MODEL        3\n" + ROW)
@@ -167,3 +205,11 @@ def test_what_the_format_has_nothing_for_is_said(tmp_path: Path) -> None:
         "serials that no atom has",
     ):
         assert any(text in line for line in said), text
+
+
+def test_models_that_differ_say_what_they_could_become(tmp_path: Path) -> None:
+    path = tmp_path / "two.pdb"
+    path.write_text("".join(f"MODEL     {n:4d}\n{ROW * n}ENDMDL\n" for n in (1, 2)))
+    with pytest.raises(UsageError, match=r"\(--record N\); one run of all: --as trajectory; a file of each: --as rec"):
+        convert(path, tmp_path / "two.mrec")
+    assert [file.name for file in tmp_path.iterdir()] == ["two.pdb"]

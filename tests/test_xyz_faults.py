@@ -355,3 +355,16 @@ def test_frames_are_found_wherever_they_are(frames: list[tuple[int, str, str]], 
 def test_sniffing(head: bytes, scores: tuple[float, float]) -> None:
     path = Path("a.xyz")
     assert (xyz_score(head, path), extxyz_score(head, path)) == scores
+
+
+@pytest.mark.parametrize(
+    ("end", "said"), [("H 0.25 1.50 2.7", True), ("H 0.25 1.50 2.75", False), ("H 0.25 1.50 2.7\n", False)]
+)
+def test_a_last_number_that_may_be_cut_is_kept_and_said(end: str, said: bool, tmp_path: Path) -> None:
+    path = tmp_path / "a.xyz"
+    path.write_text(f"2\n\nH 0.25 1.50 2.75\n{end}")
+    report = Report()
+    with molrec_convert.read(path, report=report) as record:
+        assert record.trajectory[0]["atoms"]["z"].tolist() == [2.75, float(end.split()[3])]
+    assert any("its last value may be cut off" in warning for warning in report.warnings) == said
+    assert not report.truncations

@@ -16,6 +16,7 @@ from xyz_texts import arrays, meta_of, read_text, through
 
 import molrec_convert
 from molrec_convert import Block, Box, Column, Frame, MemoryTrajectory, Meta, Record, Report
+from molrec_convert.cli import run
 from molrec_convert.comparison.records import differences
 from molrec_convert.errors import ContractError, LossError
 
@@ -299,3 +300,20 @@ def test_chemfiles_reads_the_same(tmp_path: Path) -> None:
             expected = np.stack([frame["atoms"][axis] for axis in "xyz"], axis=1)
             np.testing.assert_allclose(found.positions, expected, rtol=1e-15)
             assert [atom.name for atom in found.atoms] == frame["atoms"]["element"].tolist()
+
+
+def test_a_file_of_labels_that_never_change_does_not_differ_from_its_record(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frames = [f"2\nProperties=species:S:1:pos:R:3:force_mask:L:1 e={n}.5\nH 0 0 {n} T\nO 1 0 {n} F\n" for n in range(3)]
+    source = tmp_path / "a.xyz"
+    source.write_text("".join(frames))
+    assert run(["convert", str(source), str(tmp_path / "a.mrec")]) == 0
+    assert run(["convert", str(tmp_path / "a.mrec"), str(tmp_path / "b.xyz")]) == 0
+    capsys.readouterr()
+    for pair in (("a.mrec", "b.xyz"), ("a.xyz", "a.mrec"), ("a.xyz", "b.xyz")):
+        assert run(["diff", *(str(tmp_path / name) for name in pair)]) == 0
+        assert capsys.readouterr().out == ""
+    (tmp_path / "b.xyz").write_text("".join(frames).replace("H 0 0 2", "F 0 0 2"))
+    assert run(["diff", str(tmp_path / "a.mrec"), str(tmp_path / "b.xyz")]) == 1
+    assert "element" in capsys.readouterr().out

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -47,16 +49,29 @@ def diff_command(first: Path, second: Path, quiet: bool, record: int | slice | N
     with read(first, verify=True, report=report) as a, read(second, verify=True, report=report) as b:
         show_problems()
         show_breaks(report)
-        for line in _differences(a, b, record, select):
-            found = True
-            if quiet:
-                break
-            sys.stdout.write(f"{line}\n")
+        with ExitStack() as stack:
+            for line in _differences(a, b, record, select, stack):
+                found = True
+                if quiet:
+                    break
+                sys.stdout.write(f"{line}\n")
     return FAULT if found else DONE
 
 
-def _differences(a: Any, b: Any, record: int | slice | None, select: str | None) -> Iterator[str]:
-    """The lines for two records, two collections, or one of each."""
+def _settled(record: Any, stack: ExitStack) -> Any:
+    """The record as a store has it, where that turns out only at the end which columns never change."""
+    from molrec_convert.conversion import read, write
+
+    trajectory = record.trajectory
+    if trajectory is None or all(block.settles is None for block in trajectory.declaration.blocks.values()):
+        return record
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mrec-diff-")))
+    write(record, folder / "settled.mrec")
+    return stack.enter_context(read(folder / "settled.mrec"))
+
+
+def _differences(a: Any, b: Any, record: int | slice | None, select: str | None, stack: ExitStack) -> Iterator[str]:
+    """The lines for two records, two collections, or one of each; `stack` closes what is opened for that."""
     from molrec_convert.collecting import chosen, standing_alone
     from molrec_convert.comparison import collection_differences, differences
     from molrec_convert.model.record import Record
@@ -77,4 +92,4 @@ def _differences(a: Any, b: Any, record: int | slice | None, select: str | None)
                 )
             source = standing_alone(source, 0, Report())
         pair.append(source)
-    return differences(*pair)
+    return differences(*(_settled(source, stack) for source in pair))

@@ -20,7 +20,7 @@ from molrec_mdanalysis.cells import dimensions_of
 from molrec_mdanalysis.layout import APART, ATOMS
 from molrec_mdanalysis.names import STATE
 from molrec_mdanalysis.paths import is_packed, is_topology_alone
-from molrec_mdanalysis.units import Factors, factors_of
+from molrec_mdanalysis.units import Factors, factors_of, handed_out
 
 __all__ = ["MrecReader", "frames_of"]
 
@@ -86,9 +86,10 @@ def _state_step(data: dict[str, Any]) -> None:
 
 
 class MrecReader(ReaderBase):  # type: ignore[misc]
-    """Frames of a record. Numbers come in MDAnalysis' units where the record states its own.
+    """Frames of a record. Numbers come in MDAnalysis' units where the record states its own, `pe`, `ke`, `etotal` and
+    `volume` too; `handed_out` says the units they are in, None where the record states none.
 
-    `ts.data` has the values per step and the columns of the atoms MDAnalysis has no name for.
+    `ts.data` has the values per step and the columns of the atoms MDAnalysis has no name for, as they are.
     """
 
     format = "MREC"
@@ -97,6 +98,7 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
     n_atoms: int
     n_frames: int
     counted: bool
+    handed_out: dict[str, Any] | None
     _frame: int
     _cell: tuple[bytes, NDArray[np.float32]]
     _record: Record | None
@@ -121,6 +123,7 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
         self._open()
         assert self._record is not None
         self._factors = factors_of(self._record.units) if convert_units else Factors()
+        self.handed_out = handed_out(self._record.units, converted=bool(convert_units))
         known = self._trajectory.n_frames
         self.counted = known is not None
         self.n_frames = sys.maxsize if known is None else known
@@ -274,7 +277,11 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
         for key, entry in self._trajectory.declaration.meta.items():
             value = batch.meta[key][at] if key in batch.meta else entry.fill
             if key != "dimensions":
-                ts.data[unescape_name(key)] = value.item() if isinstance(value, np.generic) else value
+                value = value.item() if isinstance(value, np.generic) else value
+                factor = self._factors.of_value(key)
+                if factor is not None and factor != 1.0 and isinstance(value, float):
+                    value *= factor
+                ts.data[unescape_name(key)] = value
         if "source_step" in ts.data:
             _state_step(ts.data)
         state = self._state(batch, at)

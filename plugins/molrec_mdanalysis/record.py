@@ -20,7 +20,7 @@ from molrec_mdanalysis.shown import ShownReader
 from molrec_mdanalysis.source import open_universe
 from molrec_mdanalysis.topology import attributes_of, system_of
 from molrec_mdanalysis.trajectory import MdaTrajectory, counted
-from molrec_mdanalysis.units import Factors, factors_between
+from molrec_mdanalysis.units import Factors, factors_between, said
 from molrec_mdanalysis_format.options import MdaOptions
 
 __all__ = ["read_mdanalysis", "record_of"]
@@ -71,6 +71,13 @@ def record_of(
     ts = source[0]
     layout = layout_of(ts, source, system["atoms"].columns, hints)
     _tell(reader, layout, ts.dimensions is not None, report)
+    apart = [
+        name
+        for key, (name, tag) in layout.data.items()
+        if tag not in ("string", "i64") and factors.of_value(key) is None
+    ]
+    if factors != Factors() and apart:
+        report.warn(f"per-step values {', '.join(apart)}: kept as they are, as nothing says their units")
     trajectory = MdaTrajectory(source, layout, path, report)
     return Record(system=system, trajectory=trajectory, path=str(path), _close=source.close)
 
@@ -102,13 +109,16 @@ def _check_topology(universe: Any, report: Report) -> None:
 def _units(reader: Any, options: MdaOptions, report: Report) -> dict[str, str] | None:
     """The units of the numbers MDAnalysis hands out; where the reader does not know its own those that are stated."""
     stated = {} if reader is None else getattr(reader, "units", None) or {}
-    if reader is None or stated.get("length") is not None:
+    own: dict[str, str] | None = getattr(reader, "handed_out", None)  # a record's, through MrecReader
+    if own is None and (reader is None or stated.get("length") is not None):
+        own = dict(UNITS)
+    if own is not None:
         if options.units is not None:
             raise UsageError(
-                f"--units {options.units}: MDAnalysis hands these numbers out in Å, ps and kJ/mol; --target-units "
+                f"--units {options.units}: MDAnalysis hands these numbers out in {said(own)}; --target-units "
                 "converts them"
             )
-        return dict(UNITS)
+        return own
     if options.units is not None:
         return {"preset": options.units}
     report.warn("MDAnalysis takes the numbers of this format as they are: the record states no units (--units)")
@@ -123,7 +133,7 @@ def _wanted_units(
         if own == UNITS:
             report.carried("units", "Å, ps, kJ/mol, u, e, as MDAnalysis hands the numbers out")
         elif own is not None:
-            report.carried("units", f"{own['preset']}, as stated")
+            report.carried("units", f"{said(own)}, as stated")
         return own, Factors()
     if own is None:
         raise UsageError(

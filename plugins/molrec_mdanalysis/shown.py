@@ -133,9 +133,10 @@ class ShownReader:
 
     def _show(self, ts: Any) -> Shown:
         data = data_of(ts)
-        for key in ("dt", "time_offset"):
-            if key in data and self.factors.time != 1.0:
-                data[key] = data[key] * self.factors.time
+        for key, value in data.items():
+            factor = self.factors.of_value(key)
+            if factor is not None and factor != 1.0 and isinstance(value, float):
+                data[key] = value * factor
         return Shown(ts, self._rows, data, self.factors)
 
 

@@ -29,6 +29,9 @@ def open_universe(paths: Sequence[Path], options: MdaOptions, report: Report) ->
 
     FormatError: MDAnalysis cannot open them.
     """
+    for place, path in enumerate(paths):
+        if path.is_file() and not path.stat().st_size:
+            raise FormatError(path, found="an empty file", expected="a trajectory" if place else "a topology")
     keywords: dict[str, Any] = {"to_guess": ()}
     named = {
         "topology_format": options.topology_format,

@@ -11,7 +11,7 @@ from molrec_convert.errors import UnsupportedError
 from molrec_convert.forcefield.units import conversion_factor, unit_of_quantity
 from molrec_mdanalysis.names import UNITS
 
-__all__ = ["Factors", "factors_between", "factors_of"]
+__all__ = ["Factors", "factors_between", "factors_of", "handed_out", "said"]
 
 _AVOGADRO = 6.02214076e23
 _EV = 1.602176634e-19 * _AVOGADRO / 1000.0
@@ -30,6 +30,9 @@ _KNOWN: dict[str, dict[str, float]] = {
     "charge": {"e": 1.0, "C": 1.0 / 1.602176634e-19},
 }  # fmt: skip
 
+#: Source: Record, "Standard names".
+_ENERGIES = ("pe", "ke", "etotal")
+
 
 @dataclass(frozen=True)
 class Factors:
@@ -40,6 +43,12 @@ class Factors:
     time: float = 1.0
     mass: float = 1.0
     charge: float = 1.0
+
+    def of_value(self, name: str) -> float | None:
+        """Of a per-step value every record means the same by; None of any other."""
+        if name in _ENERGIES:
+            return self.energy
+        return {"volume": self.length**3, "dt": self.time, "time_offset": self.time}.get(name)
 
     @property
     def velocity(self) -> float:
@@ -70,6 +79,25 @@ def factors_of(units: Any) -> Factors:
     return Factors(**found)
 
 
+def handed_out(units: Any, *, converted: bool) -> dict[str, Any] | None:
+    """The units numbers of a record are in behind its reader; None where the record states none.
+
+    `converted`: by `factors_of`, which leaves quantities alone that have no unit, or one it does not know.
+    """
+    stated = {"preset": units} if isinstance(units, str) else units
+    if not isinstance(stated, Mapping) or not stated:
+        return None
+    texts = {quantity: unit_of_quantity(stated, quantity) for quantity in _KNOWN}
+    there = {quantity: text for quantity, text in texts.items() if text is not None}
+    if not converted or not there:
+        return dict(stated)
+    own = {
+        quantity: UNITS[quantity] if text in _KNOWN[quantity] or conversion_factor(text, UNITS[quantity]) else text
+        for quantity, text in there.items()
+    }
+    return dict(UNITS) if {**own, "angle": UNITS["angle"]} == UNITS else own
+
+
 def factors_between(source: Mapping[str, Any], target: Mapping[str, Any]) -> Factors:
     """What numbers in some units are multiplied by to be in others. UnsupportedError: there is no way between them."""
     found = {}
@@ -78,8 +106,8 @@ def factors_between(source: Mapping[str, Any], target: Mapping[str, Any]) -> Fac
         if a is None or b is None:
             lacking = source if a is None else target
             raise UnsupportedError(
-                f"numbers cannot be converted between the units {_shown(source)} and {_shown(target)}: "
-                f"{_shown(lacking)} says no {quantity}"
+                f"numbers cannot be converted between the units {said(source)} and {said(target)}: "
+                f"{said(lacking)} says no {quantity}"
             )
         factor = known[a] / known[b] if a in known and b in known else conversion_factor(a, b)
         if factor is None:
@@ -88,5 +116,6 @@ def factors_between(source: Mapping[str, Any], target: Mapping[str, Any]) -> Fac
     return Factors(**found)
 
 
-def _shown(units: Mapping[str, Any]) -> str:
+def said(units: Mapping[str, Any]) -> str:
+    """Units as a sentence has them."""
     return str(units["preset"]) if "preset" in units else ", ".join(map(str, units.values()))

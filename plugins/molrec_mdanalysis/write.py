@@ -57,14 +57,14 @@ def write_mdanalysis(record: Record, path: Path, context: WriteContext) -> None:
 def _write(universe: Any, kind: Any, made: Path, context: WriteContext) -> None:
     trajectory = universe.trajectory
     total = trajectory.n_frames if trajectory.counted else None
-    context.progress.start(made.name, total)
+    context.progress.start(made.name, total if _holds_many(kind) else 1)
     if not _holds_many(kind):
         for _ in trajectory.frames() if total is None else [trajectory[total - 1]]:
             pass
         # of a source that does not tell how many frames it has the last one was read just now
         with kind(str(made), n_atoms=len(universe.atoms), **_keywords(kind, universe)) as writer:
             writer.write(universe.atoms)
-        context.progress.advance(total or 1)
+        context.progress.advance(1)
         return
     with kind(str(made), n_atoms=len(universe.atoms), **_keywords(kind, universe)) as writer:
         for _ in trajectory.frames():

@@ -23,6 +23,7 @@ from molrec_convert.report import Report
 from molrec_mdanalysis.layout import Layout, layout_of
 from molrec_mdanalysis.names import UNITS
 from molrec_mdanalysis.portions import Gatherer, Pass, Portion
+from molrec_mdanalysis.reader import MrecReader
 from molrec_mdanalysis.selecting import selected
 from molrec_mdanalysis.shown import Shown, data_of
 from molrec_mdanalysis.topology import system_of
@@ -31,13 +32,16 @@ from molrec_mdanalysis.units import Factors
 __all__ = ["MrecWriter"]
 
 _GATHERED = 8 * 2**20
+#: What lies at the root of a record.
+_ROOTS = ("zarr.json",)
 
 
 class MrecWriter(WriterBase):  # type: ignore[misc]
     """Writes an AtomGroup or a Universe at each of any number of frames.
 
     The first frame says which of velocities, forces and values in `ts.data` the record has. Units are MDAnalysis' own,
-    and the record states them.
+    and the record states them; numbers that come from a record are in the units its reader hands them out in, none
+    where it states none.
     """
 
     format: ClassVar[list[str]] = ["MREC", "ZIP"]
@@ -50,6 +54,7 @@ class MrecWriter(WriterBase):  # type: ignore[misc]
         self._portion: Portion | None = None
         self.filename = os.fspath(filename)
         self._target = Path(os.path.abspath(self.filename))
+        _check_replaceable(self._target, self.filename)
         if n_atoms is None:
             raise TypeError("MrecWriter needs the number of atoms: MrecWriter(filename, n_atoms)")
         self.n_atoms = n_atoms
@@ -78,7 +83,9 @@ class MrecWriter(WriterBase):  # type: ignore[misc]
     def _begin(self, atoms: Any, ts: Any) -> None:
         """Make up a layout by the first frame."""
         rows = np.asarray(atoms.ix)
-        whole = system_of(atoms.universe, {}, dict(UNITS), Report())
+        reader = atoms.universe.trajectory
+        units = reader.handed_out if isinstance(reader, MrecReader) else dict(UNITS)
+        whole = system_of(atoms.universe, {}, units, Report())
         self._system = selected(whole, rows)
         first = Shown(ts, rows, data_of(ts), Factors())
         layout = layout_of(first, None, self._system["atoms"].columns, frozenset())
@@ -165,6 +172,12 @@ def _from(batch: FrameBatch, first: int) -> FrameBatch:
     from molrec_convert.model.trajectory import take_frames
 
     return take_frames(batch, np.arange(first, batch.n_frames, dtype=np.int64))
+
+
+def _check_replaceable(target: Path, name: str) -> None:
+    """Refuse a directory that holds no record: what else lies in one is nobody's to remove."""
+    if target.is_dir() and any(target.iterdir()) and not any((target / root).is_file() for root in _ROOTS):
+        raise UsageError(f"{name} is a directory that holds no record, and is not replaced: name another target")
 
 
 def _name(made: Path, target: Path) -> None:

@@ -33,6 +33,9 @@ __all__ = ["read_pdb"]
 
 #: Columns a row needs to have positions.
 _ROW = 54
+#: Where the charge begins, the one field many rows lack at the end.
+_CHARGE = 78
+_ATOMS = (b"ATOM  ", b"HETATM")
 #: So many rows are read without a thread, whose start would take longer.
 _FEW_ROWS = 1000
 
@@ -57,6 +60,8 @@ def _read(path: Path, contents: Contents, context: ReadContext) -> Record | Coll
     source = Source(path, data, scan_lines(path, data))
     scan = source.scan
     _drop_unfinished(path, scan, report)
+    if not len(scan.starts):
+        report.warn(f"{path}: it has no atoms")
     if scan.sigmas:
         report.dropped("SIGATM, SIGUIJ", f"{scan.sigmas} records: standard deviations of an earlier version")
     single = len(scan.frames) == 1
@@ -78,15 +83,23 @@ def _read(path: Path, contents: Contents, context: ReadContext) -> Record | Coll
 
 
 def _without_torn(path: Path, contents: Contents, report: Report) -> Any:
-    """The text without a last line that breaks off, where the file is cut or the line is an atom without positions."""
+    """The text without a last line that breaks off, where the file is cut or the line is an atom without positions,
+    or a part of a cell."""
     data = contents.data
     last = data.rfind(b"\n") + 1
     line = bytes(data[last:])
-    torn = line[:6].upper() in (b"ATOM  ", b"HETATM") and len(line) < _ROW
+    atom = line[:6].upper() in _ATOMS
+    torn = (atom or line[:6].upper() == b"CRYST1") and len(line) < _ROW
     if contents.cut is not None:
         report.truncated(f"{path}: {contents.cut}; lines that are whole are kept")
     elif torn and last:
         report.truncated(f"{path}: the last line breaks off and is left out: {line.decode('latin-1').strip()}")
+    elif atom and last:
+        before = bytes(data[data.rfind(b"\n", 0, last - 1) + 1 : last]).rstrip()
+        if before[:6].upper() in _ATOMS and len(line.rstrip()) < min(len(before), _CHARGE):
+            report.warn(
+                f"{path}: the last line has no end and is shorter than the one before: what it lacks may be cut off"
+            )
     return data[:last] if line and last and (torn or contents.cut is not None) else data
 
 

@@ -40,6 +40,7 @@ __all__ = ["read_xyz"]
 COMMENT = "comment"
 _STEPS = ("step", "Step", "Timestep", "timestep")
 _TIMES = ("time", "Time")
+_LONGEST_ROW = 2**16
 _PROPERTIES = re.compile(rb"""Properties\s*=\s*["']?([^\s"']+)""", re.IGNORECASE)
 #: Frames whose labels are looked at before the rest is read.
 _SAMPLED = 24
@@ -146,6 +147,7 @@ def _without_torn(path: Path, data: Any, table: FrameTable, report: Report) -> F
     else:
         needed = len(data[start : data.find(b"\n", start, end)].split()) if count > 1 else len(PLAIN) + 2
     if len(torn) >= needed:
+        _say_shorter(path, data, start, end, report)
         return table
     line = int(table.line[last]) + 1 + count
     if last == 0:
@@ -154,6 +156,15 @@ def _without_torn(path: Path, data: Any, table: FrameTable, report: Report) -> F
         )
     report.truncated(f"{path}, line {line}: the last row breaks off; its frame is left out")
     return FrameTable(table.header[:last], table.rows[:last], table.end[:last], table.count[:last], table.line[:last])
+
+
+def _say_shorter(path: Path, data: Any, start: int, end: int, report: Report) -> None:
+    """Say so where a last row without an end is shorter than the one before: half a number is a number, too."""
+    rows: list[bytes] = bytes(data[max(start, end - _LONGEST_ROW) : end]).rstrip().rsplit(b"\n", 2)
+    if len(rows) > 1 and len(rows[-1]) < len(rows[-2].rstrip()):
+        report.warn(
+            f"{path}: the last row has no end and is shorter than the one before: its last value may be cut off"
+        )
 
 
 def _layouts(
