@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,12 +46,12 @@ class BatchEncoder:
         #: Keys whose values the index has.
         self._keys = [*settings.index, *([] if settings.group_by is None else [settings.group_by])]
 
-    def encode(self, columns: RecordColumns, source: str, first: int) -> EncodedBatch | None:
-        """The records of an input from its `first` on; None where they are to be encoded one by one."""
+    def encode(self, columns: RecordColumns, sources: Sequence[tuple[str, int]]) -> EncodedBatch | None:
+        """The records, each with its input and its number there; None where they are to be encoded one by one."""
         if self._keys or "element" not in columns.text_groups:
             return None
-        rows = _rows(columns, source, first)
-        encoded = None if rows is None else self._encoder.encode(columns, f"record {first} of {source}")
+        rows = _rows(columns, sources)
+        encoded = None if rows is None else self._encoder.encode(columns, f"records from {sources[0]}")
         if rows is None or encoded is None:
             return None
         systems: list[bytes | None] = [None] * len(rows) if encoded.systems is None else list(encoded.systems)
@@ -66,7 +66,7 @@ class BatchEncoder:
         return EncodedBatch(encoded.frames, entries, digests)
 
 
-def _rows(columns: RecordColumns, source: str, first: int) -> list[bytes] | None:
+def _rows(columns: RecordColumns, sources: Sequence[tuple[str, int]]) -> list[bytes] | None:
     """The index values of each record as a document; None where they take more than a look at the columns."""
     groups = columns.text_groups["element"]
     said = []
@@ -81,10 +81,10 @@ def _rows(columns: RecordColumns, source: str, first: int) -> list[bytes] | None
         energies = [json.dumps(value) for value in values.tolist()]
     else:
         return None
-    where = json.dumps(source)
+    quoted = {path: json.dumps(path) for path, _ in sources}
     return [
-        _ROW.format(said[group][0], energy, where, number, said[group][1]).encode()
-        for number, (group, energy) in enumerate(zip(groups.of, energies, strict=True), first)
+        _ROW.format(said[group][0], energy, quoted[path], number, said[group][1]).encode()
+        for (path, number), group, energy in zip(sources, groups.of, energies, strict=True)
     ]
 
 

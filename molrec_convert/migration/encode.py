@@ -28,7 +28,7 @@ from molrec_convert.migration.quantities import Conversion
 from molrec_convert.migration.record_log import log_entry
 from molrec_convert.migration.scan import Scanned, runs
 from molrec_convert.migration.settings import Settings
-from molrec_convert.migration.sources import FormatFinder, Sources, records_of
+from molrec_convert.migration.sources import FormatFinder, Sources, is_aside, records_of
 from molrec_convert.migration.tasks import Task
 from molrec_convert.model import Declaration, Record, RecordBatch
 from molrec_convert.model.collection import Collection
@@ -188,7 +188,7 @@ class Encoder:
             try:
                 found.append(formats()[name] if name in formats() else self._finder.find(Path(path)))
             except (MolrecError, OSError) as error:
-                aside = task.searched[number]
+                aside = task.searched[number] and is_aside(error)
                 found.append(Scanned(aside=True) if aside else Scanned(error=error_document(error)))
         for start, stop, chosen in runs(found, task):
             if isinstance(chosen, Scanned):
@@ -222,21 +222,56 @@ class Encoder:
                 self._report.rewind(mark)
                 return None
             collection, counts = joined
-            events: list[Event] = []
             with collection:
-                members = records_of(collection, self._settings)
-                for number, count in zip(range(start, stop), counts, strict=True):
-                    for ordinal in range(count):
-                        record, own = next(members)
-                        source = (task.first + number, task.paths[number], ordinal)
-                        events += self._record(record, own, collection.units, *source)
-                    events.append(Done(task.first + number, content_digest(task.paths[number]), []))
+                events = self._joined(task, start, collection, counts)
             self._add_items(events, mark)
             return events
         except (MolrecError, OSError):
             # which of them is at fault, and why, is told by reading them one by one
             self._report.rewind(mark)
             return None
+
+    def _joined(self, task: Task, start: int, collection: Collection, counts: list[int]) -> list[Event]:
+        """The events of inputs read in one go: all inputs from `start` on, of which each has so many records."""
+        sources = [
+            (path, ordinal)
+            for path, count in zip(task.paths[start : start + len(counts)], counts, strict=True)
+            for ordinal in range(count)
+        ]
+        made = self._all_encoded(collection, sources)
+        events: list[Event] = []
+        members = None if made is not None else records_of(collection, self._settings)
+        done = 0
+        for number, count in enumerate(counts, start):
+            input_, path = task.first + number, task.paths[number]
+            if made is not None:
+                some = made.part(done, done + count)
+                events.append(Many(input_, some.values, some.entries, some.digests))
+                done += count
+            elif members is not None:
+                for ordinal in range(count):
+                    record, own = next(members)
+                    events += self._record(record, own, collection.units, input_, path, ordinal)
+            events.append(Done(input_, content_digest(path), []))
+        return events
+
+    def _all_encoded(self, collection: Collection, sources: list[tuple[str, int]]) -> EncodedBatch | None:
+        """All records of a collection that is small, encoded in batches; None where that does not go."""
+        batches = collection.record_batches()
+        if batches is None:
+            return None
+        texts = {path: path_text(path) for path, _ in sources}
+        told = [(texts[path], ordinal) for path, ordinal in sources]
+        whole = EncodedBatch([], [], [])
+        for batch in batches:
+            at = len(whole.values)
+            encoded = self._encoded(batch, collection.units, told[at : at + batch.count])
+            if encoded is None:
+                return None
+            whole = EncodedBatch(
+                whole.values + encoded.values, whole.entries + encoded.entries, whole.digests + encoded.digests
+            )
+        return whole
 
     def _alone(self, task: Task, number: int, chosen: Format) -> Iterator[Event]:
         """The events of one input, read again for as long as its layout turns out to be another."""
@@ -330,7 +365,9 @@ class Encoder:
             return
         position = start
         for batch in batches:
-            encoded = self._encoded(batch, units, path, position)
+            source_text = path_text(path)
+            sources = [(source_text, position + number) for number in range(batch.count)]
+            encoded = self._encoded(batch, units, sources)
             if encoded is None:
                 for record, own in batch.members(0):
                     yield self._record(record, own, units, input_, path, position), 1
@@ -341,13 +378,15 @@ class Encoder:
                 yield [Many(input_, some.values, some.entries, some.digests)], len(some.entries)
             position += batch.count
 
-    def _encoded(self, batch: RecordBatch, units: Mapping[str, str], path: str, first: int) -> EncodedBatch | None:
+    def _encoded(
+        self, batch: RecordBatch, units: Mapping[str, str], sources: list[tuple[str, int]]
+    ) -> EncodedBatch | None:
         """The values of a batch, made all at once; None where its records are to be encoded one by one."""
         columns = batch.columns
         if columns is None or not self._adapt(columns.declaration, units).same:
             return None
         try:
-            return self._batches.encode(columns, path_text(path), first)
+            return self._batches.encode(columns, sources)
         except MolrecError:
             # which of them is at fault is told by encoding them one by one
             return None
@@ -453,7 +492,8 @@ def content_digest(path: str) -> str:
             for name in sorted(files):
                 whole = os.path.join(folder, name)
                 digest.update(os.path.relpath(whole, path).encode("utf-8", "surrogateescape") + b"\0")
-                _feed(digest, whole)
+                if os.path.isfile(whole):
+                    _feed(digest, whole)
     return digest.hexdigest()
 
 

@@ -5,6 +5,7 @@ What says what an atom is goes to the system of each record, the rest to its tra
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ from molrec_convert.model import (
     Block,
     BlockUpdates,
     BoxUpdates,
+    Coded,
     Column,
     Declaration,
     ForceField,
@@ -25,13 +27,15 @@ from molrec_convert.model import (
     FrameBatch,
     MemoryTrajectory,
     Record,
+    RecordBatch,
+    RecordColumns,
 )
 from molrec_convert.model.collection import Collection
 from molrec_convert.model.collection_declaration import collection_document
 from molrec_convert.model.collection_record import collection_units
 from molrec_xyz.places import Place, is_state
 from molrec_xyz.reader import Batch
-from molrec_xyz.trajectory import ATOMS, Source, column_values, declare_blocks
+from molrec_xyz.trajectory import ATOMS, Source, check_labels, column_values, declare_blocks
 
 __all__ = ["XyzCollection", "one_record"]
 
@@ -96,6 +100,15 @@ class XyzCollection(Collection):
         numbers = np.arange(len(self), dtype=np.int64)[start:stop]
         return ((record, {}) for record in _records(self._source, self.declaration, self._system, numbers))
 
+    def record_batches(self, start: int = 0, stop: int | None = None) -> Iterator[RecordBatch]:
+        """See `Collection.record_batches`; those of a batch of frames each."""
+        numbers = np.arange(len(self), dtype=np.int64)[start:stop]
+        for frames, columns in _record_columns(self._source, self.declaration, self._system, numbers):
+            yield RecordBatch(len(frames), functools.partial(self._members, frames), columns)
+
+    def _members(self, frames: NDArray[np.int64], start: int) -> Iterator[tuple[Record, dict[str, Any]]]:
+        return ((record, {}) for record in _records(self._source, self.declaration, self._system, frames[start:]))
+
     def close(self) -> None:
         """Let go of the file."""
         self._contents.close()
@@ -123,13 +136,16 @@ class _Plan:
         self.nullable = [place for place in self.state if place.nullable]
 
 
+def _wanted(source: Source) -> frozenset[str]:
+    """The columns that are read."""
+    wanted = {name for place in source.places for name in (place.source, place.divided_by) if name is not None}
+    return frozenset(wanted or {column.name for layout in source.reader.layouts for column in layout.columns[:1]})
+
+
 def _records(source: Source, declaration: Declaration, system: Frame, frames: NDArray[np.int64]) -> Iterator[Record]:
     """The records of some frames, read in batches."""
     every, plan = source.places, _Plan(source)
-    wanted = frozenset(name for place in every for name in (place.source, place.divided_by) if name is not None)
-    if not wanted:
-        wanted = frozenset({column.name for layout in source.reader.layouts for column in layout.columns[:1]})
-    for batch in source.reader.read(frames, wanted, BATCH_BYTES):
+    for batch in source.reader.read(frames, _wanted(source), BATCH_BYTES):
         values = {place.name: column_values(source, batch, place, slice(None)) for place in every}
         ends = batch.offset.tolist()
         for position, frame in enumerate(batch.frames.tolist()):
@@ -145,6 +161,62 @@ def _records(source: Source, declaration: Declaration, system: Frame, frames: ND
             blocks = {ATOMS: Block(columns, count=rows.stop - rows.start)} if columns else {}
             what = Frame(blocks, system.meta) if blocks or system.meta else None
             yield Record(system=what, trajectory=trajectory)
+
+
+def _record_columns(
+    source: Source, declaration: Declaration, system: Frame, frames: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[np.int64], RecordColumns | None]]:
+    """The records of some frames, a batch at a time; None of one whose records are not alike."""
+    plan = _Plan(source)
+    for batch in source.reader.read(frames, _wanted(source), BATCH_BYTES):
+        there = [batch.present.get(place.source) for place in plan.identity]
+        if any(present is not None and not present.all() for present in there):
+            yield batch.frames, None
+            continue
+        size = len(batch.frames)
+        blocks = {}
+        if plan.state:
+            columns = {place.name: column_values(source, batch, place, slice(None)) for place in plan.state}
+            counts = np.diff(batch.offset)
+            validity = {
+                place.name: np.repeat(batch.present.get(place.source, np.ones(size, np.bool_)), counts)
+                for place in plan.nullable
+            }
+            blocks[ATOMS] = BlockUpdates(np.arange(size, dtype=np.int64), batch.offset, columns, validity)
+        identity = {place.name: _identity(source, batch, place) for place in plan.identity}
+        said = {key: ([system.meta[key]] * size, [system.meta.tag(key)] * size) for key in system.meta}
+        state = _frames(source, batch.frames, blocks)
+        yield batch.frames, RecordColumns(declaration, np.diff(batch.offset), state, identity, said)
+
+
+def _identity(source: Source, batch: Batch, place: Place) -> NDArray[Any] | Coded:
+    """A column of the system: labels of elements as codes."""
+    if place.name == "element" and place.source == "species" and not place.trailing and place.divided_by is None:
+        check_labels(source, batch, place)
+        return Coded(batch.fields[place.source, place.part], tuple(source.reader.words))
+    return column_values(source, batch, place, slice(None))
+
+
+def _frames(source: Source, frames: NDArray[np.int64], blocks: dict[str, BlockUpdates]) -> FrameBatch:
+    """The frames of as many records."""
+    per_frame = source.per_frame
+    cells = per_frame.cell_of[frames]
+    where = np.flatnonzero(cells >= 0)
+    box = None
+    if len(where):
+        some = cells[where]
+        box = BoxUpdates(where, per_frame.vectors[some], per_frame.origin[some], per_frame.boundary[some])
+    picked = frames.tolist()
+    return FrameBatch(
+        per_frame.steps[frames] if per_frame.numbered else np.zeros(len(frames), np.int64),
+        None if per_frame.times is None else per_frame.times[frames],
+        blocks,
+        {
+            key: entry[frames] if isinstance(entry, np.ndarray) else [entry[frame] for frame in picked]
+            for key, (_, entry) in per_frame.meta.items()
+        },
+        box,
+    )
 
 
 def _state(

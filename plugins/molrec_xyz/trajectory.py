@@ -26,7 +26,7 @@ from molrec_xyz.elements import NUMBERS
 from molrec_xyz.places import LABELS, WIDE, Place, is_state
 from molrec_xyz.reader import Batch, Reader
 
-__all__ = ["ATOMS", "PerFrame", "Source", "XyzTrajectory", "column_values", "declare_blocks"]
+__all__ = ["ATOMS", "PerFrame", "Source", "XyzTrajectory", "check_labels", "column_values", "declare_blocks"]
 
 ATOMS = "atoms"
 _ATOMIC_NUMBER = re.compile(r"[0-9]{1,3}")
@@ -263,9 +263,7 @@ def _texts(source: Source, place: Place, codes: NDArray[np.int32]) -> NDArray[An
     reader = source.reader
     words = list(reader.words)
     if place.source == "species" and place.name in ("element", "atomic_number", "type"):
-        used = [words[code] for code in np.unique(codes).tolist()]
-        for word in used:
-            _check_label(source, place, word)
+        _check_labels(source, place, codes)
     if place.name == "atomic_number" and place.dtype == "u64":
         numbers = np.array(
             [NUMBERS.get(w, int(w) if _ATOMIC_NUMBER.fullmatch(w) else 0) for w in words] or [0], np.uint64
@@ -275,6 +273,16 @@ def _texts(source: Source, place: Place, codes: NDArray[np.int32]) -> NDArray[An
     table = np.array([*words, ""], dtype=np.dtypes.StringDType())
     texts: NDArray[Any] = table[codes]
     return texts
+
+
+def check_labels(source: Source, batch: Batch, place: Place) -> None:
+    """Refuse labels in a batch that are not what the first frames' are, or what they were said to be."""
+    _check_labels(source, place, batch.fields[place.source, place.part])
+
+
+def _check_labels(source: Source, place: Place, codes: NDArray[np.int32]) -> None:
+    for code in np.unique(codes).tolist():
+        _check_label(source, place, source.reader.words[code])
 
 
 def _check_label(source: Source, place: Place, word: str) -> None:
