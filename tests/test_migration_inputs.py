@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import glob
 import io
+import json
+import os
 import sys
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from migration_inputs import extxyz, make_files
 from molrec_convert import MolrecError
 from molrec_convert.cli import run
 from molrec_convert.migration.inputs import expand_inputs
+from molrec_convert.migration.searching import matches
 
 DATA = "made here\n\n1 atoms\n1 atom types\n\n0 9 xlo xhi\n0 9 ylo yhi\n0 9 zlo zhi\n\nAtoms # atomic\n\n1 1 0 0 0\n"
 
@@ -58,7 +62,7 @@ def test_wrong_lists(
     captured = capsys.readouterr().err
     assert said in captured
     assert captured.count("\n") == 1
-    if data is not None:
+    if data is not None and b"nowhere" not in data:
         (tmp_path / "list").write_bytes(data)
         with pytest.raises(MolrecError):
             expand_inputs([f"@{tmp_path}/list"], tmp_path / "out")
@@ -90,3 +94,119 @@ def test_wrong_places_for_records(tmp_path: Path, capsys: pytest.CaptureFixture[
         captured = capsys.readouterr().err
         assert said in captured
         assert captured.count("\n") == 1
+
+
+def migrated(*arguments: object) -> int:
+    return run(["migrate", "--units", "metal", "--workers", "1", *map(str, arguments)])
+
+
+def failures(path: Path) -> list[str]:
+    return [Path(json.loads(line)["path"]).name for line in path.read_text().splitlines()]
+
+
+def test_globs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of the standard library, each path once and in order."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.x", "b.y", ".h.x", "d/a.x", "d/e/a.x", "d/.f/a.x", "d/e/b.x", "g/[c].x", "g/e/new\nline.x"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).touch()
+    patterns = ["*", "*/", "./*", "**", "**/", "**/*.x", "d/**/*.x", "d/**/**/*.x", "*/e/?.x", "[dg]", "d//e/*", ".*"]
+    patterns += ["**/e/**/*.x", "nothing/*", "*.z", "d/.*/*", "**/.*/*", "d/../*", "./d/e/*", f"{tmp_path}/**/*.x"]
+    for pattern in patterns:
+        wanted = {path.rstrip("/") for path in glob.glob(pattern, recursive=True)} - {""}
+        assert matches(pattern) == sorted(wanted), pattern
+    assert matches("d/**") == ["d/a.x", "d/e", "d/e/a.x", "d/e/b.x"]
+
+
+@pytest.mark.parametrize("pattern", ["in", "in/**/*.extxyz", "**/*.extxyz"])
+def test_links_that_lead_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str) -> None:
+    """Files are found once however many ways lead in circles; links to elsewhere are followed."""
+    monkeypatch.chdir(tmp_path)
+    make_files(tmp_path / "in", 1)
+    make_files(tmp_path / "in" / "sub", 1, first=1)
+    make_files(tmp_path.with_name(f"{tmp_path.name}-far"), 1, first=2)
+    for name, target in (("in/again", "."), ("in/sub/up", ".."), ("in/sub/here", "."), ("in/top", "..")):
+        (tmp_path / name).symlink_to(target)
+    (tmp_path / "in" / "far").symlink_to(tmp_path.with_name(f"{tmp_path.name}-far"))
+    table = expand_inputs([pattern], tmp_path / "out")
+    assert table.paths == ["in/c00000.extxyz", "in/far/c00002.extxyz", "in/sub/c00001.extxyz"]
+
+
+def test_inputs_that_cannot_be_looked_at(tmp_path: Path) -> None:
+    """Links to nowhere and to themselves are inputs at fault, a pipe is not waited for, and the others are migrated."""
+    source = make_files(tmp_path / "in", 3)
+    (source / "lost.extxyz").symlink_to("nowhere")
+    (source / "round.extxyz").symlink_to("round.extxyz")
+    os.mkfifo(source / "pipe.extxyz")
+    assert migrated(source, "-o", tmp_path / "a.mrec.lmdb") == 4
+    assert failures(tmp_path / "a.failures.jsonl") == ["lost.extxyz", "round.extxyz"]
+    assert migrated(source / "*", "-o", tmp_path / "b.mrec.lmdb") == 4
+    assert failures(tmp_path / "b.failures.jsonl") == ["lost.extxyz", "pipe.extxyz", "round.extxyz"]
+    assert run(["migrate", str(source), "-o", str(tmp_path / "c"), "--as", "records", "--workers", "1"]) == 4
+    assert failures(tmp_path / "c.failures.jsonl") == ["lost.extxyz", "round.extxyz"]
+    assert migrated(source / "pipe.extxyz", "-o", tmp_path / "d.mrec.lmdb") == 1
+    # of a list one path may be gone, named alone it is a slip
+    (tmp_path / "list").write_text(f"{source}/c00000.extxyz\n{source}/gone.extxyz\n")
+    assert migrated(f"@{tmp_path}/list", "-o", tmp_path / "e.mrec.lmdb") == 4
+    assert failures(tmp_path / "e.failures.jsonl") == ["gone.extxyz"]
+    assert migrated(source, source / "gone.extxyz", "-o", tmp_path / "f.mrec.lmdb") == 1
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to this user")
+def test_inputs_that_may_not_be_read(tmp_path: Path) -> None:
+    source = make_files(tmp_path / "in", 3)
+    make_files(source / "sub", 1)
+    for name in ("c00001.extxyz", "sub"):
+        (source / name).chmod(0)
+    try:
+        assert migrated(source, "-o", tmp_path / "a.mrec.lmdb") == 4
+        assert failures(tmp_path / "a.failures.jsonl") == ["c00001.extxyz", "sub"]
+    finally:
+        (source / "sub").chmod(0o700)
+
+
+def test_directories_with_links_to_nowhere(tmp_path: Path) -> None:
+    """A run whose restart file was swept away is an input like any other."""
+    source = tmp_path / "run"
+    source.mkdir()
+    (source / "c.data").write_text(DATA)
+    (source / "in.melt").write_text("units metal\natom_style atomic\nread_data c.data\nrun 0\n")
+    (source / "restart").symlink_to("/nowhere/restart")
+    os.mkfifo(source / "pipe")
+    assert migrated(source, "-o", tmp_path / "a.mrec.lmdb") == 0
+    assert migrated(source, "-o", tmp_path / "a.mrec.lmdb") == 0
+
+
+def test_begun_otherwise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What gave no record yet holds nobody up; of what did, the message says what is another."""
+    source = make_files(tmp_path / "in", 3)
+    target = tmp_path / "a.mrec.lmdb"
+    (tmp_path / "empty.extxyz").touch()
+    assert migrated(tmp_path / "empty.extxyz", "-o", target) == 1
+    assert migrated(tmp_path / "empty.extxyz", source, "-o", target) == 4
+    target = tmp_path / "b.mrec.lmdb"
+    (source / "c00000.extxyz").write_text("3\nbroken\n")
+    (source / "c00002.extxyz").write_text("3\nbroken\n")
+    stopping = [source, "-o", target, "--on-error", "stop", "--declaration", tmp_path / "a.mrec.lmdb"]
+    assert migrated(*stopping) == 1
+    (source / "c00000.extxyz").write_text(extxyz(9))
+    assert migrated(*stopping) == 1
+    (source / "c00009.extxyz").write_text(extxyz(9))
+    capsys.readouterr()
+    assert migrated(*stopping) == 2
+    assert "other inputs than there are now, 3 and not 4" in capsys.readouterr().err
+    (source / "c00009.extxyz").unlink()
+    (source / "c00001.extxyz").write_text(extxyz(8))
+    assert migrated(*stopping) == 2
+    assert "c00001.extxyz was changed after its records came into" in capsys.readouterr().err
+    assert migrated(*stopping, "--overwrite") == 1
+    (source / "c00002.extxyz").write_text(extxyz(7))
+    assert migrated(*stopping) == 0
+
+
+def test_empty_texts_fill(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_files(tmp_path / "in", 1)
+    make_files(tmp_path / "in", 1, first=1, tag="some")
+    assert migrated(tmp_path / "in", "-o", tmp_path / "a.mrec.lmdb", "--fill", "tag=") == 0
+    assert migrated(tmp_path / "in", "-o", tmp_path / "b.mrec.lmdb", "--fill", "=1") == 2
+    assert "expected NAME=VALUE" in capsys.readouterr().err

@@ -166,7 +166,7 @@ def test_known_inputs_are_passed_over_and_new_ones_added(tmp_path):
 
 def test_another_command_does_not_go_on_with_what_was_begun(tmp_path):
     make_files(tmp_path / "in", 4)
-    (tmp_path / "in" / "bad.extxyz").write_text("3\nbroken\n")
+    (tmp_path / "in" / "d.extxyz").write_text("3\nbroken\n")
     with pytest.raises(MigrationStopped):
         run([tmp_path / "in"], tmp_path / "a.mrec.lmdb", on_error="stop", declaration=str(_declaration(tmp_path)))
     with pytest.raises(UsageError, match=r"begun with other dedupe than now.*--overwrite"):

@@ -197,7 +197,7 @@ def _settings(arguments: dict[str, Any], options: dict[str, Any]) -> Settings:
     return Settings(
         split=arguments["split"],
         units=None if units is None else parse_units(units),
-        fill=parse_pairs(arguments["fill"], "--fill"),
+        fill=parse_pairs(arguments["fill"], "--fill", empty=True),
         rename=parse_pairs(arguments["rename"], "--rename"),
         drop=tuple(arguments["drop"]),
         index=tuple(dict.fromkeys(arguments["index"])),

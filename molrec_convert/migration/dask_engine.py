@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from molrec_convert._version import __version__
-from molrec_convert.errors import MolrecError, UnsupportedError
+from molrec_convert.errors import MolrecError, UnsupportedError, UsageError
 from molrec_convert.migration.dask_work import Order, Place, check_place, look, make_part
 from molrec_convert.migration.encode import Entry, Event, Failed, Frames, Restart, RowFailed
 from molrec_convert.migration.engine import Engine, EngineError
@@ -69,8 +69,13 @@ class DaskEngine(Engine):
         self._levels: dict[str, int] = {}
 
     def begin(self, settings: Settings) -> None:
-        """See `Engine.begin`. Dask is loaded now, and a scheduler looked for when there is something to do."""
+        """See `Engine.begin`. Dask is loaded now, and a scheduler looked for when there is something to do.
+
+        Raises `UsageError` for what is no address of a scheduler.
+        """
         _distributed()
+        if self.scheduler is not None:
+            _check_address(self.scheduler)
         self._settings = settings
 
     def scan(self, tasks: TaskList, folder: Path | None) -> Iterator[Scan]:
@@ -338,6 +343,20 @@ def _sweep(parts: Path, wanted: set[str]) -> None:
     for entry in parts.iterdir():
         if entry.name not in wanted:
             entry.unlink(missing_ok=True)
+
+
+def _check_address(address: str) -> None:
+    """Dask itself would try an address that is none again and again, and say so on standard error."""
+    from distributed.comm.addressing import parse_address, parse_host_port
+    from distributed.comm.registry import backends
+
+    try:
+        scheme, place = parse_address(address)
+        _, port = parse_host_port(place)
+    except ValueError:
+        scheme, port = "", 0
+    if scheme not in backends or not 0 < port < 2**16:
+        raise UsageError(f"{address!r} is no address of a Dask scheduler: expected tcp://HOST:PORT")
 
 
 def _distributed() -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 from molrec_convert.errors import MolrecError
 
-__all__ = ["Failure", "error_document", "failure_line", "write_failures"]
+__all__ = ["Failure", "error_document", "failure_line", "failure_text", "write_failures"]
 
 Failure = dict[str, Any]
 
@@ -26,6 +26,12 @@ def error_document(error: BaseException) -> Failure:
     if not isinstance(error, (MolrecError, OSError)):
         document["traceback"] = traceback.format_exception(error)[-3:]
     return document
+
+
+def failure_text(path: str, failure: Failure) -> str:
+    """One sentence with the input's name in it, once."""
+    text: str = failure["error"]
+    return text if path in text else f"{path}: {text}"
 
 
 def failure_line(path: str, failure: Failure) -> str:

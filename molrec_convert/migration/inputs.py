@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from molrec_convert.errors import MissingInputError, MolrecError, UsageError
+from molrec_convert.migration.searching import Above, above_of, fixed_part, is_loop, matches
 from molrec_convert.migration.settings import Settings
 from molrec_convert.migration.sources import Sources
 from molrec_convert.plugins import detect
@@ -45,8 +46,11 @@ class InputTable:
         return len(self.paths)
 
     def add(self, path: str, root: str, *, searched: bool) -> None:
-        """One more input. Raises `MissingInputError`."""
-        size, stamp = tree_facts(path)
+        """One more input. What cannot be looked at is an input at fault when it is to be read."""
+        try:
+            size, stamp = tree_facts(path)
+        except OSError:
+            size, stamp = 0, 0
         self.paths.append(path)
         self.roots.append(root)
         self.sizes.append(size)
@@ -62,14 +66,15 @@ class InputTable:
 def expand_inputs(arguments: Sequence[str | os.PathLike[str]], output: Path) -> InputTable:
     """The inputs the arguments stand for: a path, a glob, `@FILE` (a list of paths), `-` (a list on standard input).
 
-    Raises `UsageError` for one that stands for nothing, `MissingInputError` for a path that is not there.
+    Raises `UsageError` for one that stands for nothing, `MissingInputError` for a path that is not there. In a list
+    that is no reason to stop: such a path is an input at fault.
     """
     table = InputTable()
     known: set[str] = set()
     own = os.path.abspath(output)
     inside = 0
-    for argument in _listed(arguments):
-        for path, root, searched in _found(argument):
+    for argument, listed in _listed(arguments):
+        for path, root, searched in _found(argument, listed=listed):
             where = os.path.abspath(path)
             if where == own or where.startswith(own + os.sep):
                 inside += 1
@@ -100,25 +105,30 @@ def tree_facts(path: str) -> tuple[int, int]:
     for folder, names, files in os.walk(path):
         names.sort()
         for name in files:
-            entry = os.stat(os.path.join(folder, name))
+            where = os.path.join(folder, name)
+            try:
+                entry = os.stat(where)
+            except OSError:
+                # a link to what is not there any more
+                entry = os.lstat(where)
             size, stamp = size + entry.st_size, max(stamp, entry.st_mtime_ns)
     return size, stamp
 
 
-def _listed(arguments: Iterable[str | os.PathLike[str]]) -> Iterator[str]:
-    """The arguments, lists of paths written out."""
+def _listed(arguments: Iterable[str | os.PathLike[str]]) -> Iterator[tuple[str, bool]]:
+    """The arguments, lists of paths written out, and whether they are of a list."""
     for given in arguments:
         argument = os.fspath(given)
         if argument == "-":
-            yield from _lines(_standard_input(), "standard input")
+            yield from ((line, True) for line in _lines(_standard_input(), "standard input"))
         elif argument.startswith(LIST_MARK) and not os.path.lexists(argument):
             try:
                 text = Path(argument[1:]).read_text(encoding="utf-8", errors="surrogateescape")
             except FileNotFoundError:
                 raise MissingInputError(argument[1:]) from None
-            yield from _lines(text, argument[1:])
+            yield from ((line, True) for line in _lines(text, argument[1:]))
         else:
-            yield argument
+            yield argument, False
 
 
 def _standard_input() -> str:
@@ -141,36 +151,27 @@ def _lines(text: str, name: str) -> list[str]:
     return lines
 
 
-def _found(argument: str) -> Iterator[tuple[str, str, bool]]:
+def _found(argument: str, *, listed: bool) -> Iterator[tuple[str, str, bool]]:
     """Path, the directory it was found below, and whether it was searched for."""
     if os.path.isdir(argument):
         yield from _directory(argument.rstrip(os.sep) or os.sep, None)
-    elif os.path.lexists(argument):
+    elif os.path.exists(argument):
         yield argument, os.path.dirname(argument) or ".", False
-    elif glob.has_magic(argument):
-        matches = sorted(glob.iglob(argument, recursive=True))
-        if not matches:
+    elif glob.has_magic(argument) and not os.path.lexists(argument):
+        found = matches(argument)
+        if not found:
             raise UsageError(f"no file fits {argument}")
-        root = _fixed_part(argument)
-        for path in matches:
+        root = fixed_part(argument)
+        for path in found:
             if not os.path.isdir(path):
                 yield path, root, False
             elif not argument.rstrip(os.sep).endswith("**"):
                 # what '**' finds are the files below; the directories are only on the way to them
                 yield from _directory(path.rstrip(os.sep), root)
+    elif listed:
+        yield argument, os.path.dirname(argument) or ".", False
     else:
         raise MissingInputError(argument)
-
-
-def _fixed_part(pattern: str) -> str:
-    """The directory of a glob that no wildcard is in."""
-    parts = pattern.split(os.sep)
-    fixed = []
-    for part in parts[:-1]:
-        if glob.has_magic(part):
-            break
-        fixed.append(part)
-    return os.sep.join(fixed) or (os.sep if pattern.startswith(os.sep) else ".")
 
 
 def _directory(path: str, root: str | None) -> Iterator[tuple[str, str, bool]]:
@@ -178,30 +179,46 @@ def _directory(path: str, root: str | None) -> Iterator[tuple[str, str, bool]]:
     if _is_source(path):
         yield path, os.path.dirname(path) or "." if root is None else root, False
         return
-    yield from _searched(path, path if root is None else root)
+    yield from _searched(path, path if root is None else root, above_of(path))
 
 
-def _searched(path: str, root: str) -> Iterator[tuple[str, str, bool]]:
-    for entry in sorted(os.scandir(path), key=lambda entry: entry.name):
+def _searched(path: str, root: str, above: Above) -> Iterator[tuple[str, str, bool]]:
+    """The sources in a directory and below it. One that may not be read is an input, at fault when it is read."""
+    try:
+        entries = sorted(os.scandir(path), key=lambda entry: entry.name)
+    except OSError:
+        yield path, root, True
+        return
+    for entry in entries:
         if entry.name.startswith("."):
             continue
-        if entry.is_dir():
-            if _is_source(entry.path):
-                yield entry.path, root, True
-            else:
-                yield from _searched(entry.path, root)
-        elif entry.is_file():
+        if not _is_directory(entry):
             yield entry.path, root, True
+        elif is_loop(entry.path, above):
+            continue
+        elif _is_source(entry.path):
+            yield entry.path, root, True
+        else:
+            facts = entry.stat()
+            yield from _searched(entry.path, root, above | {(facts.st_dev, facts.st_ino)})
+
+
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        # a link to itself
+        return False
 
 
 def _is_source(path: str) -> bool:
     where = Path(path)
     try:
         found = detect([where])
+        if found.sniff(b"", where) >= _CERTAIN:
+            return True
     except (MolrecError, OSError):
         return False
-    if found.sniff(b"", where) >= _CERTAIN:
-        return True
     # what may be the files of one run may as well be many that do not belong together
     try:
         with Sources(Settings(), Report()).open(where, found):

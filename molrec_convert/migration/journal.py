@@ -48,6 +48,19 @@ class Journal:
         """The last commit of the journal at a path, which is left as it is."""
         return _last_commit(path)[0]
 
+    @staticmethod
+    def failed(path: Path) -> set[int]:
+        """Inputs nothing came of, as they were at fault, up to the last commit of the journal at a path."""
+        _, size = _last_commit(path)
+        found = set()
+        if size:
+            with path.open("rb") as file:
+                while file.tell() < size:
+                    entry = json.loads(file.readline())
+                    if "failure" in entry and "record" not in entry["failure"]:
+                        found.add(entry["input"])
+        return found
+
     def note(self, entry: Mapping[str, Any]) -> None:
         """A line that counts when it is committed."""
         self._file.write(json.dumps(entry).encode() + b"\n")

@@ -14,10 +14,10 @@ from typing import Any
 from molrec_convert.errors import UsageError
 from molrec_convert.migration.encode import Done, Entry, Failed, Many, Restart, RowFailed, content_digest
 from molrec_convert.migration.engine import Engine, EngineError, LocalEngine
-from molrec_convert.migration.failures import write_failures
+from molrec_convert.migration.failures import failure_text, write_failures
 from molrec_convert.migration.index_values import check_index_names
 from molrec_convert.migration.inputs import InputTable, expand_inputs
-from molrec_convert.migration.journal import Commit, Journal
+from molrec_convert.migration.journal import Journal
 from molrec_convert.migration.outcome import MigrationStopped, NobodyWatches, Outcome, Watcher, report_of
 from molrec_convert.migration.output import COMMIT_SECONDS, DUPLICATES, FAILURES, Output
 from molrec_convert.migration.plan import Plan, read_declaration
@@ -173,7 +173,7 @@ class _Job:
             self._fill(state, output, plan)
             if not output.records:
                 failures = list(output.failures())
-                first = f"; the first: {failures[0][0]}: {failures[0][1]['error']}" if failures else ""
+                first = f"; the first: {failure_text(*failures[0])}" if failures else ""
                 raise MigrationStopped(f"none of the {len(table):,} inputs gave a record{first}")
             earlier = [] if before is None else list(state.manifest_entries())
             state.mark_finished([*earlier, *output.done()], output.failures())
@@ -217,13 +217,26 @@ class _Job:
         changed = sorted(key for key in {*note, *facts} if note.get(key) != facts.get(key))
         if not changed:
             return True
-        if changed == [_CONTENT] and _same_so_far(table, kept, Journal.committed(state.journal)):
+        if overwrite or not Journal.committed(state.journal).records:
+            # nothing is lost by another beginning
+            return False
+        if changed == [_CONTENT]:
+            other = _changed_since(table, kept, state.journal)
+            if other is not None:
+                raise UsageError(
+                    f"{other} was changed after its records came into {self.target}, which is not complete: "
+                    f"start over with --overwrite"
+                )
             # an input that is still to come may be mended in between; what it declares is looked at again
             state.write_note(facts)
             state.forget_plan()
             return True
-        if overwrite:
-            return False
+        if "inputs" in changed:
+            raise UsageError(
+                f"a migration to {self.target} was begun with other inputs than there are now, "
+                f"{_number(note)} and not {_number(facts)}: name those it was begun with, add the rest when it is "
+                f"complete, or start over with --overwrite"
+            )
         raise UsageError(
             f"a migration to {self.target} was begun with other {', '.join(changed)} than now: "
             f"go on with the same command, or start over with --overwrite"
@@ -264,7 +277,7 @@ class _Job:
             plan.take(scan)
             if plan.failures and self.settings.on_error == "stop":
                 number, failure = next(iter(plan.failures.items()))
-                raise MigrationStopped(_failure_text(table.paths[number], failure["error"]))
+                raise MigrationStopped(failure_text(table.paths[number], failure))
             last = scan.first + len(scan.inputs)
             records += sum(max(count, 0) for count in plan.records[scan.first : last])
             nbytes = sum(table.sizes[scan.first : last])
@@ -302,7 +315,7 @@ class _Job:
                     # it is not done, so that it may be mended
                     output.take(Restart(event.input))
                     output.commit()
-                    raise MigrationStopped(_failure_text(table.paths[event.input], event.failure["error"]))
+                    raise MigrationStopped(failure_text(table.paths[event.input], event.failure))
                 output.take(event)
             if any(isinstance(event, (Entry, Many, Done)) for event in message):
                 output.commit_when_due()
@@ -345,10 +358,19 @@ def _facts(table: InputTable) -> dict[str, Any]:
     return {"inputs": f"{len(table)}, {names.hexdigest()}", _CONTENT: content.hexdigest()}
 
 
-def _same_so_far(table: InputTable, kept: dict[str, Any], commit: Commit) -> bool:
-    """Whether the inputs an earlier attempt is done with, or in the middle of, are as they were."""
-    done = commit.inputs + (1 if commit.skip else 0)
-    return all(kept[key][:done] == list(now[:done]) for key, now in (("sizes", table.sizes), ("stamps", table.stamps)))
+def _number(facts: dict[str, Any]) -> str:
+    return str(facts["inputs"]).partition(",")[0]
+
+
+def _changed_since(table: InputTable, kept: dict[str, Any], journal: Path) -> str | None:
+    """The first input an earlier attempt has records of, or is in the middle of, that is another one now."""
+    commit = Journal.committed(journal)
+    failed = Journal.failed(journal)
+    for number in range(commit.inputs + (1 if commit.skip else 0)):
+        same = kept["sizes"][number] == table.sizes[number] and kept["stamps"][number] == table.stamps[number]
+        if not same and number not in failed:
+            return table.paths[number]
+    return None
 
 
 def _stamp(before: StoredCollection | ShardedCollection | None) -> Any:
@@ -356,10 +378,6 @@ def _stamp(before: StoredCollection | ShardedCollection | None) -> Any:
         return None
     facts = os.stat(manifest_path(before.path) if isinstance(before, ShardedCollection) else before.path)
     return [facts.st_size, facts.st_mtime_ns]
-
-
-def _failure_text(path: str, text: str) -> str:
-    return text if path in text else f"{path}: {text}"
 
 
 def _conflict_text(plan: Plan) -> str:

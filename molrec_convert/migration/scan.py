@@ -15,7 +15,7 @@ from molrec_convert.errors import MolrecError
 from molrec_convert.formats import Format
 from molrec_convert.migration.failures import error_document
 from molrec_convert.migration.settings import Settings
-from molrec_convert.migration.sources import FormatFinder, Sources, record_count, split_declaration
+from molrec_convert.migration.sources import FormatFinder, Sources, is_aside, record_count, split_declaration
 from molrec_convert.migration.tasks import Task
 from molrec_convert.model import Declaration, Record
 from molrec_convert.model.collection import Collection
@@ -82,7 +82,7 @@ class Scanner:
         try:
             return self._finder.find(path)
         except (MolrecError, OSError) as error:
-            if task.searched[number]:
+            if task.searched[number] and is_aside(error):
                 return Scanned(aside=True)
             return Scanned(error=error_document(error))
 

@@ -130,12 +130,15 @@ def parse_units(text: str) -> dict[str, str]:
     return units
 
 
-def parse_pairs(values: Iterable[str], flag: str) -> dict[str, str]:
-    """`NAME=VALUE` texts. Raises `UsageError` for one without a name or '=', or a name twice."""
+def parse_pairs(values: Iterable[str], flag: str, *, empty: bool = False) -> dict[str, str]:
+    """`NAME=VALUE` texts, of which the value may be `empty`.
+
+    Raises `UsageError` for one without a name or '=', or a name twice.
+    """
     pairs: dict[str, str] = {}
     for value in values:
         name, equals, rest = value.partition("=")
-        if not equals or not name.strip() or not rest.strip():
+        if not equals or not name.strip() or not (empty or rest.strip()):
             raise UsageError(f"{flag} {value}: expected NAME=VALUE")
         if name.strip() in pairs:
             raise UsageError(f"{flag} {value}: {name.strip()} has a value already")

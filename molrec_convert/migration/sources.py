@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
+import os
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from molrec_convert.model.collection import Collection
 from molrec_convert.plugins import HEAD, detect, format_named, formats, plugin_manager
 from molrec_convert.report import Report
 
-__all__ = ["FormatFinder", "Sources", "record_count", "records_of"]
+__all__ = ["FormatFinder", "Sources", "is_aside", "record_count", "records_of"]
 
 Member = tuple[Record, dict[str, Any]]
 
@@ -30,10 +32,9 @@ class FormatFinder:
         self._last: dict[str, Format] = {}
 
     def find(self, path: Path) -> Format:
-        """Raises `FormatError` or `UsageError` where it is not told, `MissingInputError`."""
+        """Raises `FormatError` or `UsageError` where it is not told, `MissingInputError` and other `OSError`."""
+        _check_kind(path)
         if self._named is not None:
-            if not path.exists():
-                raise MissingInputError(path)
             return self._named
         suffix = path.suffix.lower()
         known = self._last.get(suffix)
@@ -129,6 +130,21 @@ def record_count(source: Record | Collection, settings: Settings) -> int | None:
     if settings.split == "frames" and source.trajectory is not None:
         return source.trajectory.n_frames
     return 1
+
+
+def _check_kind(path: Path) -> None:
+    """Refuse what is neither a file nor a directory: to open a pipe may wait for ever."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        raise MissingInputError(path) from None
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise UsageError(f"{path} is neither a file nor a directory")
+
+
+def is_aside(error: Exception) -> bool:
+    """Whether it says of a file that was searched for that it is of no known format, and not that it cannot be read."""
+    return isinstance(error, MolrecError) and not isinstance(error, OSError)
 
 
 def _plain_head(path: Path) -> bytes:

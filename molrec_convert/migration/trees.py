@@ -18,13 +18,13 @@ from typing import Any
 from molrec_convert.conversion import convert
 from molrec_convert.errors import MolrecError, UsageError
 from molrec_convert.migration.encode import content_digest
-from molrec_convert.migration.failures import Failure, error_document, write_failures
+from molrec_convert.migration.failures import Failure, error_document, failure_text, write_failures
 from molrec_convert.migration.inputs import InputTable, expand_inputs
 from molrec_convert.migration.outcome import MigrationStopped, NobodyWatches, Outcome, Watcher, report_of
 from molrec_convert.migration.pool import Pool
 from molrec_convert.migration.recovery import lost_failure
 from molrec_convert.migration.settings import Settings, default_workers
-from molrec_convert.migration.sources import FormatFinder, check_options
+from molrec_convert.migration.sources import FormatFinder, check_options, is_aside
 from molrec_convert.migration.state import SUFFIX, Known
 from molrec_convert.report import Fate, Report
 
@@ -74,7 +74,7 @@ class RecordWorker:
         try:
             chosen = self._finder.find(path)
         except (MolrecError, OSError) as error:
-            aside = task.searched[place]
+            aside = task.searched[place] and is_aside(error)
             return Written(number, aside=aside, failure=None if aside else error_document(error))
         try:
             known = {entry.name for entry in dataclasses.fields(chosen.read_options)}
@@ -258,8 +258,7 @@ def _run(
                 failures.append((path, written.failure))
                 write_failures(ledger.failures, failures)
                 if settings.on_error == "stop":
-                    text = written.failure["error"]
-                    raise MigrationStopped(text if path in text else f"{path}: {text}")
+                    raise MigrationStopped(failure_text(path, written.failure))
             elif written.aside:
                 outcome.aside += 1
             else:
@@ -271,9 +270,7 @@ def _run(
         ledger.close()
     write_failures(ledger.failures, failures)
     if not outcome.records and not outcome.known:
-        first = (
-            f"; the first: {failures[0][0]}: {failures[0][1]['error']}" if failures else ", none is of a known format"
-        )
+        first = f"; the first: {failure_text(*failures[0])}" if failures else ", none is of a known format"
         raise MigrationStopped(f"none of the {len(table):,} inputs gave a record{first}")
     outcome.failures, outcome.report = len(failures), report_of(tallies)
     outcome.failures_path = ledger.failures if failures else None
