@@ -172,23 +172,30 @@ class Pipeline:
             return
         size = self.stages[0].level
         nbytes = out.nbytes // len(parts)
+        unpacked = self._unpack_rounded(data, places, nbytes, node) if self._rounded else None
+        if unpacked is not None:
+            done = 0
+            for bodies in unpacked:
+                stop = done + len(bodies) * shape[0]
+                _merge_by_twos(bodies.reshape(len(bodies), size, -1), _lanes(out[done:stop], len(bodies)))
+                done = stop
+            return
         bodies = _scratch("planes", out.nbytes).reshape(len(parts), nbytes)
-        if not (self._rounded and self._unpack_rounded(data, places, bodies, node)):
-            for part, body in zip(parts, bodies, strict=True):
-                self._unpack_into(part, body, shape, node)
+        for part, body in zip(parts, bodies, strict=True):
+            self._unpack_into(part, body, shape, node)
         values = out.reshape(-1).view(np.uint8).reshape(len(parts), -1, size)
         planes = bodies.reshape(len(parts), size, -1)
         if size == 8:
-            _merge_by_twos(planes, out.reshape(-1).view(np.uint8).view("<u2").reshape(len(parts), -1, 4))
+            _merge_by_twos(planes, _lanes(out, len(parts)))
             return
         for byte in range(size):
             if planes[:, byte].any():
                 values[:, :, byte] = planes[:, byte]
 
     def _unpack_rounded(
-        self, data: NDArray[np.uint8], places: Sequence[tuple[int, int]], bodies: NDArray[np.uint8], node: str
-    ) -> bool:
-        """Unpack the chunks of a column with a precision in one call; False when they have to go one by one."""
+        self, data: NDArray[np.uint8], places: Sequence[tuple[int, int]], nbytes: int, node: str
+    ) -> list[NDArray[np.uint8]] | None:
+        """The chunks of a column with a precision unpacked in one call; None when they have to go one by one."""
         memory = data.data
         for offset, length in places:
             end = offset + length - 4
@@ -197,7 +204,7 @@ class Pipeline:
             )
             if not sound:
                 raise ContractError(node, "the checksum of a chunk does not match its bytes")
-        return zstd_decompress_run(data, [(offset, length - 4) for offset, length in places], bodies)
+        return zstd_decompress_run(data, [(offset, length - 4) for offset, length in places], nbytes)
 
     def _unpack_into(self, data: Buffer, body: NDArray[np.uint8], shape: tuple[int, ...], node: str) -> None:
         """`unpack` to given memory; the writer's own stages without a copy."""
@@ -417,15 +424,21 @@ def _merge_planes(planes: NDArray[np.uint8], values: NDArray[np.uint8]) -> None:
         values[:, byte] = plane
 
 
+def _lanes(values: NDArray[Any], chunks: int) -> NDArray[np.uint16]:
+    """Values of eight bytes as `[chunk, value, pair of bytes]`."""
+    return values.reshape(-1).view(np.uint8).view("<u2").reshape(chunks, -1, 4)
+
+
 def _merge_by_twos(planes: NDArray[np.uint8], values: NDArray[np.uint16]) -> None:
     """Put byte b of value v of chunk g, `planes[g, b, v]`, where it belongs in `values[g, v, b // 2]`, which are zeros.
 
     Two bytes are joined where they lie together: half as many steps from value to value.
     """
     joined = _scratch("joined", planes.size // 4).view("<u2").reshape(len(planes), -1)
+    used = np.bitwise_or.reduce(planes, axis=0).any(axis=1).tolist()
     for pair in range(4):
         low, high = planes[:, 2 * pair], planes[:, 2 * pair + 1]
-        lower, upper = bool(low.any()), bool(high.any())
+        lower, upper = used[2 * pair : 2 * pair + 2]
         if upper:
             joined[...] = high
             np.left_shift(joined, 8, out=joined)

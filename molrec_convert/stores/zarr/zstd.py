@@ -64,26 +64,39 @@ def zstd_decompress(data: Any, size: int | None, out: NDArray[np.uint8] | None =
     return out
 
 
-def zstd_decompress_run(data: NDArray[np.uint8], places: Sequence[tuple[int, int]], out: NDArray[np.uint8]) -> bool:
-    """Decompress the frames at `places` (offset, length) of `data` to the rows of `out` uint8[n, size].
+def zstd_decompress_run(
+    data: NDArray[np.uint8], places: Sequence[tuple[int, int]], size: int
+) -> list[NDArray[np.uint8]] | None:
+    """The contents of the frames at `places` (offset, length) of `data`, each of `size` bytes: in order the rows of
+    some arrays uint8[n, size].
 
-    False, with `out` undefined, when that does not work for some of them: `zstd_decompress` tells about each.
+    None when that does not work for some of them: `zstd_decompress` tells about each.
     """
-    if not _RUNS or len(places) < 2:
-        return False
-    count, size = out.shape
+    if not _RUNS or len(places) < 2 or not size:
+        return None
+    count = len(places)
     run = zstandard.BufferWithSegments(_memory(data), _memory(np.array(places, dtype="<u8")))
     sizes = _memory(np.full(count, size, dtype="<u8"))
     try:
         contents = _decompressor().multi_decompress_to_buffer(run, decompressed_sizes=sizes)
     except (zstandard.ZstdError, MemoryError):
-        return False
-    # Memory for memory: arrays of each would cost more than the copies.
-    rows = _memory(out)
-    for number in range(count):
-        content: Any = contents[number]
-        rows[number * size : (number + 1) * size] = content
-    return True
+        return None
+    # They lie one behind the other in a few buffers, each of which counts from 0.
+    segments: list[Any] = [contents[number] for number in range(count)]
+    begins = [number for number, segment in enumerate(segments) if segment.offset == 0]
+    arrays = []
+    for first, stop in zip(begins, [*begins[1:], count], strict=True):
+        address = np.frombuffer(segments[first], dtype=np.uint8).ctypes.data
+        arrays.append(np.asarray(_Memory(contents, address, (stop - first, size))))
+    return arrays
+
+
+class _Memory:
+    """Memory of an object as an array that keeps the object."""
+
+    def __init__(self, owner: object, address: int, shape: tuple[int, ...]) -> None:
+        self.owner = owner
+        self.__array_interface__ = {"data": (address, True), "shape": shape, "typestr": "|u1", "version": 3}
 
 
 def _decompress_frame(data: Any, size: int, out: NDArray[np.uint8] | None) -> bytes | NDArray[np.uint8]:
