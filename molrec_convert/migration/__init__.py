@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
-from molrec_convert.migration.outcome import MigrationStopped, Outcome
-from molrec_convert.migration.run import migrate
-from molrec_convert.migration.settings import Settings
-from molrec_convert.migration.trees import migrate_records
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from molrec_convert.migration.outcome import MigrationStopped, Outcome
+    from molrec_convert.migration.run import migrate
+    from molrec_convert.migration.settings import Settings
+    from molrec_convert.migration.trees import migrate_records
 
 __all__ = ["MigrationStopped", "Outcome", "Settings", "migrate", "migrate_records"]
+
+#: Where the names are. They are loaded on use: a worker process needs a part of this package only.
+_PLACES = {
+    "MigrationStopped": "outcome",
+    "Outcome": "outcome",
+    "Settings": "settings",
+    "migrate": "run",
+    "migrate_records": "trees",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)

@@ -26,7 +26,7 @@ from molrec_convert.migration.inputs import path_text
 from molrec_convert.migration.names import Naming
 from molrec_convert.migration.quantities import Conversion
 from molrec_convert.migration.record_log import log_entry
-from molrec_convert.migration.scan import Scanned, runs
+from molrec_convert.migration.scan import Opened, Scanned, runs
 from molrec_convert.migration.settings import Settings
 from molrec_convert.migration.sources import FormatFinder, Sources, is_aside, records_of
 from molrec_convert.migration.tasks import Task
@@ -150,7 +150,9 @@ Event = Frames | Entry | Many | Restart | Again | Items | Done | Failed | RowFai
 class Encoder:
     """Encodes the inputs of tasks under one declaration, in the units of the collection."""
 
-    def __init__(self, settings: Settings, declaration: Declaration, units: Mapping[str, str]) -> None:
+    def __init__(
+        self, settings: Settings, declaration: Declaration, units: Mapping[str, str], kept: Opened | None = None
+    ) -> None:
         self._settings, self._units = settings, dict(units)
         self._report = Report()
         self._sources, self._finder = Sources(settings, self._report), FormatFinder(settings)
@@ -159,8 +161,8 @@ class Encoder:
         self._batches = BatchEncoder(declaration, settings)
         self._naming = Naming(settings.rename, settings.drop, settings.fill)
         self._adapter: tuple[Declaration, dict[str, str], Adapter] | None = None
-        #: An input that is read in spans: its path, its format, and itself.
-        self._kept: tuple[str, str, Record | Collection] | None = None
+        #: An input that stays open: one that is read in spans, or that was just looked at.
+        self._kept = kept
         self._json = json.JSONEncoder().encode
 
     def __call__(self, task: Task) -> Iterator[list[Event]]:

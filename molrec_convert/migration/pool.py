@@ -14,7 +14,7 @@ import signal
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -198,7 +198,8 @@ class Pool:
     def _start(self) -> _Worker:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=_work, args=(theirs, self._make, self._arguments), daemon=True)
-        process.start()
+        with _main_out_of_sight():
+            process.start()
         theirs.close()
         return _Worker(process, ours)
 
@@ -297,6 +298,19 @@ def _work(pipe: Connection, make: Callable[..., Any], arguments: tuple[Any, ...]
             raise
         except Exception as error:
             pipe.send_bytes(_ERROR + _pickled(error))
+
+
+@contextmanager
+def _main_out_of_sight() -> Iterator[None]:
+    """A process that is started meanwhile does not load the program this one runs, of which it needs nothing."""
+    main = sys.modules["__main__"]
+    hidden: dict[str, Any] = {name: vars(main)[name] for name in ("__spec__", "__file__") if name in vars(main)}
+    main.__spec__ = None
+    vars(main).pop("__file__", None)
+    try:
+        yield
+    finally:
+        vars(main).update(hidden)
 
 
 def _signal_name(number: int) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,10 @@ from molrec_convert.model.collection_record import collection_units
 from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.report import Report
 
-__all__ = ["Scan", "Scanned", "Scanner"]
+__all__ = ["Opened", "Scan", "Scanned", "Scanner"]
+
+#: An open input: its path, the name of its format, and itself.
+Opened = tuple[str, str, Record | Collection]
 
 #: Inputs up to this size are read together.
 SMALL_BYTES = 2**20
@@ -63,7 +67,9 @@ class Scanner:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._finder = FormatFinder(settings)
-        self._sources = Sources(settings, Report())
+        self._report = Report()
+        self._sources = Sources(settings, self._report)
+        self._kept: Opened | None = None
 
     def __call__(self, task: Task) -> Iterator[Scan]:
         """One message: what all inputs of the task hold."""
@@ -76,6 +82,17 @@ class Scanner:
                 continue
             scan.inputs += self._scan(task.paths[start:stop], chosen, scan, known)
         yield scan
+
+    def let_go(self) -> None:
+        """Close what is kept open."""
+        if self._kept is not None:
+            self._kept[2].close()
+            self._kept = None
+
+    def take_kept(self) -> Opened | None:
+        """The last input that can be read from any record on, whose opening there was nothing to report of."""
+        kept, self._kept = self._kept, None
+        return kept
 
     def _format(self, task: Task, number: int) -> Scanned | Format:
         path = Path(task.paths[number])
@@ -112,12 +129,19 @@ class Scanner:
 
     def _one(self, path: Path, chosen: Format, scan: Scan, known: dict[str, int]) -> Scanned:
         try:
+            mark = self._report.mark()
             source = self._sources.open(path, chosen)
-            with source:
+            with ExitStack() as stack:
+                stack.callback(source.close)
                 entry = self._content(source, chosen, scan, known)
                 records = record_count(source, self._settings)
                 frames, nbytes = _extent(source)
                 divisible = isinstance(source, Collection) and source.random_access
+                if divisible and self._report.mark() == mark:
+                    # whoever encodes it here goes on with it
+                    self.let_go()
+                    stack.pop_all()
+                    self._kept = str(path), chosen.name, source
         except (MolrecError, OSError) as error:
             return Scanned(chosen.name, error=error_document(error))
         except Exception as error:  # a reader is foreign code: one input that breaks it leaves the others alone

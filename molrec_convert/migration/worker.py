@@ -30,5 +30,5 @@ class Worker:
             return
         if self._encoder is None or self._encoder[0] != task.goal:
             declaration = Declaration.from_json(json.loads(task.goal.declaration))
-            self._encoder = task.goal, Encoder(self._settings, declaration, task.goal.units)
+            self._encoder = task.goal, Encoder(self._settings, declaration, task.goal.units, self._scanner.take_kept())
         yield from self._encoder[1](task)
