@@ -93,7 +93,9 @@ class MdaTrajectory(Trajectory):
                 reader.close()
         if at < wanted.stop:
             raise FormatError(
-                self._path, found=f"{len(range(wanted.start, at, wanted.step))} frames", expected=f"{len(wanted)}"
+                self._path,
+                found=f"{len(range(wanted.start, at, wanted.step))} whole frames",
+                expected=f"{len(wanted)}: it breaks off",
             )
 
     def _in_portions(self, reader: Any, wanted: range, size: int, gatherer: Gatherer) -> Iterator[Portion]:
