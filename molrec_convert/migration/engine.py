@@ -19,6 +19,10 @@ from molrec_convert.migration.worker import Worker
 __all__ = ["Engine", "EngineError", "LocalEngine"]
 
 
+#: Inputs of so many bytes keep all workers busy: they load what they need while the first ones are looked at.
+_MUCH_BYTES = 32 * 2**20
+
+
 class EngineError(MolrecError):
     """The machinery that does the work is at fault, and no input. What was done before is kept."""
 
@@ -78,6 +82,8 @@ class LocalEngine(Engine):
     def scan(self, tasks: TaskList, folder: Path | None) -> Iterator[Scan]:
         """See `Engine.scan`."""
         assert self._pool is not None
+        if folder is not None and tasks.table.nbytes >= _MUCH_BYTES:
+            self._pool.prepare()
         return self._pool.run(tasks.since())
 
     def encode(

@@ -21,6 +21,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, NoReturn, Protocol
 
 from molrec_convert.errors import MolrecError
+from molrec_convert.migration.interrupts import held_back
 
 __all__ = ["Pool", "Recovery", "WorkerLost"]
 
@@ -115,6 +116,11 @@ class Pool:
             return
         yield from self._run(enumerate(tasks))
 
+    def prepare(self) -> None:
+        """Start all processes now, where there will be something to do for each of them."""
+        while self._most > 1 and len(self._workers) < self._most:
+            self._workers.append(self._start())
+
     def __enter__(self) -> Pool:
         return self
 
@@ -198,7 +204,7 @@ class Pool:
     def _start(self) -> _Worker:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=_work, args=(theirs, self._make, self._arguments), daemon=True)
-        with _main_out_of_sight():
+        with held_back(), _main_out_of_sight():
             process.start()
         theirs.close()
         return _Worker(process, ours)
