@@ -23,6 +23,7 @@ from molrec_convert.errors import MolrecError, UnsupportedError, UsageError
 from molrec_convert.migration.dask_work import Order, Place, check_place, look, make_part
 from molrec_convert.migration.encode import Entry, Event, Failed, Frames, Restart, RowFailed
 from molrec_convert.migration.engine import Engine, EngineError
+from molrec_convert.migration.interrupts import held_back
 from molrec_convert.migration.parts import read_part
 from molrec_convert.migration.recovery import TaskRecovery
 from molrec_convert.migration.scan import Scan
@@ -165,14 +166,15 @@ class DaskEngine(Engine):
             self._levels[name] = logger.level
             logger.setLevel(logging.CRITICAL + 1)
         if self.scheduler is None:
-            self._cluster = distributed.LocalCluster(
-                n_workers=self._count,
-                threads_per_worker=1,
-                processes=True,
-                host="127.0.0.1",
-                dashboard_address="127.0.0.1:0",
-                silence_logs=logging.CRITICAL + 1,
-            )
+            with held_back():
+                self._cluster = distributed.LocalCluster(
+                    n_workers=self._count,
+                    threads_per_worker=1,
+                    processes=True,
+                    host="127.0.0.1",
+                    dashboard_address="127.0.0.1:0",
+                    silence_logs=logging.CRITICAL + 1,
+                )
         target = self._cluster if self.scheduler is None else self.scheduler
         try:
             self._client = distributed.Client(target, timeout=_ANSWER, set_as_default=False)

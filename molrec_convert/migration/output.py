@@ -7,6 +7,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 from molrec_convert.migration.digests import DigestSet
@@ -177,10 +178,10 @@ class Output:
         self._files.complete(self._plan.declaration, dict(document), index, self._log)
 
     def close(self) -> None:
-        """Let go of the files; they stay for an attempt that goes on."""
-        self._log.close()
-        self._journal.close()
-        self._files.suspend()
+        """Let go of the files, of all of them on a full disk, too; they stay for an attempt that goes on."""
+        with ExitStack() as closing:
+            for close in (self._files.suspend, self._journal.close, self._log.close):
+                closing.callback(close)
 
     @property
     def _log_size(self) -> int:

@@ -25,6 +25,8 @@ _FIRST_MAP = 2**26
 _LARGEST_MAP = 2**46
 #: So many new bytes are on their way to the disk before anyone asks for them.
 _AHEAD = 2 * 2**20
+#: A disk with less room than this is full.
+_LITTLE = 2**20
 
 
 class StoreFile:
@@ -143,11 +145,14 @@ class StoreFile:
 
     def suspend(self) -> None:
         """Close the unfinished file and leave it where it is, for a writer that resumes."""
-        if self._env is not None:
-            self._guarded(lambda: self._env.sync(True))
-            self._env.close()
-            self._env = None
-        self._release()
+        try:
+            if self._env is not None:
+                self._guarded(lambda: self._env.sync(True))
+        finally:
+            if self._env is not None:
+                self._env.close()
+                self._env = None
+            self._release()
 
     def complete(self) -> None:
         """Make sure everything is on disk, and give the file its name."""
@@ -205,6 +210,9 @@ class StoreFile:
             code = errno.EIO
         if isinstance(error, self._lmdb.MemoryError):
             code = errno.ENOMEM
+        if code == errno.EIO and _free_bytes(self.target.parent) < _LITTLE:
+            # what LMDB makes of a write that was cut short
+            code = errno.ENOSPC
         return OSError(code, f"the collection cannot be written ({text})", str(self.target))
 
     def _claim_path(self, *, resume: bool) -> int:
@@ -237,3 +245,8 @@ class StoreFile:
         if self._claim is not None:
             os.close(self._claim)
             self._claim = None
+
+
+def _free_bytes(folder: Path) -> int:
+    facts = os.statvfs(folder)
+    return facts.f_bavail * facts.f_frsize
