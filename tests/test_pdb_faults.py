@@ -10,7 +10,7 @@ import pytest
 from molrec_convert import convert, read
 from molrec_convert.errors import FormatError, MolrecError, UsageError
 from molrec_convert.plugins import detect
-from molrec_convert.report import Report
+from molrec_convert.report import Fate, Report
 
 pytest.importorskip("gemmi")
 
@@ -213,3 +213,35 @@ def test_models_that_differ_say_what_they_could_become(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"\(--record N\); one run of all: --as trajectory; a file of each: --as rec"):
         convert(path, tmp_path / "two.mrec")
     assert [file.name for file in tmp_path.iterdir()] == ["two.pdb"]
+
+
+def test_carriage_returns_alone_are_no_ends_of_lines(tmp_path: Path) -> None:
+    path = tmp_path / "old.pdb"
+    path.write_bytes((ROW * 2).replace("\n", "\r").encode())
+    with pytest.raises(FormatError, match="line 1: found carriage returns alone"):
+        read(path)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_text_behind_the_last_column_is_reported(end: str, tmp_path: Path) -> None:
+    path = tmp_path / "wide.pdb"
+    row = ROW.rstrip("\n").ljust(80)
+    path.write_bytes(end.join([row, row + " " * 300, row + "   see below", row, row + "!", ""]).encode())
+    report = Report()
+    assert read(path, report=report).trajectory[0]["atoms"].count == 5
+    assert [item.detail for item in report.items if item.fate is Fate.DROPPED] == [
+        "text in 2 rows of atoms, the first in line 3"
+    ]
+
+
+def test_an_anisou_of_another_atom_leaves_nothing_where_it_stands(tmp_path: Path) -> None:
+    path = tmp_path / "a.pdb"
+    own = "ANISOU" + ROW[6:27] + " " + "".join(f"{n:7d}" for n in (1000, 2000, 3000, 1, 2, 3)) + "       C\n"
+    other = own[:6] + "   77" + own[11:]
+    for text in (ROW + other, (ROW + own) * 2 + ROW + other):
+        path.write_text(text)
+        column = read(path).trajectory[0]["atoms"].columns["anisou"]
+        assert column.validity is not None
+        assert column.validity.tolist() == [True] * text.count(own) + [False]
+        convert(path, tmp_path / "b.pdb", overwrite=True)
+        assert (tmp_path / "b.pdb").read_text().count("ANISOU") == text.count(own)

@@ -250,3 +250,30 @@ def test_a_record_without_names(tmp_path: Path) -> None:
     state = Frame({"atoms": Block({axis: np.array([0.1, 0.2]) for axis in "xyz"})}, step=0)
     write_record(Record(trajectory=MemoryTrajectory([state])), tmp_path / "a.cif")
     assert read(tmp_path / "a.cif").trajectory[0]["atoms"]["z"].tolist() == [0.1, 0.2]
+
+
+def test_what_names_do_not_tell_apart_is_no_connection(tmp_path: Path) -> None:
+    source = tmp_path / "a.pdb"
+    row = "HETATM{:>5}  {:3} HOH A{:>4}    {:8.3f}   0.000   0.000  1.00  0.00           {}  \n"
+    atoms = [(1, "O", 9998), (2, "H", 9998), (3, "H", 9998), (4, "O", 9999), (5, "H1", 9999), (6, "O", 0)]
+    source.write_text(
+        "".join(row.format(n, name, number, n, name[0]) for n, name, number in atoms)
+        + "CONECT    1    2    3\nCONECT    4    5\n"
+    )
+    report = Report()
+    convert(source, tmp_path / "a.cif", report=report)
+    told = {item.name: item.detail for item in report.items if item.fate is Fate.DROPPED}
+    assert told["bonds"] == "2 of atoms that have their names in common with others"
+    assert told["atoms/res_id"] == "where res_seq, which is written, is another number"
+    back = read(tmp_path / "a.cif").system["bonds"]
+    assert list(zip(back["atomi"].tolist(), back["atomj"].tolist(), strict=True)) == [(3, 4)]
+
+
+def test_a_symbol_that_is_no_element_comes_back_as_it_is(tmp_path: Path) -> None:
+    source = tmp_path / "a.pdb"
+    row = "ATOM      1  Q   UNK A   1       1.000   2.000   3.000  1.00  0.00          {}  \n"
+    source.write_text(row.format("Zz") + row.format("ZN"))
+    convert(source, tmp_path / "a.cif")
+    atoms = read(tmp_path / "a.cif").system["atoms"]
+    assert atoms["element_text"].tolist() == ["Zz", ""]
+    assert atoms["element"].tolist()[1] == "Zn"

@@ -18,9 +18,10 @@ from molrec_convert.errors import FormatError
 from molrec_pdb.lines import Scan, line_number, padded_rows
 from molrec_pdb.numbers import decimals, integers, parse_float, word
 
-__all__ = ["AtomRows", "Source", "State", "read_anisou", "read_rows", "read_state"]
+__all__ = ["AtomRows", "Source", "State", "all_have_anisou", "read_anisou", "read_rows", "read_state"]
 
 _BLANK = 32
+_ROWS = 2**16
 _DIGITS = frozenset(b"0123456789.")
 
 
@@ -162,3 +163,12 @@ def read_anisou(
     values[places] = np.stack([number[good] / 10000.0 for number, _ in read], axis=1).reshape(-1, 6)
     there[places] = True
     return values, there
+
+
+def all_have_anisou(source: Source) -> bool:
+    """Whether every atom has an ANISOU record that can be used."""
+    total = len(source.scan.starts)
+    if len(np.unique(source.scan.anisou_row)) < total:
+        return False
+    parts = range(0, total, _ROWS)
+    return all(read_anisou(source, at, min(at + _ROWS, total), lambda _: None)[1].all() for at in parts)

@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 from molrec_convert.errors import FormatError
 from molrec_pdb.numbers import WIDTH
 
-__all__ = ["FrameLines", "Scan", "line_number", "padded_rows", "scan_lines", "text_of"]
+__all__ = ["FrameLines", "Scan", "line_number", "padded_rows", "rows_beyond", "scan_lines", "text_of"]
 
 _PIECE = 2**24
 _COLUMNS = 80
+#: How far behind the last column text is looked for.
+_LOOKED_AT = 256
 _SIX = np.uint64(0xFFFFFFFFFFFF)
 Int = NDArray[np.int64]
 
@@ -264,6 +266,24 @@ def padded_rows(data: Any, starts: Int, ends: Int) -> NDArray[np.uint8]:
         # padding of programs that write strings as they are in memory
         rows[rows == 0] = 32
     return rows
+
+
+def rows_beyond(data: Any, starts: Int, ends: Int) -> Int:
+    """Which lines have more than blanks behind the last column of the format."""
+    rows = np.flatnonzero(ends - starts > _COLUMNS)
+    if not len(rows):
+        return rows.astype(np.int64)
+    buffer = np.frombuffer(data, np.uint8)
+    # an end of two characters
+    rows = rows[(ends[rows] - starts[rows] > _COLUMNS + 1) | (buffer[ends[rows] - 1] > 32)]
+    found = []
+    for at in range(0, len(rows), 4096):
+        part = rows[at : at + 4096]
+        first, stop = starts[part, None] + _COLUMNS, ends[part, None]
+        index = first + np.arange(min(int((stop - first).max()), _LOOKED_AT))
+        inside = index < stop
+        found.append(part[((buffer[np.where(inside, index, 0)] > 32) & inside).any(axis=1)])
+    return np.concatenate(found).astype(np.int64) if found else np.zeros(0, np.int64)
 
 
 def _copy_runs(buffer: NDArray[np.uint8], starts: Int, ends: Int, rows: NDArray[np.uint8]) -> None:

@@ -19,12 +19,12 @@ from molrec_convert.formats import ReadContext
 from molrec_convert.model import Block, Column, Frame, Record
 from molrec_convert.model.collection import Collection, MemoryCollection
 from molrec_convert.report import Report
-from molrec_pdb.atoms import Source, State, read_rows, read_state
+from molrec_pdb.atoms import Source, State, all_have_anisou, read_rows, read_state
 from molrec_pdb.bonds import bond_block, conect_pairs
 from molrec_pdb.cells import read_cell
 from molrec_pdb.header import Header, frame_times, read_header
 from molrec_pdb.identity import Identity, read_identity
-from molrec_pdb.lines import Scan, scan_lines
+from molrec_pdb.lines import Scan, line_number, rows_beyond, scan_lines
 from molrec_pdb.options import PdbOptions
 from molrec_pdb.survey import survey
 from molrec_pdb.trajectory import ATOMS, Layout, PdbTrajectory, PerFrame
@@ -35,6 +35,7 @@ __all__ = ["read_pdb"]
 _ROW = 54
 #: Where the charge begins, the one field many rows lack at the end.
 _CHARGE = 78
+_HEAD = 2**16
 _ATOMS = (b"ATOM  ", b"HETATM")
 #: So many rows are read without a thread, whose start would take longer.
 _FEW_ROWS = 1000
@@ -57,9 +58,14 @@ def _read(path: Path, contents: Contents, context: ReadContext) -> Record | Coll
     options = context.options if isinstance(context.options, PdbOptions) else PdbOptions()
     report = context.report
     data = _without_torn(path, contents, report)
+    _check_line_ends(path, data)
     source = Source(path, data, scan_lines(path, data))
     scan = source.scan
     _drop_unfinished(path, scan, report)
+    beyond = rows_beyond(data, scan.starts, scan.ends)
+    if len(beyond):
+        line = line_number(data, int(scan.starts[beyond[0]]))
+        report.dropped("columns beyond 80", f"text in {len(beyond)} rows of atoms, the first in line {line}")
     if not len(scan.starts):
         report.warn(f"{path}: it has no atoms")
     if scan.sigmas:
@@ -101,6 +107,14 @@ def _without_torn(path: Path, contents: Contents, report: Report) -> Any:
                 f"{path}: the last line has no end and is shorter than the one before: what it lacks may be cut off"
             )
     return data[:last] if line and last and (torn or contents.cut is not None) else data
+
+
+def _check_line_ends(path: Path, data: Any) -> None:
+    head = bytes(data[:_HEAD])
+    if b"\r" in head and b"\n" not in head:
+        raise FormatError(
+            path, "line 1", found="carriage returns alone", expected="line feeds, or both, at the ends of lines"
+        )
 
 
 def _drop_unfinished(path: Path, scan: Scan, report: Report) -> None:
@@ -181,7 +195,7 @@ class _Reader:
             self.layout = Layout(
                 bool(state.has_occupancy.any()), not bool(state.has_occupancy.all()),
                 bool(state.has_b_factor.any()), not bool(state.has_b_factor.all()),
-                owners > 0, owners < len(rows.rows),
+                owners > 0, not all_have_anisou(source),
             )  # fmt: skip
         header = read_header(scan, first, [scan.frames[number] for number in frames], report)
         per_frame, times_known = self._per_frame(frames, header)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_pdb.atoms import Source, read_rows
+from molrec_pdb.atoms import Source, all_have_anisou, read_rows
 from molrec_pdb.numbers import word
 from molrec_pdb.trajectory import Layout
 
@@ -59,7 +59,7 @@ def survey(source: Source) -> Survey:
     layout = Layout(
         occupancy=blanks[55][1] > 0, occupancy_nullable=blanks[55][0] > 0,
         b_factor=blanks[61][1] > 0, b_factor_nullable=blanks[61][0] > 0,
-        anisou=owned > 0, anisou_nullable=owned < total,
+        anisou=owned > 0, anisou_nullable=not all_have_anisou(source),
         serials=serials and difference is None,
         serials_nullable=serials and _starred(source, total),
     )  # fmt: skip

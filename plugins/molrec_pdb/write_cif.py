@@ -6,6 +6,8 @@ gemmi quotes and lays out. Source: PDBx/mmCIF dictionary.
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -177,12 +179,12 @@ class _Builder:
         else:
             self.report.derived("id", "the record has no ids: atoms are numbered in their order")
             table["id"] = [str(n) for n in range(number * count + 1, (number + 1) * count + 1)]
-        symbols = _texts(columns.get("element"), count, "X")
+        symbols = [symbol.upper() for symbol in _texts(columns.get("element"), count, "X")]
         if "element_text" in columns:
             texts = _texts(columns["element_text"], count, "")
             symbols = [text if symbol == "X" and text not in ("", ".") else symbol for symbol, text in zip(
                 symbols, texts, strict=True)]  # fmt: skip
-        table["type_symbol"] = [symbol if symbol[:1] in "'\"" else symbol.upper() for symbol in symbols]
+        table["type_symbol"] = symbols
         names = _texts(columns.get("name", columns.get("element")), count, "X")
         residues = _texts(columns.get("res_name"), count, "UNK")
         chains = _texts(columns.get("chain"), count, "A")
@@ -213,6 +215,7 @@ class _Builder:
             table["pdbx_formal_charge"] = _numbers(columns["formal_charge"])
         own = next((columns[key] for key in ("res_seq", "res_id", "mol_id") if key in columns), None)
         table["auth_seq_id"] = ["1"] * count if own is None else _numbers(own)
+        self._renumbered(columns)
         table["auth_comp_id"], table["auth_atom_id"] = residues, names
         table["auth_asym_id"] = _texts(columns.get("chain"), count, "?") if "chain" in columns else ["?"] * count
         model = frame.frame.meta.get("model", number + 1)
@@ -220,6 +223,15 @@ class _Builder:
             self.report.derived("pdbx_PDB_model_num", "models are numbered in the order of the frames")
         table["pdbx_PDB_model_num"] = [str(model)] * count
         return table
+
+    def _renumbered(self, columns: Mapping[str, Column]) -> None:
+        """Say so where residues have numbers that readers of the file's own do not come to."""
+        if not {"res_id", "res_seq"} <= columns.keys():
+            return
+        own, number = columns["res_seq"], columns["res_id"]
+        there = mask_of(own) & mask_of(number)
+        if bool((there & (own.values >= 0) & (own.values != number.values)).any()):
+            self.report.dropped("atoms/res_id", "where res_seq, which is written, is another number")
 
     def _reals(self, name: str, column: Column) -> list[str]:
         values, known = column.values, mask_of(column)
@@ -275,8 +287,9 @@ class _Builder:
             "PDB_ins_code": _texts(columns.get("icode"), count, "?"),
             "label_alt_id": _texts(columns.get("altloc"), count, "?"),
         }
-        for end, key in (("1", "atomi"), ("2", "atomj")):
-            rows = bonds[key].tolist()
+        ends = [bonds[key].tolist() for key in ("atomi", "atomj")]
+        clear = self._clear(list(zip(*parts.values(), *extra.values(), strict=True)), ends)
+        for end, rows in zip("12", ends, strict=True):
             table |= {f"ptnr{end}_{item}": [texts[row] for row in rows] for item, texts in parts.items()}
             table |= {f"pdbx_ptnr{end}_{item}": [texts[row] for row in rows] for item, texts in extra.items()}
         if "bond_type" in bonds.columns:
@@ -284,7 +297,19 @@ class _Builder:
             if any(order > 3 for order in stated):
                 self.report.dropped("bonds/bond_type", "aromatic bonds: connections have single, double and triple")
             table["pdbx_value_order"] = [_ORDERS.get(order, "?") for order in stated]
-        self.block.init_loop("_struct_conn.", list(table)).set_all_values(list(table.values()))
+        if clear:
+            values = [[column[row] for row in clear] for column in table.values()]
+            self.block.init_loop("_struct_conn.", list(table)).set_all_values(values)
+
+    def _clear(self, names: list[tuple[str, ...]], ends: list[list[int]]) -> list[int]:
+        """The bonds between atoms whose names tell them from all others."""
+        counts = Counter(names)
+        clear = [n for n, pair in enumerate(zip(*ends, strict=True)) if all(counts[names[row]] == 1 for row in pair)]
+        if len(clear) < len(ends[0]):
+            self.report.dropped(
+                "bonds", f"{len(ends[0]) - len(clear)} of atoms that have their names in common with others"
+            )
+        return clear
 
 
 def _texts(column: Column | None, count: int, nothing: str) -> list[str]:
