@@ -14,6 +14,7 @@ from xyz_texts import meta_of, read_text
 
 from molrec_convert import Report
 from molrec_convert.errors import FormatError
+from molrec_convert.report import Fate
 from molrec_xyz.keyvalues import Document, parse_line, typed
 from molrec_xyz.names import file_name, record_name
 from molrec_xyz.write_head import key_text, value_text
@@ -129,7 +130,7 @@ def frames(*heads: str) -> str:
         (("energy=1", "energy=-2"), "f64", [1.0, -2.0]),
         (("k=1", ""), "json", [1, None]),
         (("k=1.5", ""), "f64", [1.5, math.nan]),
-        (("k=nan", ""), "string", ["nan", ""]),
+        (("k=nan", ""), "f64", [math.nan, math.nan]),
         (("k=T", ""), "json", [True, None]),
         (("k=a", ""), "json", ["a", None]),
         (("k=a", "k=b"), "string", ["a", "b"]),
@@ -154,15 +155,31 @@ def test_one_tag_for_all_frames(tmp_path: Path, heads: tuple[str, ...], tag: str
     record = read_text(tmp_path, frames(*heads))
     (key,) = record.trajectory.declaration.meta
     entry = record.trajectory.declaration.meta[key]
-    if tag == "string" and heads[1] == "":
-        # NaN that a frame states, beside frames that state nothing
-        assert entry.dtype == "json"
-        assert [meta_of(record, index)[key] for index in range(2)] == ["nan", None]
-        return
     assert entry.dtype == tag
     found = [meta_of(record, index)[key] for index in range(len(heads))]
     np.testing.assert_equal(found, expected)
     assert [type(a) for a in found] == [type(b) for b in expected]
+
+
+@pytest.mark.parametrize(
+    ("heads", "name", "dtype", "expected", "stated"),
+    [
+        (("energy=-1.5", "energy=nan", "step=2"), "pe", "f64", [-1.5, np.nan, np.nan], 1),
+        (("energy=-1.5", "energy=nan"), "pe", "f64", [-1.5, np.nan], 0),
+        (("energy=-1.5", ""), "pe", "f64", [-1.5, np.nan], 0),
+        (('k="1 2 3"', 'k="nan nan nan"', ""), "k", "f64x3", [[1.0, 2.0, 3.0], [np.nan] * 3, [np.nan] * 3], 1),
+        (('k="1 2 3.5"', 'k="nan 1 2"', ""), "k", "f64x3", [[1.0, 2.0, 3.5], [np.nan, 1.0, 2.0], [np.nan] * 3], 0),
+    ],
+)
+def test_nan_beside_frames_that_state_nothing(
+    tmp_path: Path, heads: tuple[str, ...], name: str, dtype: str, expected: list[Any], stated: int
+) -> None:
+    report = Report()
+    record = read_text(tmp_path, frames(*heads), report)
+    assert record.trajectory.declaration.meta[name].dtype == dtype
+    np.testing.assert_equal([meta_of(record, index)[name] for index in range(len(heads))], expected)
+    lost = [item.detail for item in report.items if item.fate is Fate.DROPPED]
+    assert lost == [f"which frames state NaN ({stated}) and which nothing: both are NaN"] * (stated > 0)
 
 
 def test_lines_that_are_written_alike_and_those_that_are_not(tmp_path: Path) -> None:

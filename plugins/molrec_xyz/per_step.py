@@ -1,7 +1,8 @@
 """Keys of the second lines as values per step: one tag for each key, and what stands where a frame has none.
 
-Where a key is missing in some frames, floats and vectors of them are filled with NaN (unless a frame states NaN
-itself), everything else is kept as JSON, whose fill is null: nothing is invented.
+Where a key is missing in some frames, floats and vectors of them are filled with NaN, everything else is kept as JSON,
+whose fill is null: nothing is invented. A frame that states NaN itself is then no longer told from one that states
+nothing, which is reported.
 """
 
 from __future__ import annotations
@@ -31,11 +32,13 @@ _WIDTHS = {(int, 3): "i64x3", (bool, 3): "bool3", (float, 3): "f64x3", (float, 6
 
 @dataclass(frozen=True)
 class PerStep:
-    """The declaration of a key, its value in each frame (an array, or a list of documents), and what was changed."""
+    """The declaration of a key, its value in each frame (an array, or a list of documents), what was changed, and what
+    was lost."""
 
     declared: MetaDeclaration
     values: Any
     note: str | None = None
+    loss: str | None = None
 
 
 def per_step(key: str, parts: Sequence[Part], frames: int) -> PerStep:
@@ -50,7 +53,7 @@ def per_step(key: str, parts: Sequence[Part], frames: int) -> PerStep:
     values = {entry: typed(entry[0], _text(entry[1])) for entry in set(raws) if entry is not None}
     missing = None in raws
     tag, note = _tag(key, list(values.values()))
-    if missing and (tag not in ("f64", "f64x3", "f64x6", "f64x9") or _has_nan(values.values())):
+    if missing and tag not in ("f64", "f64x3", "f64x6", "f64x9"):
         if tag not in ("json", "string"):
             note = _missing(tag)
         elif tag == "string":
@@ -80,11 +83,11 @@ def _quick(key: str, parts: Sequence[Part], frames: int) -> PerStep | None:
         integers[np.concatenate([part.frames for part in parts])] = numbers
         return PerStep(MetaDeclaration("i64"), integers)
     values = np.full(frames, math.nan)
+    stated = 0
     for part in parts:
-        values[part.frames] = _numbers(part.raws)
-        if not whole and np.isnan(values[part.frames]).any():
-            return None
-    return PerStep(MetaDeclaration("f64", NO_FILL if whole else math.nan), values)
+        values[part.frames] = found = np.array(_numbers(part.raws))
+        stated += int(np.isnan(found).sum())
+    return PerStep(MetaDeclaration("f64", NO_FILL if whole else math.nan), values, loss=_blurred(stated, whole))
 
 
 def _numbers(raws: list[bytes]) -> list[float]:
@@ -152,7 +155,8 @@ def _filled(tag: str, raws: list[tuple[str, bytes] | None], values: dict[Any, An
         made = {entry: _floats(value) for entry, value in values.items()}
         array = np.array([nothing if raw is None else made[raw] for raw in raws], np.float64)
         absent: Any = (np.full(width, math.nan) if width else math.nan) if missing else NO_FILL
-        return PerStep(MetaDeclaration(tag, absent), array, note)
+        stated = int(np.isnan(array).reshape(len(raws), -1).all(axis=1).sum()) - raws.count(None)
+        return PerStep(MetaDeclaration(tag, absent), array, note, _blurred(stated, not missing))
     kind = np.bool_ if tag.startswith("bool") else np.int64
     return PerStep(MetaDeclaration(tag), np.array([values[raw] for raw in raws], kind), note)
 
@@ -172,8 +176,9 @@ def _missing(tag: str) -> str:
     return f"{tag} as JSON, null in the frames that have none"
 
 
-def _has_nan(values: Any) -> bool:
-    return any(isinstance(item, float) and math.isnan(item) for value in values for item in _leaves(value))
+def _blurred(stated: int, whole: bool) -> str | None:
+    """What is lost where some frames state NaN and others nothing."""
+    return None if whole or not stated else f"which frames state NaN ({stated}) and which nothing: both are NaN"
 
 
 def _leaves(value: Any) -> list[Any]:

@@ -279,6 +279,8 @@ def _named(
         elif name in PER_STEP_KEYS and entry.declared.dtype != "f64":
             name = apart(key)
         words = next((text for pattern, text in ALIASES.values() if pattern.fullmatch(key)), "")
+        if entry.loss is not None:
+            report.dropped(key, entry.loss)
         if entry.note is not None:
             report.converted(key, entry.note)
         elif name == key:
