@@ -105,6 +105,7 @@ class OneFile(FrameFiles):
             n_frames=index.n_frames,
             metas=((number, entry.meta) for number, entry in enumerate(log)),
             systems=((number, entry.system) for number, entry in enumerate(log) if entry.system is not None),
+            keep=True,
         )
         writer.close()
 

@@ -101,8 +101,8 @@ class State:
         with (self.folder / "manifest.jsonl").open("w", encoding="utf-8") as file:
             file.writelines(json.dumps(entry) + "\n" for entry in manifest)
         write_failures(self.folder / "failures.jsonl", failures)
-        # a set that took the name of another one leaves that in its place: which is which the system knows
-        _write_json(self._finished, {"set": self.partial.stat().st_ino} if self.partial.is_dir() else {})
+        # the name may be that of an older collection, which a set leaves in its place: the system knows which is which
+        _write_json(self._finished, {"number": self.partial.stat().st_ino})
 
     @property
     def is_finished(self) -> bool:
@@ -110,9 +110,7 @@ class State:
         finished = _read_json(self._finished)
         if finished is None or not self.target.exists():
             return False
-        if "set" in finished:
-            return bool(self.target.stat().st_ino == finished["set"])
-        return not self.partial.exists()
+        return bool(self.target.stat().st_ino == finished.get("number"))
 
     def unmark(self) -> None:
         """The collection is not finished after all."""

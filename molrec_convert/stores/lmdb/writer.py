@@ -83,6 +83,7 @@ class CollectionWriter:
         self._before: StoredCollection | None = None
         #: Values of the other parts of the records that somebody else keeps.
         self._given: dict[bytes, Iterable[tuple[int, bytes]]] = {}
+        self._keep = False
         self._open = True
 
     @classmethod
@@ -159,15 +160,17 @@ class CollectionWriter:
         metas: Iterable[tuple[int, bytes]],
         systems: Iterable[tuple[int, bytes]],
         forcefield: ForceField | None = None,
+        keep: bool = False,
     ) -> CollectionWriter:
         """A writer for a file that holds the values of all `n_frames` frames already; `close` puts what follows them.
 
         `index` has the rows of all records, `metas` and `systems` their values by number, as `RecordEncoder` makes
-        them; they are gone through once.
+        them; they are gone through once. With `keep` the file stays under its hidden name when `close` fails.
         """
         writer = cls(file, declaration, document, index, forcefield, Report())
         writer._n_frames = writer._flushed = n_frames
         writer._given = {RECORD: metas, SYSTEM: systems}
+        writer._keep = keep
         return writer
 
     def __len__(self) -> int:
@@ -251,7 +254,11 @@ class CollectionWriter:
             self._file.put(self._last_values())
             self._file.complete()
         except BaseException:
-            self.discard()
+            if self._keep:
+                self._file.suspend()
+                self._end()
+            else:
+                self.discard()
             raise
         self._end()
 
