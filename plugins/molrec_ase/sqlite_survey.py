@@ -8,7 +8,6 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,19 +56,20 @@ class Table:
 def look_at(connection: sqlite3.Connection, path: Path) -> Table:
     """The table of a database. FormatError names the row whose arrays do not fit its number of atoms."""
     names = [*BLOBS, "tags"]
-    lengths = ", ".join(f"length({name})" for name in names)
+    lengths = ", ".join(f"coalesce(length({name}), -1)" for name in ("numbers", *names))
     there = ", ".join(f"{name} IS NOT NULL" for name in REALS)
-    query = f"SELECT id, length(numbers), {lengths}, {there} FROM systems ORDER BY id"
-    rows: list[tuple[Any, ...]] = connection.execute(query).fetchall()
-    if any(row[1] is None or row[1] % 4 for row in rows):
-        number, size = next((row[0], row[1]) for row in rows if row[1] is None or row[1] % 4)
-        raise FormatError(path, f"row id {number}", found=f"numbers of {size} bytes", expected="4 bytes for each atom")
-    columns = list(zip(*rows, strict=True)) if rows else [()] * (2 + len(names) + len(REALS))
-    ids = np.array(columns[0], np.int64)
-    counts = np.array(columns[1], np.int64) // 4
+    query = f"SELECT id, {lengths}, {there} FROM systems ORDER BY id"
+    width = 2 + len(names) + len(REALS)
+    columns = np.array(connection.execute(query).fetchall(), np.int64).reshape(-1, width).T.copy()
+    ids, atoms = columns[0], columns[1]
+    wrong = np.flatnonzero((atoms < 0) | (atoms % 4 != 0))
+    if len(wrong):
+        number, size = int(ids[wrong[0]]), int(atoms[wrong[0]])
+        found = f"numbers of {size if size >= 0 else None} bytes"
+        raise FormatError(path, f"row id {number}", found=found, expected="4 bytes for each atom")
+    counts = atoms // 4
     table = Table(ids, counts)
-    for name, entry in zip(names, columns[2:], strict=False):
-        sizes = np.array([-1 if size is None else size for size in entry], np.int64)
+    for name, sizes in zip(names, columns[2:], strict=False):
         if name == "tags":
             _check(path, ids, name, sizes, counts * 4, counts)
             table.tags = sizes >= 0
@@ -78,7 +78,7 @@ def look_at(connection: sqlite3.Connection, path: Path) -> Table:
             if facts.there.any():
                 table.blobs[name] = facts
     for name, entry in zip(REALS, columns[2 + len(names) :], strict=True):
-        table.reals[name] = np.array(entry, np.bool_)
+        table.reals[name] = entry.astype(np.bool_)
     return table
 
 
