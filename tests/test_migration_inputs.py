@@ -210,3 +210,15 @@ def test_empty_texts_fill(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert migrated(tmp_path / "in", "-o", tmp_path / "a.mrec.lmdb", "--fill", "tag=") == 0
     assert migrated(tmp_path / "in", "-o", tmp_path / "b.mrec.lmdb", "--fill", "=1") == 2
     assert "expected NAME=VALUE" in capsys.readouterr().err
+
+
+def test_the_output_is_no_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is added to may be named; where it would be replaced its records would be lost."""
+    make_files(tmp_path / "in", 2)
+    target = tmp_path / "a.mrec.lmdb"
+    assert migrated(tmp_path / "in", "-o", target) == 0
+    assert migrated(target, tmp_path / "in", "-o", target) == 0
+    assert migrated(tmp_path / "*", "-o", target, "--overwrite") == 4
+    capsys.readouterr()
+    assert migrated(target, tmp_path / "in", "-o", target, "--overwrite") == 2
+    assert "is an input, and --overwrite would replace it" in capsys.readouterr().err

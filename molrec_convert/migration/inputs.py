@@ -41,6 +41,8 @@ class InputTable:
         self.stamps: array[int] = array("q")
         self.searched = bytearray()
         self.roots: list[str] = []
+        #: Whether the output is named as an input; it is none.
+        self.names_output = False
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -78,6 +80,7 @@ def expand_inputs(arguments: Sequence[str | os.PathLike[str]], output: Path) -> 
             where = os.path.abspath(path)
             if where == own or where.startswith(own + os.sep):
                 inside += 1
+                table.names_output |= where == own and argument == path
             elif where not in known:
                 known.add(where)
                 table.add(path, root, searched=searched)

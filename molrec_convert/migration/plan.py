@@ -190,7 +190,7 @@ class Plan:
         silent = sum(content.count for content in contents if not content.units)
         if silent and self.settings.units is not None:
             self.notes.append(f"{silent:,} of the inputs state no units: taken as those of --units")
-        converted = sum(c.count for c in contents if c.units and dict(c.units) != self.units)
+        converted = sum(c.count for c in contents if c.units and _differ(c.units, self.units))
         if converted:
             self.notes.append(f"{converted:,} of the inputs state other units: converted")
         fields = sum(content.count for content in contents if content.forcefield)
@@ -201,6 +201,11 @@ class Plan:
             for name, block in content["declaration"]["blocks"].items():
                 seen |= {name, *block["columns"], *(f"{name}/{key}" for key in block["columns"])}
         self.notes += [f"{text} fits no key, column or block of the frames" for text in self.naming.idle(seen)]
+
+
+def _differ(stated: Mapping[str, str], units: Mapping[str, str]) -> bool:
+    """Whether a unit is another; one that is not stated, or said in other words, is not."""
+    return any(units.get(quantity, unit) != unit for quantity, unit in stated.items())
 
 
 def _union(declarations: list[Declaration]) -> Declaration:

@@ -69,6 +69,10 @@ def migrate(
         raise UsageError(f"--index {name}: every collection has that column")
     check_options(settings.options)
     table = expand_inputs(inputs, where)
+    if overwrite and table.names_output:
+        raise UsageError(
+            f"{target} is an input, and --overwrite would replace it: name another output, or leave that off"
+        )
     with LocalEngine(workers) if engine is None else engine as working:
         working.begin(settings)
         job = _Job(where, settings, working, watcher or NobodyWatches(), commit_seconds)
