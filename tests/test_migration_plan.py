@@ -104,6 +104,22 @@ def test_options_settle_conflicts(tmp_path):
         assert collection[1].trajectory[0]["atoms"]["fx"].any()
 
 
+def test_a_fill_stands_for_every_element_of_a_vector_and_for_a_text(tmp_path):
+    heads = ('stress="1 2 3 4 5 6 7 8 9.5" dipole="1 2 3.5" tag="a"', "")
+    for name, head in zip(("a", "b"), heads, strict=True):
+        (tmp_path / f"{name}.xyz").write_text(f"1\nProperties=species:S:1:pos:R:3 {head}\nH 0 0 0\n")
+    with pytest.raises(UsageError, match="--fill stress=NaN"):
+        run([tmp_path / "a.xyz", tmp_path / "b.xyz"], tmp_path / "o.mrec.lmdb")
+    fill = {"stress": "NaN", "dipole": "[0, 0.5, 1]", "tag": "7"}
+    assert run([tmp_path / "a.xyz", tmp_path / "b.xyz"], tmp_path / "o.mrec.lmdb", fill=fill).records == 2
+    with molrec_convert.open(tmp_path / "o.mrec.lmdb") as collection:
+        first, second = (record.trajectory[0].meta for record in collection)
+        assert first["stress"][8] == 9.5
+        assert np.isnan(second["stress"]).tolist() == [True] * 9
+        assert list(second["dipole"]) == [0.0, 0.5, 1.0]
+        assert (first["tag"], second["tag"]) == ("a", "7")
+
+
 def data_file(units: str, x: float) -> str:
     return (
         f"LAMMPS data file via write_data, version 2 Aug 2023, timestep = 0, units = {units}\n\n"

@@ -143,7 +143,9 @@ class Adapter:
             if entry.fill is NO_FILL:
                 raise ContractError(here, "the frames omit the key, which has no fill")
             return entry.fill
-        return parse_value(text)
+        spec = TAGS[entry.dtype]
+        value = text if spec.dtype == "string" else parse_value(text)
+        return [value] * spec.width if spec.width and not isinstance(value, list) else value
 
     def _values(self, name: str, values: Any, dtype: str | None, here: str) -> Any:
         if self._conversion is not None and values.dtype.kind == "f":

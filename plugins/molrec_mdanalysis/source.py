@@ -170,5 +170,7 @@ def said_aloud(report: Report) -> Iterator[None]:
 
 
 def _first_line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
+    text = re.sub(
+        r"^Failed to construct topology from file .*? with parser <.*?>\. ?Error: ", "", " ".join(str(error).split())
+    )
     return text if len(text) <= 300 else text[:297] + "..."
