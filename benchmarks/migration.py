@@ -1,4 +1,4 @@
-"""Many small files into one collection against what people do by hand: `python migration.py DATA PEER_PYTHON`.
+"""Many small files, or rows of a database, into one collection: `python migration.py DATA PEER_PYTHON [--rows N]`.
 
 DATA/small_files has 20,000 extended XYZ files of 12 to 28 atoms, made when they are not there. Three tasks, each a
 process of its own, one after another, so many times as asked for:
@@ -7,19 +7,25 @@ ours    `mrec migrate` with two workers: plan, read, encode, append, commit, ind
 script  ASE reads each file, pickles the Atoms into LMDB, a commit every 1,000
 ase     ASE reads each file
 
-PEER_PYTHON is an interpreter with `ase` and `lmdb`. Whole processes are timed, their imports included.
+With `--rows` DATA/rows_N.db takes their place, rows of 108 atoms with forces, energy and stress, and `ase` is a loop
+over `select` and `toatoms`.
+
+PEER_PYTHON is an interpreter with `ase` and `lmdb`. Whole processes are timed, their imports included; of all of them
+the byte code is there already, as it is of whatever was installed and used once.
 On a machine with other work the processors' seconds tell more than the clock: two workers want two free cores.
 """
 
 import argparse
+import os
 import random
 import resource
-import shutil
+import sqlite3
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
 SCRIPT = """
@@ -42,6 +48,31 @@ from ase.io import read
 for path in sorted(glob.glob(sys.argv[1] + '/*/*.extxyz')):
     read(path)
 """
+ROWS = """
+import sys
+from ase.db import connect
+print(sum(len(row.toatoms()) for row in connect(sys.argv[1]).select()))
+"""
+#: Rows that are made by ASE; the others repeat their numbers under ids of their own.
+_MADE_ROWS = 3000
+
+
+def make_rows(path: Path, count: int, peer: str) -> None:
+    """The database."""
+    part = path.with_name(f"part-{path.name}")
+    part.unlink(missing_ok=True)
+    made = f"from pathlib import Path; from ase_rows import make; make(Path({str(part)!r}), {min(count, _MADE_ROWS)})"
+    script = f"import sys, types; sys.modules['molrec_convert'] = types.ModuleType('none'); {made}"
+    subprocess.run([peer, "-c", script], check=True, cwd=Path(__file__).parent)
+    with closing(sqlite3.connect(part)) as database:
+        names = [row[1] for row in database.execute("PRAGMA table_info(systems)")]
+        for first in range(_MADE_ROWS, count, _MADE_ROWS):
+            own = {"id": f"id + {first}", "unique_id": f"substr(unique_id, 1, 24) || '{first:08x}'"}
+            values = ", ".join(own.get(name, name) for name in names)
+            most = min(_MADE_ROWS, count - first)
+            database.execute(f"INSERT INTO systems SELECT {values} FROM systems WHERE id <= {most}")
+        database.commit()
+    part.rename(path)
 
 
 def make_files(folder: Path, count: int) -> None:
@@ -63,14 +94,35 @@ def make_files(folder: Path, count: int) -> None:
         (place / f"c{number:06d}.extxyz").write_text("\n".join(lines) + "\n")
 
 
-def timed(command: list[str]) -> tuple[float, float]:
-    """Seconds by the clock, and of the processors, those of worker processes included."""
+def timed(command: list[str], cache: Path) -> tuple[float, float]:
+    """Seconds by the clock, and of the processors, those of worker processes included; byte code is in `cache`."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run(
+        command,
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**environment, "PYTHONPYCACHEPREFIX": str(cache)},
+    )
     seconds = time.perf_counter() - began
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def warm_up(peer: str, cache: Path) -> None:
+    """Both sides once with very little, so that the byte code of all they load is there."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = Path(folder) / "few"
+        make_files(files, 600)
+        make_rows(Path(folder) / "few.db", 3, peer)
+        for number, source in enumerate((files, Path(folder) / "few.db")):
+            target = f"{folder}/{number}.mrec.lmdb"
+            ours = [sys.executable, "-m", "molrec_convert.cli", "migrate", str(source), "-o", target]
+            timed([*ours, "--units", "metal", "--workers", "2"], cache)
+        timed([peer, "-c", SCRIPT, str(files), f"{folder}/b"], cache)
+        timed([peer, "-c", ROWS, f"{folder}/few.db"], cache)
 
 
 def main() -> None:
@@ -80,19 +132,31 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=20_000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--rows", type=int, help="rows of a database in the place of files")
     options = parser.parse_args()
-    files = options.data / f"small_files_{options.count}"
-    if not files.exists():
-        make_files(files, options.count)
-    figures: dict[str, list[tuple[float, float]]] = {"ours": [], "script": [], "ase": []}
-    for _ in range(options.runs):
-        with tempfile.TemporaryDirectory(dir=options.data) as folder:
-            ours = [sys.executable, "-m", "molrec_convert.cli", "migrate", str(files), "-o", f"{folder}/a.mrec.lmdb"]
-            figures["ours"].append(timed([*ours, "--units", "metal", "--workers", str(options.workers)]))
-            figures["script"].append(timed([options.peer, "-c", SCRIPT, str(files), f"{folder}/b.lmdb"]))
-            figures["ase"].append(timed([options.peer, "-c", READING, str(files)]))
-            shutil.rmtree(folder, ignore_errors=True)
-            Path(folder).mkdir()
+    rows = options.rows is not None
+    source = options.data / (f"rows_{options.rows}.db" if rows else f"small_files_{options.count}")
+    if not source.exists():
+        make_rows(source, options.rows, options.peer) if rows else make_files(source, options.count)
+    theirs = {"ase": ROWS} if rows else {"script": SCRIPT, "ase": READING}
+    figures: dict[str, list[tuple[float, float]]] = {name: [] for name in ("ours", *theirs)}
+    with tempfile.TemporaryDirectory(dir=options.data) as cache:
+        warm_up(options.peer, Path(cache))
+        for _ in range(options.runs):
+            with tempfile.TemporaryDirectory(dir=options.data) as folder:
+                ours = [
+                    sys.executable,
+                    "-m",
+                    "molrec_convert.cli",
+                    "migrate",
+                    str(source),
+                    "-o",
+                    f"{folder}/a.mrec.lmdb",
+                ]
+                ours += ["--units", "metal", "--workers", str(options.workers)]
+                figures["ours"].append(timed(ours, Path(cache)))
+                for name, script in theirs.items():
+                    figures[name].append(timed([options.peer, "-c", script, str(source), f"{folder}/b"], Path(cache)))
 
     def median(name: str, which: int) -> float:
         return statistics.median(entry[which] for entry in figures[name])
