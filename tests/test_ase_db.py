@@ -317,6 +317,8 @@ def test_bad_databases_are_one_sentence(tmp_path):
         (broken("e.db", "UPDATE systems SET data = ? WHERE id = 4", b"12345678{}"), "row id 4", "JSON"),
         (broken("f.db", "UPDATE information SET value = '77' WHERE name = 'version'"), "version 77", "5 to 9"),
         (broken("g.db", "UPDATE systems SET constraints = '[{}]' WHERE id = 5"), "row id 5", "name"),
+        (broken("k.db", "UPDATE systems SET energy = 'abc' WHERE id = 3"), "row id 3", "energy of 'abc'"),
+        (broken("l.db", "UPDATE systems SET pbc = 'x' WHERE id = 4"), "row id 4", "pbc of 'x'"),
         (broken("h.db", "DROP TABLE systems"), "systems", ""),
     ]
     cut = tmp_path / "i.db"

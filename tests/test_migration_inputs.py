@@ -183,6 +183,7 @@ def test_begun_otherwise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     target = tmp_path / "a.mrec.lmdb"
     (tmp_path / "empty.extxyz").touch()
     assert migrated(tmp_path / "empty.extxyz", "-o", target) == 1
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
     assert migrated(tmp_path / "empty.extxyz", source, "-o", target) == 4
     target = tmp_path / "b.mrec.lmdb"
     (source / "c00000.extxyz").write_text("3\nbroken\n")

@@ -178,6 +178,9 @@ class _Job:
             if not output.records:
                 failures = list(output.failures())
                 first = f"; the first: {failure_text(*failures[0])}" if failures else ""
+                # there is nothing to go on from, and what was at fault may be mended when it is called again
+                state.restart()
+                state.discard()
                 raise MigrationStopped(f"none of the {len(table):,} inputs gave a record{first}")
             earlier = [] if before is None else list(state.manifest_entries())
             state.mark_finished([*earlier, *output.done()], output.failures())

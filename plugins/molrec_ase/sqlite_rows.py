@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -157,12 +157,26 @@ class SqliteRows(Source):
             chunk.columns["tags"] = _spread(entry["tags"], there, counts, "<i4", 1).astype(np.int64)
             if not there.all():
                 chunk.present["tags"] = there
-        bits = np.array([value or 0 for value in entry["pbc"]], np.int64)
+        bits = np.array(self._made("pbc", entry, lambda value: int(value or 0)), np.int64)
         chunk.boundary = (bits[:, None] & np.array([1, 2, 4])) != 0
         for name in REALS:
             if self.table.reals[name][numbers].any():
-                chunk.values[RESULTS[name]] = [None if value is None else float(value) for value in entry[name]]
+                chunk.values[RESULTS[name]] = self._made(name, entry, lambda v: None if v is None else float(v))
         return self._with_texts(chunk, entry)
+
+    def _made(self, name: str, entry: dict[str, tuple[Any, ...]], make: Callable[[Any], Any]) -> list[Any]:
+        """The values of a column, each made a number; SQLite keeps anything in any."""
+        made = []
+        try:
+            for value in entry[name]:
+                made.append(make(value))
+        except (ValueError, TypeError, OverflowError):
+            row = len(made)
+            where = f"row id {entry['id'][row]}"
+            raise FormatError(
+                self._path, where, found=f"{name} of {entry[name][row]!r}"[:80], expected="a number"
+            ) from None
+        return made
 
     def _with_texts(self, chunk: Chunk, entry: dict[str, tuple[Any, ...]]) -> Chunk:
         """The chunk with what stands in the columns of text, and beside."""
