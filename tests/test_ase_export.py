@@ -13,6 +13,7 @@ from ase.db import connect
 
 import molrec_convert
 from molrec_convert import Block, Box, Frame, MemoryTrajectory, Record, Report
+from molrec_convert.errors import UsageError
 
 
 def mrec(*arguments):
@@ -135,3 +136,11 @@ def test_streams(tmp_path):
     assert done.returncode == 0, done.stderr
     (tmp_path / "b.db").write_bytes(done.stdout)
     assert connect(tmp_path / "b.db").get(id=1).formula == "H2O"
+
+
+def test_a_prediction_refuses_atoms_without_an_element(tmp_path):
+    frame = Frame({"atoms": Block({"type": ["1", "2"], **{name: np.zeros(2) for name in "xyz"}})})
+    molrec_convert.write(Record(trajectory=MemoryTrajectory([frame])), tmp_path / "a.mrec")
+    with pytest.raises(UsageError, match="name the element of each type"):
+        molrec_convert.convert(tmp_path / "a.mrec", tmp_path / "a.db", dry_run=True)
+    molrec_convert.convert(tmp_path / "a.mrec", tmp_path / "a.db", dry_run=True, elements=("O", "H"))

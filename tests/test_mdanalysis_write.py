@@ -347,3 +347,15 @@ else:
     raise SystemExit(1)
 """
     subprocess.run([sys.executable, "-c", code, _path("TPR")], check=True)
+
+
+@pytest.mark.parametrize("counts", [(3, 5), (5, 3)])
+def test_numbers_of_atoms_that_change_are_refused_before_anything_is_written(
+    counts: tuple[int, ...], tmp_path: Path
+) -> None:
+    frames = [Frame({"atoms": Block({n: np.zeros(count) for n in "xyz"})}, step=k) for k, count in enumerate(counts)]
+    molrec_convert.write(Record(trajectory=MemoryTrajectory(frames)), tmp_path / "a.mrec")
+    for dry in (True, False):
+        with pytest.raises(UnsupportedError, match=f"the first frame has {counts[0]} atoms, another {counts[1]}"):
+            molrec_convert.convert(tmp_path / "a.mrec", tmp_path / "a.dcd", dry_run=dry)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.mrec"]

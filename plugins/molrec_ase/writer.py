@@ -59,6 +59,8 @@ def predict(record: Record | Collection, context: WriteContext) -> None:
     if context.target is not None:
         kind_of(context.target)
     report = context.report
+    # atoms without an element are refused here already
+    next(iter(configurations(record, getattr(context.options, "elements", ()), Report())), None)
     if not isinstance(record, Record):
         _report_collection(record, report)
         return

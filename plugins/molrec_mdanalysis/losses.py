@@ -26,6 +26,7 @@ def check_writable(record: Record, frame: Frame | None, wanted: str) -> None:
     """UnsupportedError where MDAnalysis' writer would refuse, with what to do instead."""
     if frame is None:
         raise UnsupportedError(f"{wanted} holds coordinates, and the record has none")
+    _check_counts(record, frame)
     blocks = [part[ATOMS] for part in (record.system, frame) if part is not None and ATOMS in part.blocks]
     columns = {name: column for block in blocks for name, column in block.columns.items()}
     if wanted == "MOL2":
@@ -42,6 +43,24 @@ def check_writable(record: Record, frame: Frame | None, wanted: str) -> None:
                 "MDAnalysis writes LAMMPS data files only of atoms whose types are numbers from 1 on; the format "
                 "lammps-data numbers them (--to lammps-data)"
             )
+
+
+def _check_counts(record: Record, frame: Frame) -> None:
+    """Refuse numbers of atoms that change, as far as the declaration and the last frame tell without reading all."""
+    trajectory = record.trajectory
+    if trajectory is None or ATOMS not in frame.blocks or ATOMS not in trajectory.declaration.blocks:
+        return
+    first = frame[ATOMS].count
+    others = [trajectory.declaration.blocks[ATOMS].rows]
+    if trajectory.n_frames:
+        last = trajectory.frame(trajectory.n_frames - 1)
+        others.append(last[ATOMS].count if ATOMS in last.blocks else None)
+    other = next((count for count in others if count is not None and count != first), None)
+    if other is not None:
+        raise UnsupportedError(
+            f"the first frame has {first} atoms, another {other}; MDAnalysis' trajectories have the same atoms in "
+            "every frame"
+        )
 
 
 def predict_atoms(record: Record, frame: Frame | None, room: Room, wanted: str, report: Report) -> None:
