@@ -233,13 +233,18 @@ class TestSlices:
     ) -> None:
         record, _ = read(paths["fixed"])
         asked = []
-        for name in ("native_rows", "parse_rows"):
+        native, plain = dump_rows.native_rows, dump_rows.parse_rows
 
-            def spy(*args: Any, plain: Any = getattr(dump_rows, name)) -> Any:
-                asked.append(sorted(args[4 if plain is dump_rows.native_rows else 3]))
-                return plain(*args)
+        def native_spy(fill: Any, size: int, pieces: Any, names: Any, wanted: Any) -> Any:
+            asked.append(sorted(wanted))
+            return native(fill, size, pieces, names, wanted)
 
-            monkeypatch.setattr(dump_batch, name, spy)
+        def plain_spy(text: bytes, rows: int, names: Any, wanted: Any, finite: Any) -> Any:
+            asked.append(sorted(wanted))
+            return plain(text, rows, names, wanted, finite)
+
+        monkeypatch.setattr(dump_batch, "native_rows", native_spy)
+        monkeypatch.setattr(dump_batch, "parse_rows", plain_spy)
         list(record.trajectory.batches(20, columns=["x"]))
         # compiled code first, where it may be used
         assert asked
