@@ -159,9 +159,12 @@ def test_a_scheduler_that_does_not_answer(tmp_path, capsys, monkeypatch):
     make_files(tmp_path / "in", 2)
     common = (tmp_path / "in", "-o", tmp_path / "a.mrec.lmdb", "--units", "metal", "--engine", "dask")
     began = time.monotonic()
-    for address, said in (("tcp://127.0.0.1:9", "no scheduler answers at tcp://127.0.0.1:9"), ("x y", "x y")):
+    wrong = "is no address of a Dask scheduler: expected tcp://HOST:PORT"
+    cases = [("tcp://127.0.0.1:9", 1, "no scheduler answers at tcp://127.0.0.1:9")]
+    cases += [(address, 2, f"'{address}' {wrong}") for address in ("x y", "host", "no://host:1", "tcp://host:99999")]
+    for address, wanted, said in cases:
         code, err = refused(capsys, *common, "--scheduler", address)
-        assert code == 1
+        assert code == wanted
         assert said in err
         assert err.count("\n") == 1
     assert time.monotonic() - began < 20
