@@ -127,7 +127,7 @@ def write(
         creator=False,
     )
     record = _fitting(record, chosen, report)
-    _predict(record, chosen, context)
+    _predict(record, chosen, context, ahead=strict)
     _write(record, chosen, staging, context, _fingerprint(record, chosen, context), resume=resume, strict=strict)
     return report
 
@@ -195,7 +195,7 @@ def convert(
                     raise UsageError("records written one by one cannot be resumed: run it again without --resume")
                 _write_apart(shaped, target_format, writing, overwrite=overwrite, strict=strict, dry_run=dry_run)
                 return report
-            _predict(shaped, target_format, writing)
+            _predict(shaped, target_format, writing, ahead=strict or dry_run)
             if strict and report.lossy:
                 raise LossError(_loss_sentence(report))
             if not dry_run:
@@ -322,7 +322,7 @@ def _write_apart(
     context.progress.start("records", len(members))
     for (path, opened), staging in zip(members, stagings, strict=True):
         record = opened()
-        _predict(record, chosen, context)
+        _predict(record, chosen, context, ahead=strict or dry_run)
         if strict and context.report.lossy:
             raise LossError(_loss_sentence(context.report))
         if not dry_run:
@@ -401,8 +401,8 @@ def _divide(options: Mapping[str, Any], sources: Sequence[Format], target: Forma
     )
 
 
-def _predict(record: Record | Collection, chosen: Format, context: WriteContext) -> None:
-    """Report what the target has no place for, before anything is written."""
+def _predict(record: Record | Collection, chosen: Format, context: WriteContext, *, ahead: bool) -> None:
+    """Report what the target has no place for, before anything is written; `ahead`: all of it has to be known by now."""
     report = context.report
     for section in record.sections if isinstance(record, Record) else ():
         capability = chosen.carries.get(section)
@@ -413,7 +413,7 @@ def _predict(record: Record | Collection, chosen: Format, context: WriteContext)
             report.dropped(section, f"{chosen.title} has no place for it")
         elif capability.write != "exact":
             report.converted(section, capability.write)
-    predictor = chosen.predictor()
+    predictor = chosen.predictor() if ahead or not chosen.rehearses else None
     if predictor is not None and (isinstance(record, Record) or chosen.takes_collections):
         predictor(record, context)
 

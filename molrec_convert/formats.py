@@ -184,7 +184,8 @@ class Format:
     of this format among them (a trajectory it reads and a topology it does not). `resumable`: an interrupted write can
     go on.
     `takes_collections`: a writer of kind "record" that takes a `Collection` as well, all of it. `predicts`, called as
-    the writer is but with nothing written, reports what the target has no place for beyond what `carries` says.
+    the writer is but with nothing written, reports what the target has no place for beyond what `carries` says;
+    where it `rehearses`, the writer reports all of that itself, and it is asked before a dry run and a strict one only.
     `arrangements`: what `--as` may ask this reader for; it returns a `Record` for "trajectory", else a `Collection`.
     `joins`: reads many small files in one go, `(paths, ReadContext) -> (Collection, number of records of each)`, or
     None where they would not all be read as each is alone, or one of them is at fault.
@@ -211,6 +212,7 @@ class Format:
     arrangements: tuple[Arrangement, ...] = ()
     takes_collections: bool = False
     predicts: str | Predictor | None = None
+    rehearses: bool = False
     joins: str | Joiner | None = None
     owns: str | Owner | None = None
 

@@ -21,6 +21,8 @@ DATA = Format(
     reads="molrec_lammps.data_record:read_data",
     read_options=DataOptions,
     writes="molrec_lammps.write_data:write_data",
+    predicts="molrec_lammps.write_data:predict_data",
+    rehearses=True,
     write_options=DataTarget,
     carries={
         "system": Capability(read="exact: atoms, relations, types", write="exact"),
@@ -40,6 +42,8 @@ DUMP = Format(
     reads="molrec_lammps.dump_record:read_dump",
     read_options=DumpOptions,
     writes="molrec_lammps.write_dump:write_dump",
+    predicts="molrec_lammps.write_dump:predict_dump",
+    rehearses=True,
     write_options=DumpTarget,
     carries={
         "system": Capability(read="columns that never change", write="columns of atoms, in every frame"),
@@ -59,6 +63,8 @@ RUN = Format(
     reads="molrec_lammps.run:read_run",
     read_options=RunOptions,
     writes="molrec_lammps.write_run:write_run",
+    predicts="molrec_lammps.write_run:predict_run",
+    rehearses=True,
     owns="molrec_lammps.write_run:is_written_run",
     write_options=RunTarget,
     carries={
@@ -84,6 +90,8 @@ SETTINGS = Format(
     title="LAMMPS force field (commands to include)",
     patterns=("settings.lmp", "*.settings", "*.settings.lmp"),
     writes="molrec_lammps.write_settings:write_settings",
+    predicts="molrec_lammps.write_settings:predict_settings",
+    rehearses=True,
     write_options=SettingsTarget,
     carries={"forcefield": Capability(write="exact, in the words of LAMMPS")},
     extra="lammps",

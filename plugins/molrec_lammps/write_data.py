@@ -75,6 +75,18 @@ def write_data(record: Record, path: Path, context: WriteContext) -> None:
 
     UnsupportedError names what LAMMPS cannot hold; what a data file cannot is in the report.
     """
+    plan = _whole_plan(record, context)
+    name = path.name if context.target is None else context.target.name
+    with open_target(path, name) as file:
+        write_plan(file, plan)
+
+
+def predict_data(record: Record, context: WriteContext) -> None:
+    """Report what the file will not hold."""
+    _whole_plan(record, context)
+
+
+def _whole_plan(record: Record, context: WriteContext) -> DataPlan:
     options, report = context.options, context.report
     conversion = conversion_of(record, options.target_units)
     plan = data_plan(record, options, report, conversion)
@@ -84,9 +96,7 @@ def write_data(record: Record, path: Path, context: WriteContext) -> None:
     if potential is not None:
         found = coefficient_sections(potential, plan.counts, report)
         plan.sections = [(section.name, section.hint, section.rows) for section in found]
-    name = path.name if context.target is None else context.target.name
-    with open_target(path, name) as file:
-        write_plan(file, plan)
+    return plan
 
 
 def data_plan(record: Record, options: Any, report: Report, conversion: Conversion, *, run: bool = False) -> DataPlan:

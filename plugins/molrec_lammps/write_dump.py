@@ -7,6 +7,7 @@ the manual, "dump", checked against the 22 Jul 2025 release.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -40,9 +41,7 @@ def write_dump(record: Record, path: Path, context: WriteContext) -> None:
 
     UnsupportedError names what LAMMPS cannot hold, UsageError a column that is not there.
     """
-    options, report = context.options, context.report
-    conversion = conversion_of(record, options.target_units)
-    writer = _DumpWriter(record, options, report, conversion)
+    writer = _writer(record, context)
     name = path.name if context.target is None else context.target.name
     context.progress.start("write", writer.trajectory.n_frames)
     with open_target(path, name) as file:
@@ -50,6 +49,20 @@ def write_dump(record: Record, path: Path, context: WriteContext) -> None:
             writer.write(file, frames)
             context.progress.advance(frames.n_frames)
     writer.report_left()
+
+
+def predict_dump(record: Record, context: WriteContext) -> None:
+    """Report what the file will not hold: every frame is made as for the file, and let go."""
+    writer = _writer(record, context)
+    with open(os.devnull, "wb") as nothing:
+        for frames in writer.frames():
+            writer.write(nothing, frames)
+    writer.report_left()
+
+
+def _writer(record: Record, context: WriteContext) -> _DumpWriter:
+    options, report = context.options, context.report
+    return _DumpWriter(record, options, report, conversion_of(record, options.target_units))
 
 
 @dataclass

@@ -6,6 +6,7 @@ coefficients lie beside them. What a script decides about the box is in `in.lmp`
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,12 @@ def write_run(record: Record, path: Path, context: WriteContext) -> None:
         file.write(_settings(potential, plan, report).encode())
     with open_target(path / SCRIPT_FILE, SCRIPT_FILE) as file:
         file.write("".join(f"{line}\n" for line in _script(record, plan, potential, files, left_out)).encode())
+
+
+def predict_run(record: Record, context: WriteContext) -> None:
+    """Report what the directory will not hold: it is written to a place of its own, and removed."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_run(record, Path(folder) / "run", context)
 
 
 def is_written_run(directory: Path) -> bool:

@@ -32,6 +32,18 @@ _RELATIONS = {"bonds": "bond", "angles": "angle", "dihedrals": "dihedral", "impr
 
 def write_settings(record: Record, path: Path, context: WriteContext) -> None:
     """Write the force field as an include. UnsupportedError: there is none, or LAMMPS has nothing for it."""
+    target = path if context.target is None else context.target
+    potential = _potential(record, target, context)
+    with open_target(path, target.name) as file:
+        file.write(settings_text(potential).encode())
+
+
+def predict_settings(record: Record, context: WriteContext) -> None:
+    """Report what the file will not hold."""
+    _potential(record, Path() if context.target is None else context.target, context)
+
+
+def _potential(record: Record, target: Path, context: WriteContext) -> Potential:
     options, report = context.options, context.report
     names = _names(record, report)
     conversion = conversion_of(record, options.target_units)
@@ -41,15 +53,13 @@ def write_settings(record: Record, path: Path, context: WriteContext) -> None:
     potential = with_pair_style(potential, options.pair_style)
     check_stated(potential)
     files = PotentialFiles.of(record.forcefield, potential, conversion)
-    target = path if context.target is None else context.target
     beside = target.parent
     missing = [word for word in files.sums if not (beside / word).is_file()]
     for word in missing:
         report.warn(f"the settings name the file {word}, which is not beside them; --to lammps-run copies it")
     for name in files.texts:
         report.warn(f"fix cmap needs the file {name}, and stands before read_data; --to lammps-run writes both")
-    with open_target(path, target.name) as file:
-        file.write(settings_text(potential).encode())
+    return potential
 
 
 def settings_text(potential: Potential) -> str:
