@@ -402,7 +402,7 @@ def _divide(options: Mapping[str, Any], sources: Sequence[Format], target: Forma
 
 
 def _predict(record: Record | Collection, chosen: Format, context: WriteContext, *, ahead: bool) -> None:
-    """Report what the target has no place for, before anything is written; `ahead`: all of it has to be known by now."""
+    """Report what the target has no place for, before anything is written; `ahead`: all of it has to be known now."""
     report = context.report
     for section in record.sections if isinstance(record, Record) else ():
         capability = chosen.carries.get(section)

@@ -157,6 +157,7 @@ def test_a_derived_declaration_is_pinned_on_reopening(root: Path) -> None:
 # Flushing.
 
 
+@pytest.mark.slow
 def test_two_flush_sizes_give_equal_content(root: Path) -> None:
     paths = []
     for number, (flush_every, flush_bytes) in enumerate([(0, 2**40), (1, 2**40), (0, 10_000), (13, 4 * 2**20)]):
@@ -395,6 +396,7 @@ def test_crash_between_every_pair_of_steps_of_a_commit(tmp_path: Path, before: i
             assert not chunks or max(chunks) < names.index(step), "chunk bytes before the shape"
 
 
+@pytest.mark.slow
 def test_crash_between_every_pair_of_steps_before_the_first_durable_commit(tmp_path: Path) -> None:
     """Of a store that is new, what replaces a file swaps names with it: each commit stands all the same."""
 
@@ -425,6 +427,7 @@ def test_the_order_of_an_elision_break_is_safe_for_a_block_that_had_stopped(tmp_
     list(crash_everywhere(tmp_path, 3, frames, act))
 
 
+@pytest.mark.slow
 def test_crash_while_an_interrupted_store_is_reopened(tmp_path: Path) -> None:
     """Reopening shrinks and repairs; it may be interrupted too."""
 

@@ -179,6 +179,7 @@ def test_without_the_package_it_is_named(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(random_atoms(least=1), st.none() | documents), min_size=1, max_size=4))
 def test_records_come_back_from_rows(tmp_path_factory, kind, images):

@@ -66,6 +66,7 @@ def mrec(*arguments):
     return done.returncode, done.stderr + done.stdout
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(random_atoms(least=1), pairs, data), max_size=4))
 def test_rows_come_back_to_the_byte(tmp_path_factory, rows):
@@ -250,6 +251,7 @@ def database(path, count=5):
     return path
 
 
+@pytest.mark.slow
 def test_rows_as_a_trajectory_a_collection_or_records(tmp_path):
     source = database(tmp_path / "a.db")
     assert mrec("convert", source, tmp_path / "t.mrec", "--as", "trajectory")[0] == 0

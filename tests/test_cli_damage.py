@@ -19,6 +19,7 @@ def store_files(path: Path) -> list[Path]:
     return sorted(f for f in path.rglob("*") if f.is_file())
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_every_command(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:

@@ -75,6 +75,7 @@ def test_annotated_value_of_the_page(shared: Path) -> None:
 # round trips
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(frame_stores.frames())
 def test_any_snapshot_comes_back(frame: Frame) -> None:
@@ -416,6 +417,7 @@ def test_a_huge_declared_shape_takes_no_memory() -> None:
     assert peak < 200_000
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(frame_stores.frames(), st.data())
 def test_damaged_values_are_refused_or_read(frame: Frame, data: st.DataObject) -> None:

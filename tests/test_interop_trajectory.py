@@ -329,6 +329,7 @@ def test_we_open_the_trajectories_of_others(tmp_path: Path, name: str) -> None:
             assert same_text(mine.get(key), other.get(key)), (node, key)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(runs())
 def test_we_open_random_trajectories_of_others(tmp_path_factory: Any, run: tuple[Declaration, list[Frame]]) -> None:

@@ -105,6 +105,7 @@ def test_files_of_the_reference_set_are_read_as_lammps_reads_them(shared, ask_la
     assert compared >= 45
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(systems(for_lammps=True), st.randoms(use_true_random=False))
 def test_random_files_are_read_as_lammps_reads_them(tmp_path, ask_lammps, system, random):

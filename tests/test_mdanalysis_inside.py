@@ -149,6 +149,7 @@ def _analysed(universe: Any, moving: str, centre: str) -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("files", "moving", "centre"),
     [

@@ -69,6 +69,7 @@ def killed_and_resumed(folder: Path, kills: int, workers: int, seed: int, longes
     return met
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_killed_at_random_moments(tmp_path, workers):
     inputs(tmp_path / "in")

@@ -45,6 +45,7 @@ def test_what_was_sent_before_the_kill_counts(tmp_path):
     assert same_collection(tmp_path / "whole.mrec.lmdb", tmp_path / "killed.mrec.lmdb")
 
 
+@pytest.mark.slow
 def test_an_input_that_kills_again_is_at_fault(tmp_path):
     make_files(tmp_path / "in", 20)
     poison = tmp_path / "in" / "poison.extxyz"

@@ -90,6 +90,7 @@ def test_what_others_put_there_stays(tmp_path):
         migrate_records([tmp_path / "in"], tmp_path / "in" / "c00000.extxyz")
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments(tmp_path):
     for name in "abc":
         make_files(tmp_path / "in" / name, 30)
