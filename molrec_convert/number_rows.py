@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Fill", "number_rows", "read_number_rows"]
+__all__ = ["Fill", "coded", "number_rows", "read_number_rows"]
 
 #: Where text begins in the memory of the module, and where the tables do.
 _TEXT, _WIDE, _INTEGERS, _KINDS = 16384, 1024, 256, 12288
@@ -212,17 +212,22 @@ def _wide_powers() -> NDArray[np.uint64]:
 
 def _words(values: NDArray[np.uint64]) -> tuple[NDArray[np.int32], list[bytes]]:
     """A code for each row, and the words the codes count in, from the bytes of each word as a number."""
+    codes, found = coded(values)
+    return codes, [value.to_bytes(8, "little").rstrip(b"\0") for value in found]
+
+
+def coded(values: NDArray[np.uint64]) -> tuple[NDArray[np.int32], list[int]]:
+    """A code int32[n] for each of `values`, and the values the codes count in: few, as the words of a column are."""
     codes = np.empty(len(values), np.int32)
     left = np.ones(len(values), np.bool_)
     found: list[int] = []
     while left.any():
         if len(found) == _FEW:
             unique, inverse = np.unique(values, return_inverse=True)
-            found, codes = unique.tolist(), inverse.astype(np.int32)
-            break
+            return inverse.astype(np.int32), unique.tolist()
         value = values[int(np.argmax(left))]
         same = values == value
         codes[same] = len(found)
         left &= ~same
         found.append(int(value))
-    return codes, [value.to_bytes(8, "little").rstrip(b"\0") for value in found]
+    return codes, found

@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from molrec_convert.number_rows import coded
+
 __all__ = ["PAD", "FixedLayout", "find_layout", "read_fixed"]
 
 #: Bytes that stand before the first row of a text: what is read of a short first field reaches back so far.
@@ -27,8 +29,6 @@ _FIELD = re.compile(rb"[^ ]+")
 _DECIMAL = re.compile(rb"[-+]?[0-9]+\.([0-9]{1,15})")
 _WHOLE = re.compile(rb"[-+]?[0-9]+")
 _SAMPLE = 64
-#: Different words in a column that are looked for one by one.
-_FEW = 24
 
 _U = np.uint64
 _BLANKS, _ZEROS, _MINUS = _U(0x2020202020202020), _U(0x3030303030303030), _U(0x0D)
@@ -273,20 +273,7 @@ def _words(rows: _Bytes, start: int, end: int) -> tuple[NDArray[np.int32], list[
     if end - start <= 2:
         return _short_words(rows, start, end)
     words, mask = rows.lane(end, start)
-    values = words & mask
-    codes = np.empty(len(values), np.int32)
-    left = np.ones(len(values), np.bool_)
-    found: list[int] = []
-    while left.any():
-        if len(found) == _FEW:
-            unique, inverse = np.unique(values, return_inverse=True)
-            found, codes = unique.tolist(), inverse.astype(np.int32)
-            break
-        value = values[int(np.argmax(left))]
-        same = values == value
-        codes[same] = len(found)
-        left &= ~same
-        found.append(int(value))
+    codes, found = coded(words & mask)
     outside = min(max(start - (end - 8), 0), 8)
     texts = [value.to_bytes(8, "little")[outside:] for value in found]
     if start and any(text[:1] != b" " for text in texts):
