@@ -133,7 +133,8 @@ class ReadContext:
     `report`. `hints` are those of the `LayoutChanged` an earlier attempt ended with. `arrangement` is what `--as` asks
     for, one of the format's `arrangements` (None: the reader's own choice), `target` what the conversion writes: one
     record, or a collection (None: nothing is written, or nobody knows). With `verify` a reader that maps a file looks
-    at all of it first, as damage could end the process otherwise.
+    at all of it first, as damage could end the process otherwise. `outline` is what `Collection.outline` said when the
+    same input was open before: a reader that knows it need not look at all of the input once more (None: look).
     """
 
     options: Any = field(default_factory=NoOptions)
@@ -143,6 +144,7 @@ class ReadContext:
     arrangement: Arrangement | None = None
     target: Literal["record", "collection"] | None = None
     verify: bool = True
+    outline: Mapping[str, Any] | None = None
 
 
 @dataclass

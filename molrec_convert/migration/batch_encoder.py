@@ -78,7 +78,8 @@ def _rows(columns: RecordColumns, sources: Sequence[tuple[str, int]]) -> list[by
     if values is None:
         energies = ["null"] * len(columns)
     elif isinstance(values, np.ndarray) and values.dtype == np.float64 and values.ndim == 1:
-        energies = [json.dumps(value) for value in values.tolist()]
+        # as JSON has it, in its own words where it is not finite
+        energies = [repr(value) if value - value == 0 else json.dumps(value) for value in values.tolist()]
     else:
         return None
     quoted = {path: json.dumps(path) for path, _ in sources}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from molrec_convert.formats import Format
 from molrec_convert.migration.adapting import Adapter
 from molrec_convert.migration.batch_encoder import BatchEncoder, EncodedBatch
 from molrec_convert.migration.failures import Failure, error_document
+from molrec_convert.migration.hashing import content_digest
 from molrec_convert.migration.index_values import Observed, index_value, observe
 from molrec_convert.migration.inputs import path_text
 from molrec_convert.migration.names import Naming
@@ -50,7 +50,6 @@ __all__ = [
     "Many",
     "Restart",
     "RowFailed",
-    "content_digest",
 ]
 
 #: A message is sent when it holds so many bytes.
@@ -281,10 +280,15 @@ class Encoder:
         skip, stop = (task.skip, task.stop) if number == 0 else (0, None)
         hints: frozenset[str] = frozenset()
         mark = self._report.mark()
+        found = task.found
         while True:
             try:
-                yield from self._read(path, input_, chosen, hints, skip, stop)
-                done = Done(input_, content_digest(path), []) if stop is None else Items(input_, [])
+                outline = None if found is None or hints else found.outline
+                yield from self._read(path, input_, chosen, hints, skip, stop, outline)
+                if stop is None:
+                    done: Done | Items = Done(input_, content_digest(path) if found is None else found.digest, [])
+                else:
+                    done = Items(input_, [])
                 self._add_items([done], mark, path)
                 yield done
                 return
@@ -305,10 +309,17 @@ class Encoder:
                 return
 
     def _read(
-        self, path: str, input_: int, chosen: Format, hints: frozenset[str], skip: int, stop: int | None
+        self,
+        path: str,
+        input_: int,
+        chosen: Format,
+        hints: frozenset[str],
+        skip: int,
+        stop: int | None,
+        outline: Mapping[str, Any] | None,
     ) -> Iterator[Event]:
         mark = self._report.mark()
-        with self._opened(path, chosen, hints, keep=stop is not None) as source:
+        with self._opened(path, chosen, hints, outline, keep=stop is not None) as source:
             if skip:
                 # whoever reads the first records tells what opening it says
                 self._report.rewind(mark)
@@ -319,7 +330,9 @@ class Encoder:
                 yield from events
 
     @contextmanager
-    def _opened(self, path: str, chosen: Format, hints: frozenset[str], *, keep: bool) -> Iterator[Record | Collection]:
+    def _opened(
+        self, path: str, chosen: Format, hints: frozenset[str], outline: Mapping[str, Any] | None, *, keep: bool
+    ) -> Iterator[Record | Collection]:
         """An input; one of which a span is read stays open for the next one."""
         kept, self._kept = self._kept, None
         if kept is not None and not hints and kept[:2] == (path, chosen.name):
@@ -327,7 +340,7 @@ class Encoder:
         else:
             if kept is not None:
                 kept[2].close()
-            source = self._sources.open(Path(path), chosen, hints)
+            source = self._sources.open(Path(path), chosen, hints, outline)
         try:
             yield source
         except BaseException:
@@ -342,16 +355,20 @@ class Encoder:
         """The rows of a database: one at fault is passed over."""
         position = skip
         count = len(source) if stop is None else min(stop, len(source))
+        alone = False
         while position < count:
             try:
-                for events, records in self._pieces(source, input_, path, position, stop):
+                # of rows that are read together none is told from the others
+                for events, records in self._pieces(source, input_, path, position, position + 1 if alone else stop):
                     yield from events
                     position += records
             except (GeneratorExit, LayoutChanged):
                 raise
             except Exception as error:  # a reader is foreign code, as above
-                yield RowFailed(input_, position, error_document(error))
-                position += 1
+                if alone:
+                    yield RowFailed(input_, position, error_document(error))
+                    position += 1
+                alone = not alone
 
     def _pieces(
         self, source: Record | Collection, input_: int, path: str, start: int, stop: int | None
@@ -481,28 +498,3 @@ class Encoder:
             hidden = [tuple(text.replace(path, "the input") if path else text for text in item) for item in items]
             last.items = [(fate, name, detail) for fate, name, detail in hidden]
         self._report.rewind(mark)
-
-
-def content_digest(path: str) -> str:
-    """The hash of a file, or of all files of a directory and their names."""
-    digest = hashlib.blake2b(digest_size=_DIGEST)
-    try:
-        _feed(digest, path)
-    except IsADirectoryError:
-        for folder, names, files in os.walk(path):
-            names.sort()
-            for name in sorted(files):
-                whole = os.path.join(folder, name)
-                digest.update(os.path.relpath(whole, path).encode("utf-8", "surrogateescape") + b"\0")
-                if os.path.isfile(whole):
-                    _feed(digest, whole)
-    return digest.hexdigest()
-
-
-def _feed(digest: Any, path: str) -> None:
-    # most files are small: a large buffer costs more than they do
-    size = 2**16
-    with open(path, "rb", buffering=0) as file:
-        while block := file.read(size):
-            digest.update(block)
-            size = 2**20

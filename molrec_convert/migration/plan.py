@@ -16,6 +16,7 @@ from molrec_convert.migration.inputs import InputTable
 from molrec_convert.migration.names import Naming
 from molrec_convert.migration.scan import Scan
 from molrec_convert.migration.settings import Settings
+from molrec_convert.migration.tasks import Found
 from molrec_convert.model.collection_declaration import derive_declaration
 from molrec_convert.model.declaration import NO_FILL, BlockDeclaration, Declaration, MetaDeclaration
 
@@ -38,6 +39,8 @@ class Plan:
         self.records: array[int] = array("q")
         #: Of each input the records it can be read from; 0 where only from the first.
         self.divisible: array[int] = array("q")
+        #: What is known of large inputs.
+        self.found: dict[int, Found] = {}
         self.contents: list[dict[str, Any]] = []
         self.failures: dict[int, Failure] = {}
         self.nbytes = self.frames = 0
@@ -67,6 +70,7 @@ class Plan:
         plan.content_of = array("i", kept["content_of"])
         plan.records = array("q", kept["records"])
         plan.divisible = array("q", kept["divisible"])
+        plan.found = {int(number): Found(**entry) for number, entry in kept["found"].items()}
         plan.contents = kept["contents"]
         plan.failures = {int(number): failure for number, failure in kept["failures"].items()}
         plan.declaration = Declaration.from_json(kept["declaration"])
@@ -86,6 +90,7 @@ class Plan:
             "stamps": list(self.table.stamps),
             "records": list(self.records),
             "divisible": list(self.divisible),
+            "found": {number: dataclasses.asdict(entry) for number, entry in self.found.items()},
             "contents": self.contents,
             "failures": self.failures,
             "declaration": self.declaration.to_json(),
@@ -115,6 +120,8 @@ class Plan:
             self.content_of.append(kind)
             self.records.append(entry.records)
             self.divisible.append(entry.records if entry.divisible else 0)
+            if entry.found is not None:
+                self.found[scan.first + offset] = entry.found
             self.nbytes += entry.nbytes
             self.frames += max(entry.frames, 0)
 

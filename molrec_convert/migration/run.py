@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from molrec_convert.errors import UsageError
-from molrec_convert.migration.encode import Done, Entry, Failed, Many, Restart, RowFailed, content_digest
+from molrec_convert.migration.encode import Done, Entry, Failed, Many, Restart, RowFailed
 from molrec_convert.migration.engine import Engine, EngineError, LocalEngine
 from molrec_convert.migration.failures import failure_text, write_failures
+from molrec_convert.migration.hashing import content_digest
 from molrec_convert.migration.index_values import check_index_names
 from molrec_convert.migration.inputs import InputTable, expand_inputs
 from molrec_convert.migration.journal import Journal
@@ -280,7 +281,8 @@ class _Job:
         self.watcher.stage("looking at inputs", len(table), table.nbytes)
         count = len(table)
         records = 0
-        for scan in self.engine.scan(TaskList(table, [None] * count, [True] * count), folder):
+        tasks = TaskList(table, [None] * count, [True] * count, hashing=folder is not None)
+        for scan in self.engine.scan(tasks, folder):
             plan.take(scan)
             if plan.failures and self.settings.on_error == "stop":
                 number, failure = next(iter(plan.failures.items()))
@@ -300,7 +302,7 @@ class _Job:
         table = plan.table
         eligible = self._eligible(plan)
         goal = Goal(json.dumps(plan.declaration.to_json()), plan.units)
-        tasks = TaskList(table, plan.formats, eligible, goal, plan.divisible)
+        tasks = TaskList(table, plan.formats, eligible, goal, plan.divisible, plan.found)
         self.watcher.stage("migrating", len(table), table.nbytes)
         at = 0
 

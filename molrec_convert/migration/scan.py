@@ -6,6 +6,7 @@ Inputs that declare the same share one entry, so that what comes back is small h
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -15,9 +16,10 @@ from typing import Any
 from molrec_convert.errors import MolrecError
 from molrec_convert.formats import Format
 from molrec_convert.migration.failures import error_document
+from molrec_convert.migration.hashing import content_digest
 from molrec_convert.migration.settings import Settings
 from molrec_convert.migration.sources import FormatFinder, Sources, is_aside, record_count, split_declaration
-from molrec_convert.migration.tasks import Task
+from molrec_convert.migration.tasks import Found, Task, is_large
 from molrec_convert.model import Declaration, Record
 from molrec_convert.model.collection import Collection
 from molrec_convert.model.collection_member import as_member
@@ -39,7 +41,8 @@ class Scanned:
     """What one input holds: its format and kind of content (a number of `Scan.contents`), records, frames, bytes.
 
     `records` and `frames` are -1 where only reading to the end tells. `error` is that of an input at fault, `aside`
-    says that it was searched for and is of no known format, `divisible` that it can be read from any record on.
+    says that it was searched for and is of no known format, `divisible` that it can be read from any record on; `found`
+    is what those who read spans of it need to know.
     """
 
     format: str | None = None
@@ -50,6 +53,7 @@ class Scanned:
     error: dict[str, Any] | None = None
     aside: bool = False
     divisible: bool = False
+    found: Found | None = None
 
 
 @dataclass
@@ -80,7 +84,7 @@ class Scanner:
             if isinstance(chosen, Scanned):
                 scan.inputs.append(chosen)
                 continue
-            scan.inputs += self._scan(task.paths[start:stop], chosen, scan, known)
+            scan.inputs += self._scan(task, start, stop, chosen, scan, known)
         yield scan
 
     def let_go(self) -> None:
@@ -103,8 +107,10 @@ class Scanner:
                 return Scanned(aside=True)
             return Scanned(error=error_document(error))
 
-    def _scan(self, paths: Sequence[str], chosen: Format, scan: Scan, known: dict[str, int]) -> list[Scanned]:
-        where = [Path(path) for path in paths]
+    def _scan(
+        self, task: Task, start: int, stop: int, chosen: Format, scan: Scan, known: dict[str, int]
+    ) -> list[Scanned]:
+        where = [Path(path) for path in task.paths[start:stop]]
         if len(where) > 1:
             try:
                 joined = self._sources.open_together(where, chosen)
@@ -122,12 +128,17 @@ class Scanner:
                         made.append(Scanned(chosen.name, entry, count, count, rows * width + 400 * count))
                         at += count
                 return made
-            half = len(where) // 2
-            if half > 1 and self._sources.some_join(where, chosen):
-                return [*self._scan(paths[:half], chosen, scan, known), *self._scan(paths[half:], chosen, scan, known)]
-        return [self._one(path, chosen, scan, known) for path in where]
+            half = (start + stop) // 2
+            if len(where) > 3 and self._sources.some_join(where, chosen):
+                before = self._scan(task, start, half, chosen, scan, known)
+                return [*before, *self._scan(task, half, stop, chosen, scan, known)]
+        return [self._one(task, number, chosen, scan, known) for number in range(start, stop)]
 
-    def _one(self, path: Path, chosen: Format, scan: Scan, known: dict[str, int]) -> Scanned:
+    def _one(self, task: Task, number: int, chosen: Format, scan: Scan, known: dict[str, int]) -> Scanned:
+        path = Path(task.paths[number])
+        large = task.hashing and is_large(task.sizes[number]) and path.is_file()
+        digest = _Digest(path) if large else None
+        found = None
         try:
             mark = self._report.mark()
             source = self._sources.open(path, chosen)
@@ -137,6 +148,9 @@ class Scanner:
                 records = record_count(source, self._settings)
                 frames, nbytes = _extent(source)
                 divisible = isinstance(source, Collection) and source.random_access
+                if divisible and digest is not None:
+                    assert isinstance(source, Collection)
+                    found = Found(digest.value(), source.outline())
                 if divisible and self._report.mark() == mark:
                     # whoever encodes it here goes on with it
                     self.let_go()
@@ -146,8 +160,11 @@ class Scanner:
             return Scanned(chosen.name, error=error_document(error))
         except Exception as error:  # a reader is foreign code: one input that breaks it leaves the others alone
             return Scanned(chosen.name, error=error_document(error))
+        finally:
+            if digest is not None:
+                digest.stop()
         count = -1 if records is None else records
-        return Scanned(chosen.name, entry, count, frames, nbytes, divisible=divisible and count > 0)
+        return Scanned(chosen.name, entry, count, frames, nbytes, divisible=divisible and count > 0, found=found)
 
     def _content(self, source: Record | Collection, chosen: Format, scan: Scan, known: dict[str, int]) -> int:
         text = json.dumps(content_of(source, self._settings, chosen))
@@ -155,6 +172,35 @@ class Scanner:
         if number == len(scan.contents):
             scan.contents.append(text)
         return number
+
+
+class _Digest:
+    """The hash of a file's content, made beside whatever else is done meanwhile."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = str(path)
+        self._value: str | Exception = ""
+        self._wanted = True
+        self._thread = threading.Thread(target=self._make, daemon=True)
+        self._thread.start()
+
+    def value(self) -> str:
+        """The hash. Raises `OSError` where the file cannot be read."""
+        self._thread.join()
+        if isinstance(self._value, Exception):
+            raise self._value
+        return self._value
+
+    def stop(self) -> None:
+        """It is not wanted any more."""
+        self._wanted = False
+        self._thread.join()
+
+    def _make(self) -> None:
+        try:
+            self._value = content_digest(self._path, lambda: self._wanted)
+        except OSError as error:
+            self._value = error
 
 
 def runs(found: Sequence[Scanned | Format], task: Task) -> Iterator[tuple[int, int, Scanned | Format]]:

@@ -54,9 +54,15 @@ class Sources:
         self._settings, self._report = settings, report
         self._options: dict[str, Any] = {}
 
-    def open(self, path: Path, chosen: Format, hints: frozenset[str] = frozenset()) -> Record | Collection:
-        """The record or collection in one input."""
-        source = chosen.reader()([path], self._context(chosen, hints))
+    def open(
+        self,
+        path: Path,
+        chosen: Format,
+        hints: frozenset[str] = frozenset(),
+        outline: Mapping[str, Any] | None = None,
+    ) -> Record | Collection:
+        """The record or collection in one input; `outline` is what was found out when it was open before."""
+        source = chosen.reader()([path], dataclasses.replace(self._context(chosen, hints), outline=outline))
         if isinstance(source, Record):
             plugin_manager().hook.molrec_record_read(record=source, context=self._context(chosen, hints))
         return source

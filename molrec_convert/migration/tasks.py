@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from molrec_convert.migration.inputs import InputTable
 
-__all__ = ["Goal", "Task", "TaskList", "singles"]
+__all__ = ["Found", "Goal", "Task", "TaskList", "is_large", "singles"]
 
 #: A task is so many inputs, or so many bytes.
 _TASK_INPUTS, _TASK_BYTES = 250, 4 * 2**20
 #: An input that can be read from any record on is divided in spans of so many bytes.
 _SPAN_BYTES = 4 * 2**20
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the first pass found out of a large input: the hash of its content, and its outline.
+
+    See `Collection.outline`; whoever reads a span of the input needs neither to look at all of it again.
+    """
+
+    digest: str
+    outline: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -29,7 +41,8 @@ class Task:
 
     `formats`: the name of each where it is known. `skip`: records of the first that are done already. `goal`: what
     to encode them for; without one they are only looked at. `stop`: of one input only the records before that one, of
-    which others do the rest.
+    which others do the rest. `found`: what is known of one input. `hashing`: whether large ones are hashed as they are
+    looked at.
     """
 
     first: int
@@ -40,13 +53,16 @@ class Task:
     skip: int = 0
     goal: Goal | None = None
     stop: int | None = None
+    found: Found | None = None
+    hashing: bool = False
 
 
 @dataclass(frozen=True)
 class TaskList:
     """The tasks of one pass over the inputs of a table: those that are `eligible`, each of a format or of none yet.
 
-    `divisible`: the records of each input that can be read from any of them on, 0 for others.
+    `divisible`: the records of each input that can be read from any of them on, 0 for others. `found`: what is known
+    of large inputs, by their numbers. `hashing` as in `Task`.
     """
 
     table: InputTable
@@ -54,6 +70,8 @@ class TaskList:
     eligible: Sequence[bool]
     goal: Goal | None = None
     divisible: Sequence[int] | None = None
+    found: Mapping[int, Found] = field(default_factory=dict)
+    hashing: bool = False
 
     def since(self, first: int = 0, skip: int = 0) -> Iterator[Task]:
         """The tasks from an input on; of that the first `skip` records are done."""
@@ -105,7 +123,14 @@ class TaskList:
             list(self.formats[first:stop]),
             skip,
             self.goal,
+            found=self.found.get(first) if stop == first + 1 else None,
+            hashing=self.hashing,
         )
+
+
+def is_large(nbytes: int) -> bool:
+    """Whether an input of so many bytes has several spans, where it can be divided."""
+    return nbytes >= 2 * _SPAN_BYTES
 
 
 def singles(task: Task, input_: int, skip: int) -> list[Task]:

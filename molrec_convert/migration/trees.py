@@ -17,8 +17,8 @@ from typing import Any
 
 from molrec_convert.conversion import convert
 from molrec_convert.errors import MolrecError, UsageError
-from molrec_convert.migration.encode import content_digest
 from molrec_convert.migration.failures import Failure, error_document, failure_text, write_failures
+from molrec_convert.migration.hashing import content_digest
 from molrec_convert.migration.inputs import InputTable, expand_inputs
 from molrec_convert.migration.outcome import MigrationStopped, NobodyWatches, Outcome, Watcher, report_of
 from molrec_convert.migration.pool import Pool

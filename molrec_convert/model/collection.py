@@ -114,6 +114,13 @@ class Collection(ABC):
         """The records from `start` to `stop`, many at once; None where there is no such way to read them."""
         return None
 
+    def outline(self) -> dict[str, Any] | None:
+        """What was found out by looking at all of it, as a JSON document; None where that costs nothing.
+
+        Whoever opens the same input again hands it to the reader, see `ReadContext.outline`.
+        """
+        return None
+
     def same_values(self, index: int, other: Collection, position: int) -> bool:
         """Whether a record is known to be stored as the one of another collection is, to the byte."""
         return False

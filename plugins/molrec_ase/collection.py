@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from molrec_ase.chunk import Chunk, Part, join_parts
-from molrec_ase.declaring import ATOMS, UNITS, Plan
+from molrec_ase.declaring import ATOMS, UNITS, collection_declaration
 from molrec_ase.names import DATA, IDENTITY, OWN_KEYS
 from molrec_ase.record_columns import record_columns
 from molrec_ase.source import Source
@@ -53,15 +53,22 @@ METADATA = "ase.metadata"
 
 
 class AseCollection(Collection):
-    """One record for each configuration of a source."""
+    """One record for each configuration of a source.
+
+    The source is looked at for the declaration and the columns of the index, unless an `outline` tells them.
+    """
 
     random_access = True
 
-    def __init__(self, source: Source, plan: Plan) -> None:
-        self._source, self._plan = source, plan
+    def __init__(self, source: Source, outline: Mapping[str, Any] | None = None) -> None:
+        self._source = source
         self.path = source.path
-        self.declaration = plan.declaration
-        document: dict[str, Any] = {"units": collection_units(plan.system.meta.get("units"))}
+        if outline is None:
+            self.declaration = collection_declaration(source.survey)
+        else:
+            self.declaration = Declaration.from_json(outline["declaration"])
+            self._kinds = dict(outline["index"])
+        document: dict[str, Any] = {"units": collection_units(UNITS)}
         if source.metadata:
             document[METADATA] = source.metadata
         self.document = collection_document(document)
@@ -142,6 +149,11 @@ class AseCollection(Collection):
         }
         return {name: dtype for name, dtype in found.items() if dtype is not None}
 
+    def outline(self) -> dict[str, Any]:
+        """See `Collection.outline`."""
+        own = {"declaration": self.declaration.to_json(), "index": self._kinds, "records": len(self)}
+        return {**own, "source": self._source.outline()}
+
     def close(self) -> None:
         """Let go of the file."""
         self._source.close()
@@ -189,8 +201,9 @@ def records_of_chunk(chunk: Chunk, declaration: Declaration) -> Iterator[Record]
     size = len(chunk)
     steps = np.array([0 if step is None else step for step in chunk.steps], np.int64)
     whole = batch_of(chunk, declaration, steps, None, np.arange(size))
-    identity = [name for name in chunk.columns if name in IDENTITY]
-    keys = [name for name in chunk.values if name not in declaration.meta]
+    # in an order that does not hang on what other configurations are read with them
+    identity = [name for name in IDENTITY if name in chunk.columns]
+    keys = sorted(name for name in chunk.values if name not in declaration.meta)
     offset = chunk.offset.tolist()
     tags = [["" if value is None else tag_of(value) for value in chunk.values[key]] for key in keys]
     cells = np.asarray(chunk.boundary.any(1) | chunk.vectors.view(np.uint64).any((1, 2)) | chunk.origin.any(1))

@@ -23,7 +23,7 @@ from molrec_convert.model import (
     MetaDeclaration,
 )
 
-__all__ = ["ATOMS", "Plan", "plan_collection", "plan_trajectory"]
+__all__ = ["ATOMS", "UNITS", "Plan", "collection_declaration", "plan_trajectory"]
 
 ATOMS = "atoms"
 UNITS = {"preset": "metal"}
@@ -65,7 +65,7 @@ def plan_trajectory(survey: Survey) -> Plan:
     return Plan(declaration, system)
 
 
-def plan_collection(survey: Survey) -> Plan:
+def collection_declaration(survey: Survey) -> Declaration:
     """A record of each configuration: results change from frame to frame, everything else is of the system."""
     count = len(survey)
     rows = int(survey.counts.max()) if count else 0
@@ -81,7 +81,7 @@ def plan_collection(survey: Survey) -> Plan:
     }
     declaration = Declaration({ATOMS: BlockDeclaration(columns, rows=rows)} if columns else {}, keys)
     declaration.check()
-    return Plan(declaration, Frame(meta=Meta({"units": UNITS})))
+    return declaration
 
 
 def _key(tag: str, whole: bool) -> MetaDeclaration:

@@ -5,11 +5,12 @@ SQLite is read from its tables; databases in JSON, LMDB and whatever else ASE kn
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from molrec_ase.collection import AseCollection, record_of_part
-from molrec_ase.declaring import Plan, plan_collection, plan_trajectory
+from molrec_ase.declaring import Plan, collection_declaration, plan_trajectory
 from molrec_ase.source import Source
 from molrec_ase.sqlite_rows import SqliteRows
 from molrec_ase.trajectory import AseTrajectory
@@ -29,12 +30,13 @@ def read_database(paths: Sequence[Path], context: ReadContext) -> Record | Colle
 
     FormatError names the row that is at fault.
     """
-    path = paths[0]
+    path, outline = paths[0], context.outline
     with path.open("rb") as file:
         head = file.read(len(_SQLITE))
     source: Source
     if head == _SQLITE:
-        source = SqliteRows(path, context.progress)
+        widths = None if outline is None else outline["source"]["widths"]
+        source = SqliteRows(path, context.progress, widths)
     elif not head:
         raise FormatError(path, found="an empty file", expected="a database of ASE")
     else:
@@ -43,7 +45,7 @@ def read_database(paths: Sequence[Path], context: ReadContext) -> Record | Colle
         source = open_rows(path, context.report)
     if context.arrangement is None and len(source):
         context.report.converted("rows", "one record each; --as trajectory makes one run of them")
-    return arranged(source, context.arrangement or "collection", path, context.report)
+    return arranged(source, context.arrangement or "collection", path, context.report, outline)
 
 
 def read_trajectory(paths: Sequence[Path], context: ReadContext) -> Record | Collection:
@@ -54,21 +56,36 @@ def read_trajectory(paths: Sequence[Path], context: ReadContext) -> Record | Col
     wanted = context.arrangement
     if wanted is None:
         wanted = "trajectory"
-        if context.target == "collection" and not source.survey.uniform:
+        try:
+            apart = context.target == "collection" and not source.survey.uniform
+        except BaseException:
+            source.close()
+            raise
+        if apart:
             wanted = "collection"
             context.report.converted(
                 "frames", "one record each: their numbers of atoms differ; --as trajectory makes one run of them"
             )
-    return arranged(source, wanted, paths[0], context.report)
+    return arranged(source, wanted, paths[0], context.report, context.outline)
 
 
 def arranged(
-    source: Source, arrangement: Arrangement, path: Path | None = None, report: Report | None = None
+    source: Source,
+    arrangement: Arrangement,
+    path: Path | None = None,
+    report: Report | None = None,
+    outline: Mapping[str, Any] | None = None,
 ) -> Record | Collection:
-    """The configurations of a source as a record with a trajectory, or as a collection."""
+    """The configurations of a source as a record with a trajectory, or as a collection (of an `outline` known before).
+
+    FormatError where the source has other configurations than those of the outline.
+    """
     try:
         if arrangement != "trajectory":
-            return AseCollection(source, plan_collection(source.survey))
+            if outline is not None and outline["records"] != len(source):
+                counts = f"{len(source):,} configurations, {outline['records']:,} a moment ago"
+                raise FormatError(path or "configurations", found=counts, expected="a file nobody writes to")
+            return AseCollection(source, outline)
         if report is not None:
             for key in sorted(source.survey.other_meta):
                 report.dropped(f"meta/{key}", "not every row's record says the same: one record says one thing")
@@ -80,11 +97,10 @@ def arranged(
 
 def _record(source: Source, plan: Plan) -> Record:
     if len(source) == 1:
-        collection = plan_collection(source.survey)
         from molrec_ase.chunk import split_chunk
 
         part = split_chunk(next(source.chunks([0])))[0]
-        record = record_of_part(part, collection.declaration)
+        record = record_of_part(part, collection_declaration(source.survey))
         record._close = source.close
         return record
     record = Record(dict(source.survey.meta), plan.system, trajectory=AseTrajectory(source, plan))

@@ -18,7 +18,7 @@ from molrec_convert.model import BoxUpdates, Coded, Declaration, RecordColumns
 __all__ = ["record_columns"]
 
 #: Types of values whose tag is that of all values of the type.
-_TAGS = {str: "string", float: "f64", bool: "bool"}
+_TAGS = {str: "string", float: "f64", bool: "bool", dict: "json", list: "json"}
 
 
 def record_columns(chunk: Chunk, declaration: Declaration, kinds: Mapping[str, str]) -> RecordColumns | None:
@@ -28,7 +28,7 @@ def record_columns(chunk: Chunk, declaration: Declaration, kinds: Mapping[str, s
         return None
     if any(time is None for time in chunk.times) != (chunk.times[0] is None):
         return None
-    names = [name for name in chunk.columns if name in IDENTITY]
+    names = [name for name in IDENTITY if name in chunk.columns]
     if any(name in chunk.present for name in names):
         return None
     times = None if chunk.times[0] is None else np.array(chunk.times, np.float64)
@@ -42,15 +42,24 @@ def record_columns(chunk: Chunk, declaration: Declaration, kinds: Mapping[str, s
     if chunk.numbers is not None:
         identity["element"] = Coded(chunk.numbers, SYMBOLS)
     identity |= {name: chunk.columns[name] for name in names}
-    said = {key: (values, _tags(values)) for key, values in chunk.values.items() if key not in declaration.meta}
+    said = {
+        key: (chunk.values[key], _tags(chunk.values[key]))
+        for key in sorted(chunk.values.keys() - declaration.meta.keys())
+    }
     own = {name: _own(said.get(name), dtype, size) for name, dtype in kinds.items()}
     return RecordColumns(declaration, chunk.counts, frames, identity, said, own)
 
 
 def _tags(values: list[Any]) -> list[str]:
     types = set(map(type, values))
-    if len(types) == 1 and (tag := _TAGS.get(types.pop())) is not None:
-        return [tag] * len(values)
+    if len(types) == 1:
+        (kind,) = types
+        if kind is int:
+            tag = "i64" if -(2**63) <= min(values) and max(values) < 2**63 else None
+        else:
+            tag = _TAGS.get(kind)
+        if tag is not None:
+            return [tag] * len(values)
     return ["" if value is None else tag_of(value) for value in values]
 
 

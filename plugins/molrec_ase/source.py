@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -19,11 +20,26 @@ class Source(ABC):
     """Configurations in order, and what is known of all of them."""
 
     path: str | None = None
-    survey: Survey
     #: What a database says of itself.
     metadata: dict[str, Any]
     #: Columns nobody asks for, which need not be in chunks.
     unwanted: frozenset[str] = frozenset()
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @functools.cached_property
+    def survey(self) -> Survey:
+        """What is known of all configurations; for most sources all of them are read to tell."""
+        return self._look()
+
+    @abstractmethod
+    def _look(self) -> Survey:
+        """Make the survey."""
+
+    def outline(self) -> dict[str, Any]:
+        """What is to be known to read chunks without a survey, as a document."""
+        return {}
 
     @abstractmethod
     def chunks(self, numbers: Sequence[int], *, numbered: bool = False) -> Iterator[Chunk]:
@@ -42,12 +58,9 @@ class Source(ABC):
     def close(self) -> None:  # noqa: B027 - most sources hold no file
         """Let go of the file."""
 
-    def __len__(self) -> int:
-        return len(self.survey)
-
 
 class PartSource(Source):
-    """Configurations made one by one by a function of their number; all of them are looked at first."""
+    """Configurations made one by one by a function of their number."""
 
     def __init__(
         self,
@@ -58,9 +71,14 @@ class PartSource(Source):
         metadata: dict[str, Any] | None = None,
         close: Callable[[], None] | None = None,
     ) -> None:
-        self._make, self._close, self.path = make, close, path
+        self._count, self._make, self._close, self.path = count, make, close, path
         self.metadata = metadata or {}
-        self.survey = survey_parts(make(number) for number in range(count))
+
+    def __len__(self) -> int:
+        return self._count
+
+    def _look(self) -> Survey:
+        return survey_parts(self._make(number) for number in range(self._count))
 
     def chunks(self, numbers: Sequence[int], *, numbered: bool = False) -> Iterator[Chunk]:
         """See `Source.chunks`."""

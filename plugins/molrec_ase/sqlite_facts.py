@@ -18,7 +18,8 @@ from molrec_ase.constraints import free_atoms, modern
 from molrec_ase.data_blob import read_data, write_data
 from molrec_ase.names import ARRAYS, CALCULATOR, CONSTRAINTS, DATA, RESULTS, VECTORS, key_name
 from molrec_ase.plain import parse_json, to_plain
-from molrec_ase.sqlite_survey import BLOBS, REALS
+from molrec_ase.sqlite_blobs import BLOBS
+from molrec_ase.sqlite_survey import REALS
 from molrec_ase.survey import ColumnFacts, Survey, ValueFacts, add_column, survey_parts
 from molrec_ase.values import as_value
 from molrec_convert.errors import FormatError
@@ -26,14 +27,14 @@ from molrec_convert.errors import FormatError
 if TYPE_CHECKING:
     from molrec_ase.sqlite_rows import SqliteRows
 
-__all__ = ["TABLES", "TEXTS", "facts_of", "free_of", "parsed", "text_rows"]
+__all__ = ["TABLES", "TEXTS", "facts_of", "free_of", "parsed", "text_columns", "text_rows"]
 
 #: Columns of text, and what `id` they are of.
 TEXTS = ("id", "key_value_pairs", "constraints", "calculator", "calculator_parameters", "data")
 #: Rows whose texts are looked at together.
 _TOGETHER = 2048
-_PLAIN = (str, int, float, bool)
-_NO_DATA = (write_data({}), write_data(None), "{}", "null", "", b"")
+_PLAIN_TYPES = frozenset((str, int, float, bool))
+_NOTHING = frozenset((write_data({}), write_data(None), "{}", "null", "", b"", None))
 _key_name = functools.lru_cache(maxsize=4096)(key_name)
 #: Key of what other tables of the database say of a row.
 TABLES = "ase.tables"
@@ -61,7 +62,55 @@ def text_rows(
         yield _text_values(path, row, cache, None if external is None else external(row[0]), pairs)
 
 
-def _parsed_together(texts: list[Any]) -> list[Any]:
+def text_columns(path: Path, columns: Sequence[Sequence[Any]], cache: dict[Any, Any]) -> dict[str, list[Any]] | None:
+    """What `text_rows` gives of rows that have the same keys, by key, from their `TEXTS` by column; None for others.
+
+    None, too, where something stands beside a row, or a row is at fault.
+    """
+    _, pairs, constraints, calculators, parameters, data = columns
+    try:
+        if not set(data) <= _NOTHING:
+            return None
+        documents = _parsed_together(pairs)
+        if None in documents or len(set(map(tuple, documents))) > 1:
+            return None
+        made: dict[str, list[Any]] = {}
+        for key in documents[0]:
+            column = [document[key] for document in documents]
+            if not set(map(type, column)) <= _PLAIN_TYPES:
+                column = [value if type(value) in _PLAIN_TYPES else as_value(value) for value in column]
+            made[_key_name(key)] = column
+        rules = {text: _constraints(text, cache) for text in set(constraints) if text}
+        if any(rules.values()):
+            made[CONSTRAINTS] = [rules.get(text) or None for text in constraints]
+        named = list(zip(calculators, parameters, strict=True))
+        known = {one: _calculator(one, cache) for one in set(named)}
+        if any(value is not None for value in known.values()):
+            made[CALCULATOR] = [known[one] for one in named]
+    except (ValueError, TypeError, AttributeError, KeyError, IndexError):
+        # which row it is, and what is wrong with it, is told by looking at one after another
+        return None
+    return made
+
+
+def _constraints(text: str, cache: dict[Any, Any]) -> Any:
+    """What the column of constraints says."""
+    if text not in cache:
+        cache[text] = to_plain(modern(parse_json(text)))
+    return cache[text]
+
+
+def _calculator(named: tuple[Any, Any], cache: dict[Any, Any]) -> Any:
+    """A calculator by its name and parameters; None where there is none."""
+    name, parameters = named
+    if name is None:
+        return None
+    if named not in cache:
+        cache[named] = {"name": name, "parameters": to_plain(_parameters(parameters))}
+    return cache[named]
+
+
+def _parsed_together(texts: Sequence[Any]) -> list[Any]:
     """The documents of texts, None for those that are to be parsed alone."""
     alone: list[Any] = [None] * len(texts)
     try:
@@ -88,18 +137,13 @@ def _text_values(
             if found is None:
                 found = parse_json(pairs) if "__" in pairs else json.loads(pairs)
             for key, value in found.items():
-                values[_key_name(key)] = value if type(value) in _PLAIN else as_value(value)
-        if constraints:
-            if constraints not in cache:
-                cache[constraints] = to_plain(modern(parse_json(constraints)))
-            if cache[constraints]:
-                values[CONSTRAINTS] = cache[constraints]
-        if calculator is not None:
-            known = (calculator, parameters)
-            if known not in cache:
-                cache[known] = {"name": calculator, "parameters": to_plain(_parameters(parameters))}
-            values[CALCULATOR] = cache[known]
-        if data is not None and data not in _NO_DATA:
+                values[_key_name(key)] = value if type(value) in _PLAIN_TYPES else as_value(value)
+        if constraints and (rules := _constraints(constraints, cache)):
+            values[CONSTRAINTS] = rules
+        named = _calculator((calculator, parameters), cache)
+        if named is not None:
+            values[CALCULATOR] = named
+        if data not in _NOTHING:
             content, beside = apart(read_data(data))
             if content is not None and content != {}:
                 values[DATA] = to_plain(content)
@@ -130,40 +174,38 @@ def facts_of(rows: SqliteRows) -> Survey:
     Where something stands beside rows all of them are read.
     """
     table = rows.table
-    count = len(table.ids)
+    count = len(table.counts)
     survey = Survey(table.counts)
     survey.steps, survey.times = [None] * count, [None] * count
     if count == 0:
         return survey
     if _add_texts(survey, rows):
         return survey_parts(part for chunk in rows.chunks(range(count)) for part in split_chunk(chunk))
-    blobs = {name: int(facts.there.sum()) for name, facts in table.blobs.items()}
-    constant = rows.constant([*(name for name in ("masses", "initial_charges") if name in blobs), "tags", "numbers"])
+    owners, widths = table.owners, table.widths
+    unchanging = [name for name in ("masses", "initial_charges", "tags") if owners[name] == count]
+    constant = {"numbers": table.same, **(rows.constant(unchanging) if unchanging else {})}
     first = split_chunk(rows.chunk(np.zeros(1, np.int64)))[0].columns
-    for name, owners in blobs.items():
-        width = table.blobs[name].width
-        if not BLOBS[name][0]:
+    for name, width in widths.items():
+        if not BLOBS[name].per_atom:
             if name != "cell":
-                survey.values[RESULTS[name]] = ValueFacts({f"f64x{width}"}, owners, constant=False)
+                survey.values[RESULTS[name]] = ValueFacts({f"f64x{width}"}, owners[name], constant=False)
             continue
         vectors = () if name == "momenta" else VECTORS.get(name, ())
+        dtype = "i64" if name == "tags" else "f64"
         for column in vectors or (ARRAYS.get(name, name),):
             trailing = () if vectors or width == 1 else (width,)
-            same = constant.get(name, False) and owners == count
-            survey.columns[column] = ColumnFacts("f64", trailing, owners, same, first.get(column))
+            same = constant.get(name, False)
+            survey.columns[column] = ColumnFacts(dtype, trailing, owners[name], same, first.get(column))
         if name == "momenta":
             for column in VECTORS["velocities"]:
-                survey.columns[column] = ColumnFacts("f64", (), owners, False)
-    if table.tags.any():
-        survey.columns["tags"] = ColumnFacts("i64", (), int(table.tags.sum()), constant["tags"], first.get("tags"))
+                survey.columns[column] = ColumnFacts("f64", (), owners[name], False)
     for name in REALS:
-        if table.reals[name].any():
-            survey.values[RESULTS[name]] = ValueFacts({"f64"}, int(table.reals[name].sum()), constant=False)
+        if owners[name]:
+            survey.values[RESULTS[name]] = ValueFacts({"f64"}, owners[name], constant=False)
     survey.has_cell = rows.any_cell()
-    strange = rows.strange_rows()
-    for name, owners, dtype in (("element", count - strange, "string"), ("atomic_number", strange, "u64")):
-        if owners:
-            survey.columns[name] = ColumnFacts(dtype, (), owners, constant["numbers"], first.get(name))
+    for name, having, dtype in (("element", count - table.strange, "string"), ("atomic_number", table.strange, "u64")):
+        if having:
+            survey.columns[name] = ColumnFacts(dtype, (), having, constant["numbers"], first.get(name))
     return survey
 
 
@@ -173,27 +215,25 @@ def _add_texts(survey: Survey, rows: SqliteRows) -> bool:
     path = Path(str(rows.path))
     facts = survey.values
     texts, cache = rows.every_text(), dict[Any, Any]()
-    first = 0
+    start = 0
     while some := list(itertools.islice(texts, _TOGETHER)):
-        columns: dict[str, list[Any]] = {}
-        for number, (row, (values, beside)) in enumerate(
-            zip(some, text_rows(path, some, cache, rows.external if rows.has_external else None), strict=True), first
-        ):
-            if beside is not None:
-                survey.columns, survey.values = {}, {}
-                return True
-            if CONSTRAINTS in values:
-                free = free_of(path, row[2], counts[number], cache)
+        columns = None if rows.has_external else text_columns(path, list(zip(*some, strict=True)), cache)
+        if columns is None:
+            columns = {}
+            for values, beside in text_rows(path, some, cache, rows.external if rows.has_external else None):
+                if beside is not None:
+                    survey.columns, survey.values = {}, {}
+                    return True
+                for key, value in values.items():
+                    columns.setdefault(key, []).append(value)
+        if CONSTRAINTS in columns:
+            for number, row in enumerate(some, start):
+                free = free_of(path, row[2], counts[number], cache) if row[2] else None
                 if free is not None:
                     add_column(survey, "free", free, number)
-            for key, value in values.items():
-                column = columns.get(key)
-                if column is None:
-                    column = columns[key] = []
-                column.append(value)
         for key, column in columns.items():
-            facts.setdefault(key, ValueFacts()).extend(column)
-        first += len(some)
+            facts.setdefault(key, ValueFacts()).extend([value for value in column if value is not None])
+        start += len(some)
     for name, (tag, owners, constant, first) in rows.row_keys().items():
         facts[name] = ValueFacts({tag}, owners, constant=constant, first=first)
     return False

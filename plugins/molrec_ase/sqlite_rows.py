@@ -5,9 +5,10 @@ No object is made per row. Source of the layout: `ase.db.sqlite`, schema version
 
 from __future__ import annotations
 
+import functools
 import operator
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -21,8 +22,10 @@ from molrec_ase.elements import SYMBOL_ARRAY, SYMBOLS
 from molrec_ase.names import ARRAYS, CONSTRAINTS, RESULTS, VECTORS
 from molrec_ase.parts import table_masses, velocities
 from molrec_ase.source import Source
-from molrec_ase.sqlite_facts import TEXTS, facts_of, free_of, parsed, text_rows
-from molrec_ase.sqlite_survey import BLOBS, REALS, Table, look_at
+from molrec_ase.sqlite_blobs import BLOBS, blob_values, check_numbers
+from molrec_ase.sqlite_facts import TEXTS, facts_of, free_of, parsed, text_columns, text_rows
+from molrec_ase.sqlite_survey import REALS, Table, look_at
+from molrec_ase.survey import Survey
 from molrec_convert.errors import FormatError
 from molrec_convert.formats import NoProgress, Progress
 from molrec_convert.model.tags import from_typed_json
@@ -36,28 +39,61 @@ _ROWS, _ATOMS = 4096, 2**18
 #: What is said of each row: column → key.
 _ROW_COLUMNS = {"id": "id", "unique_id": "unique_id", "ctime": "ctime", "mtime": "mtime", "username": "user"}
 _ROW_TAGS = {"id": "i64", "unique_id": "string", "ctime": "f64", "mtime": "f64", "username": "string"}
-_COLUMNS = (*_ROW_COLUMNS, *TEXTS[1:], "pbc", "numbers", "tags", *REALS, *BLOBS)
+_COLUMNS = (*_ROW_COLUMNS, *TEXTS[1:], "pbc", "numbers", *REALS, *BLOBS)
 
 
 class SqliteRows(Source):
-    """The rows of a database, in the order of their ids."""
+    """The rows of a database, in the order of their ids.
 
-    def __init__(self, path: Path, progress: Progress | None = None) -> None:
+    `widths` are those of an earlier look at the same rows (see `outline`); without them the database is looked at.
+    """
+
+    def __init__(self, path: Path, progress: Progress | None = None, widths: Mapping[str, int] | None = None) -> None:
         self._path, self.path = path, str(path)
         self._progress = NoProgress() if progress is None else progress
+        self._widths = None if widths is None else dict(widths)
+        #: Rows that are read at once: few until it is known how large they are.
+        self._together = 16
         self._connection = connect(path)
         try:
             self.metadata = _check_version(self._connection, path)
-            self.table: Table = look_at(self._connection, path)
+            self.ids = self._every_id()
             self._tables = _external(self._connection, path)
             self._held = self._hold() if path.stat().st_size <= _HELD else None
-            self.survey = facts_of(self)
         except sqlite3.DatabaseError as error:
             self._connection.close()
-            raise FormatError(path, found=f"a damaged database ({error})", expected="a database of ASE") from None
+            raise self._damaged(error) from None
         except BaseException:
             self._connection.close()
             raise
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @functools.cached_property
+    def table(self) -> Table:
+        """What the rows have, by the lengths of their arrays."""
+        table = look_at(self._connection, self._path)
+        if len(table.counts) != len(self.ids):
+            raise self._changed()
+        return table
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """The columns of blobs that rows have, and how many numbers per atom, or per row, are in them."""
+        if self._widths is None:
+            self._widths = self.table.widths
+        return self._widths
+
+    def outline(self) -> dict[str, Any]:
+        """See `Source.outline`."""
+        return {"widths": self.widths}
+
+    def _look(self) -> Survey:
+        try:
+            return facts_of(self)
+        except sqlite3.DatabaseError as error:
+            raise self._damaged(error) from None
 
     def chunks(self, numbers: Sequence[int], *, numbered: bool = False) -> Iterator[Chunk]:
         """See `Source.chunks`."""
@@ -66,7 +102,7 @@ class SqliteRows(Source):
             try:
                 yield self.chunk(group, numbered=numbered)
             except sqlite3.DatabaseError as error:
-                raise FormatError(self._path, found=f"a damaged database ({error})") from None
+                raise self._damaged(error) from None
             self._progress.advance(len(group))
 
     def every_text(self) -> Iterator[tuple[Any, ...]]:
@@ -111,19 +147,6 @@ class SqliteRows(Source):
         query = "SELECT EXISTS(SELECT 1 FROM systems WHERE pbc != 0 OR cell != zeroblob(72))"
         return bool(self._connection.execute(query).fetchone()[0])
 
-    def strange_rows(self) -> int:
-        """How many rows have an atomic number that is no element's."""
-        found, row = 0, 0
-        cursor = self._connection.execute("SELECT numbers FROM systems ORDER BY id")
-        while blobs := cursor.fetchmany(_ROWS):
-            kinds = np.frombuffer(b"".join(blob for (blob,) in blobs), "<i4")
-            strange = (kinds < 1) | (kinds >= len(SYMBOLS))
-            if strange.any():
-                owner = np.repeat(np.arange(len(blobs)), self.table.counts[row : row + len(blobs)])
-                found += len(np.unique(owner[strange]))
-            row += len(blobs)
-        return found
-
     @property
     def has_external(self) -> bool:
         """Whether other tables say anything of rows."""
@@ -137,8 +160,9 @@ class SqliteRows(Source):
         """Some rows; `numbered` as in `Source.chunks`."""
         rows = self._fetch(numbers)
         entry: dict[str, tuple[Any, ...]] = dict(zip(_COLUMNS, zip(*rows, strict=True), strict=True))
-        counts = self.table.counts[numbers]
+        counts = check_numbers(self._path, entry["numbers"], entry["id"])
         k = len(numbers)
+        self._together = max(1, min(_ROWS, _ATOMS * k // max(int(counts.sum()), 1)))
         chunk = Chunk(
             counts, {}, {}, {}, np.zeros((k, 3, 3)), np.zeros((k, 3)), np.zeros((k, 3), np.bool_), [{}] * k,
             [None] * k, [None] * k, [frozenset()] * k,
@@ -148,19 +172,15 @@ class SqliteRows(Source):
             chunk.numbers = kinds
         elif "element" not in self.unwanted:
             self._put_species(chunk, kinds)
-        for name in self.table.blobs:
-            self._put_blob(chunk, name, entry[name], numbers)
+        for name in BLOBS:
+            if name in self.widths:
+                self._put_blob(chunk, name, entry)
         if "momenta" in chunk.columns:
             self._put_velocities(chunk, kinds)
-        if self.table.tags[numbers].any():
-            there = self.table.tags[numbers]
-            chunk.columns["tags"] = _spread(entry["tags"], there, counts, "<i4", 1).astype(np.int64)
-            if not there.all():
-                chunk.present["tags"] = there
         bits = np.array(self._made("pbc", entry, lambda value: int(value or 0)), np.int64)
         chunk.boundary = (bits[:, None] & np.array([1, 2, 4])) != 0
         for name in REALS:
-            if self.table.reals[name][numbers].any():
+            if entry[name].count(None) < k:
                 chunk.values[RESULTS[name]] = self._made(name, entry, lambda v: None if v is None else float(v))
         return self._with_texts(chunk, entry)
 
@@ -186,7 +206,14 @@ class SqliteRows(Source):
             if any(value is not None for value in entry[column]):
                 chunk.values[key] = list(entry[column])
         known, size = chunk.values, len(chunk)
-        rows = list(zip(*(entry[name] for name in TEXTS), strict=True))
+        texts = [entry[name] for name in TEXTS]
+        columns = None if self.has_external else text_columns(self._path, texts, cache)
+        if columns is not None:
+            known.update(columns)
+            if CONSTRAINTS in columns:
+                self._put_free(chunk, entry["constraints"], cache)
+            return chunk
+        rows = list(zip(*texts, strict=True))
         made = text_rows(self._path, rows, cache, self.external if self.has_external else None)
         for number, (values, beside) in enumerate(made):
             for key, value in values.items():
@@ -219,36 +246,44 @@ class SqliteRows(Source):
             if not there.all():
                 chunk.present["free"] = there
 
+    def _every_id(self) -> NDArray[np.int64]:
+        # any index of the table has the ids: in its order they are found without touching the rows
+        found = [number for (number,) in self._connection.execute("SELECT id FROM systems")]
+        return np.sort(np.array(found, np.int64))
+
     def _fetch(self, numbers: NDArray[np.int64]) -> list[tuple[Any, ...]]:
-        ids = self.table.ids[numbers]
+        ids = self.ids[numbers]
         if self._held is not None:
             return [self._held[number] for number in numbers.tolist()]
         query = f"SELECT {', '.join(_COLUMNS)} FROM systems WHERE id BETWEEN ? AND ? ORDER BY id"
-        span = int(np.searchsorted(self.table.ids, ids[-1])) - int(np.searchsorted(self.table.ids, ids[0])) + 1
-        if span == len(ids):
+        rows: list[Any]
+        if int(numbers[-1]) - int(numbers[0]) + 1 == len(numbers):
             rows = self._connection.execute(query, (int(ids[0]), int(ids[-1]))).fetchall()
         else:
             rows = [self._connection.execute(query, (row, row)).fetchone() for row in ids.tolist()]
-        if len(rows) != len(ids) or any(row is None for row in rows):
-            raise FormatError(self._path, found="other rows than a moment ago", expected="a database nobody writes to")
+        if [None if row is None else row[0] for row in rows] != ids.tolist():
+            raise self._changed()
         return rows
 
     def _hold(self) -> list[tuple[Any, ...]]:
         rows = self._connection.execute(f"SELECT {', '.join(_COLUMNS)} FROM systems ORDER BY id").fetchall()
-        if len(rows) != len(self.table.ids):
-            raise FormatError(self._path, found="other rows than a moment ago", expected="a database nobody writes to")
+        if len(rows) != len(self.ids):
+            raise self._changed()
         return rows
+
+    def _changed(self) -> FormatError:
+        return FormatError(self._path, found="other rows than a moment ago", expected="a database nobody writes to")
+
+    def _damaged(self, error: sqlite3.DatabaseError) -> FormatError:
+        return FormatError(self._path, found=f"a damaged database ({error})", expected="a database of ASE")
 
     def _groups(self, numbers: Sequence[int]) -> Iterator[NDArray[np.int64]]:
         every = np.asarray(numbers, np.int64)
         start = 0
-        ends = np.cumsum(self.table.counts[every]) if len(every) else every
         while start < len(every):
-            done = int(ends[start - 1]) if start else 0
-            stop = max(int(np.searchsorted(ends, done + _ATOMS, side="right")), start + 1)
-            stop = min(stop, start + _ROWS)
-            yield every[start:stop]
-            start = stop
+            group = every[start : start + self._together]
+            start += len(group)
+            yield group
 
     def _put_species(self, chunk: Chunk, kinds: NDArray[np.int32]) -> None:
         if _are_elements(kinds):
@@ -264,32 +299,29 @@ class SqliteRows(Source):
         if odd.all():
             del chunk.columns["element"], chunk.present["element"], chunk.present["atomic_number"]
 
-    def _put_blob(self, chunk: Chunk, name: str, blobs: tuple[Any, ...], numbers: NDArray[np.int64]) -> None:
-        facts = self.table.blobs[name]
-        there, single = facts.there[numbers], facts.single[numbers]
-        if not there.any():
+    def _put_blob(self, chunk: Chunk, name: str, entry: dict[str, tuple[Any, ...]]) -> None:
+        width = self.widths[name]
+        found = blob_values(self._path, name, width, entry[name], entry["id"], chunk.counts)
+        if found is None:
             return
-        if single.any():
-            blobs = tuple(
-                np.frombuffer(blob, "<f4").astype("<f8").tobytes() if one else blob
-                for blob, one in zip(blobs, single.tolist(), strict=True)
-            )
-        per_atom = bool(BLOBS[name][0])
-        counts = chunk.counts if per_atom else np.ones(len(chunk), np.int64)
-        values = _spread(blobs, there, counts, "<f8", facts.width)
+        values, there = found
         if name == "cell":
             chunk.vectors = values.reshape(-1, 3, 3).transpose(0, 2, 1).copy()
-        elif not per_atom:
+            return
+        if not BLOBS[name].per_atom:
             own = list(values)
-            chunk.values[RESULTS[name]] = [row if flag else None for row, flag in zip(own, there.tolist(), strict=True)]
+            flags = [True] * len(own) if there is None else there.tolist()
+            chunk.values[RESULTS[name]] = [row if flag else None for row, flag in zip(own, flags, strict=True)]
+            return
+        if name in ("positions", "forces"):
+            columns = {column: np.ascontiguousarray(values[:, axis]) for axis, column in enumerate(VECTORS[name])}
+        elif name == "tags":
+            columns = {name: values.astype(np.int64)}
         else:
-            if name in ("positions", "forces"):
-                columns = {column: np.ascontiguousarray(values[:, axis]) for axis, column in enumerate(VECTORS[name])}
-            else:
-                columns = {ARRAYS.get(name, name): values if facts.width > 1 else values.reshape(-1)}
-            chunk.columns.update(columns)
-            if not there.all():
-                chunk.present.update(dict.fromkeys(columns, there))
+            columns = {ARRAYS.get(name, name): values}
+        chunk.columns.update(columns)
+        if there is not None:
+            chunk.present.update(dict.fromkeys(columns, there))
 
     def _put_velocities(self, chunk: Chunk, kinds: NDArray[np.int32]) -> None:
         masses = chunk.columns.get("mass")
@@ -369,19 +401,3 @@ def _external(connection: sqlite3.Connection, path: Path) -> dict[str, dict[int,
 
 def _are_elements(kinds: NDArray[np.int32]) -> bool:
     return len(kinds) == 0 or (int(kinds.min()) >= 1 and int(kinds.max()) < len(SYMBOLS))
-
-
-def _spread(
-    blobs: tuple[Any, ...], there: NDArray[np.bool_], counts: NDArray[np.int64], dtype: str, width: int
-) -> NDArray[Any]:
-    """The numbers of all blobs, one row of `width` for each atom; zeros where there is no blob."""
-    if there.all():
-        return (
-            np.frombuffer(b"".join(blobs), dtype).reshape(-1, width)
-            if width > 1
-            else np.frombuffer(b"".join(blobs), dtype)
-        )
-    values = np.zeros((int(counts.sum()), width) if width > 1 else int(counts.sum()), dtype)
-    held = np.frombuffer(b"".join(blob for blob in blobs if blob is not None), dtype)
-    values[np.repeat(there, counts)] = held.reshape(-1, width) if width > 1 else held
-    return values

@@ -1,4 +1,4 @@
-"""What there is in a database, found without reading the arrays: which rows have which column, and how wide.
+"""What there is in a database, found without reading the arrays: how many rows have which column, and how wide it is.
 
 A blob says neither dtype nor shape; both follow from its length and the number of atoms.
 """
@@ -6,114 +6,99 @@ A blob says neither dtype nor shape; both follow from its length and the number 
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from molrec_ase.elements import SYMBOLS
+from molrec_ase.sqlite_blobs import BLOBS, blob_values, check_numbers
 from molrec_convert.errors import FormatError
 
-__all__ = ["BLOBS", "REALS", "BlobFacts", "Table", "look_at"]
+__all__ = ["REALS", "Table", "look_at"]
 
-#: Column → values per atom (0: per configuration), values of it.
-BLOBS: dict[str, tuple[tuple[int, ...], int]] = {
-    "positions": ((3,), 0),
-    "momenta": ((3,), 0),
-    "forces": ((3,), 0),
-    "initial_magmoms": ((1, 3), 0),
-    "initial_charges": ((1,), 0),
-    "masses": ((1,), 0),
-    "magmoms": ((1, 3), 0),
-    "charges": ((1,), 0),
-    "cell": ((), 9),
-    "stress": ((), 6),
-    "dipole": ((), 3),
-}
 REALS = ("energy", "free_energy", "magmom")
-
-
-@dataclass
-class BlobFacts:
-    """A column of blobs: which rows have it, its width, which rows hold numbers of 4 bytes."""
-
-    there: NDArray[np.bool_]
-    width: int
-    single: NDArray[np.bool_]
+#: Rows whose atomic numbers are looked at together.
+_ROWS = 4096
 
 
 @dataclass
 class Table:
-    """The rows of a database in the order of their ids."""
+    """The rows of a database in the order of their ids.
 
-    ids: NDArray[np.int64]
+    `counts` has the atoms of each, `owners` how many rows have a column, `widths` the values of a blob per atom, or
+    per row where it is one of the configuration. `strange` rows have an atomic number that is no element's; `same`
+    says whether the atomic numbers are the same in all.
+    """
+
     counts: NDArray[np.int64]
-    blobs: dict[str, BlobFacts] = field(default_factory=dict)
-    tags: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
-    reals: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
+    owners: dict[str, int]
+    widths: dict[str, int]
+    strange: int
+    same: bool
 
 
 def look_at(connection: sqlite3.Connection, path: Path) -> Table:
     """The table of a database. FormatError names the row whose arrays do not fit its number of atoms."""
-    names = [*BLOBS, "tags"]
-    lengths = ", ".join(f"coalesce(length({name}), -1)" for name in ("numbers", *names))
-    there = ", ".join(f"{name} IS NOT NULL" for name in REALS)
-    query = f"SELECT id, {lengths}, {there} FROM systems ORDER BY id"
-    width = 2 + len(names) + len(REALS)
-    columns = np.array(connection.execute(query).fetchall(), np.int64).reshape(-1, width).T.copy()
-    ids, atoms = columns[0], columns[1]
-    wrong = np.flatnonzero((atoms < 0) | (atoms % 4 != 0))
-    if len(wrong):
-        number, size = int(ids[wrong[0]]), int(atoms[wrong[0]])
-        found = f"numbers of {size if size >= 0 else None} bytes"
-        raise FormatError(path, f"row id {number}", found=found, expected="4 bytes for each atom")
-    counts = atoms // 4
-    table = Table(ids, counts)
-    for name, sizes in zip(names, columns[2:], strict=False):
-        if name == "tags":
-            _check(path, ids, name, sizes, counts * 4, counts)
-            table.tags = sizes >= 0
-        else:
-            facts = _facts(path, ids, counts, name, sizes)
-            if facts.there.any():
-                table.blobs[name] = facts
-    for name, entry in zip(REALS, columns[2 + len(names) :], strict=True):
-        table.reals[name] = entry.astype(np.bool_)
-    return table
+    counts, strange, same = _numbers(connection, path)
+    owners, widths = _owners(connection, path, len(counts))
+    return Table(counts, owners, widths, strange, same)
 
 
-def _facts(
-    path: Path, ids: NDArray[np.int64], counts: NDArray[np.int64], name: str, sizes: NDArray[np.int64]
-) -> BlobFacts:
-    widths, whole = BLOBS[name]
-    there = sizes >= 0
-    candidates = [counts * width for width in widths] or [np.full(len(counts), whole)]
-    # rows without atoms fit every width
-    telling = there & (counts > 0) if widths else there
-    for numbers, width in zip(candidates, widths or (whole,), strict=True):
-        fits = (sizes == 8 * numbers) | (sizes == 4 * numbers)
-        if bool(fits[telling].all()):
-            single = telling & (sizes == 4 * numbers) & (numbers > 0)
-            _check(path, ids, name, sizes, np.where(single, 4, 8) * numbers, counts)
-            return BlobFacts(there, width, single)
-    _check(path, ids, name, sizes, 8 * candidates[-1], counts)
+def _numbers(connection: sqlite3.Connection, path: Path) -> tuple[NDArray[np.int64], int, bool]:
+    """The atoms of each row, how many rows are of no elements, and whether they have the same atoms."""
+    every: list[NDArray[np.int64]] = []
+    strange, same, first = 0, True, None
+    cursor = connection.execute("SELECT id, numbers FROM systems ORDER BY id")
+    while rows := cursor.fetchmany(_ROWS):
+        ids, blobs = zip(*rows, strict=True)
+        counts = check_numbers(path, blobs, ids)
+        every.append(counts)
+        first = blobs[0] if first is None else first
+        same = same and blobs.count(first) == len(blobs)
+        kinds = np.frombuffer(b"".join(blobs), "<i4")
+        odd = (kinds < 1) | (kinds >= len(SYMBOLS))
+        if odd.any():
+            strange += len(np.unique(np.repeat(np.arange(len(blobs)), counts)[odd]))
+    return np.concatenate(every) if every else np.zeros(0, np.int64), strange, same
+
+
+def _owners(connection: sqlite3.Connection, path: Path, count: int) -> tuple[dict[str, int], dict[str, int]]:
+    """How many rows have each column, and the widths of the blobs that are there."""
+    names = (*REALS, *BLOBS)
+    (found,) = connection.execute(f"SELECT {', '.join(f'count({name})' for name in names)} FROM systems")
+    owners = dict(zip(names, found, strict=True))
+    tried = [(name, width) for name, kind in BLOBS.items() if owners[name] for width in kind.widths]
+    if not tried:
+        return owners, {}
+    # sums over lengths: no row leaves the database; the atomic numbers take 4 bytes each
+    asked = []
+    for name, width in tried:
+        kind = BLOBS[name]
+        sizes = [
+            f"{size * width // 4} * length(numbers)" if kind.per_atom else f"{size * width}" for size in kind.sizes
+        ]
+        asked.append(f"sum(length({name}) NOT IN ({', '.join(sizes)}))")
+    (found,) = connection.execute(f"SELECT {', '.join(asked)} FROM systems")
+    misfits = dict(zip(tried, found, strict=True))
+    widths = {}
+    for name, kind in BLOBS.items():
+        if owners[name]:
+            fitting = [width for width in kind.widths if not misfits[name, width]]
+            if not fitting:
+                misfit = {width: misfits[name, width] for width in kind.widths}
+                _refuse(connection, path, name, min(kind.widths, key=misfit.__getitem__))
+            widths[name] = fitting[0]
+    return owners, widths
+
+
+def _refuse(connection: sqlite3.Connection, path: Path, name: str, width: int) -> None:
+    """Raise the error of the first row whose blob does not fit."""
+    cursor = connection.execute(f"SELECT id, numbers, {name} FROM systems ORDER BY id")
+    while rows := cursor.fetchmany(_ROWS):
+        columns: list[tuple[Any, ...]] = list(zip(*rows, strict=True))
+        ids, numbers, blobs = columns
+        blob_values(path, name, width, blobs, ids, check_numbers(path, numbers, ids))
     raise FormatError(path, found=f"{name} that fit no number of atoms")
-
-
-def _check(
-    path: Path,
-    ids: NDArray[np.int64],
-    name: str,
-    sizes: NDArray[np.int64],
-    expected: NDArray[np.int64],
-    counts: NDArray[np.int64],
-) -> None:
-    wrong = np.flatnonzero((sizes >= 0) & (sizes != expected))
-    if len(wrong):
-        row = int(wrong[0])
-        raise FormatError(
-            path,
-            f"row id {int(ids[row])}",
-            found=f"{name} of {int(sizes[row])} bytes",
-            expected=f"{int(expected[row])} for {int(counts[row])} atoms",
-        )

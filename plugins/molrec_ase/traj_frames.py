@@ -46,11 +46,7 @@ def open_frames(path: Path, report: Report) -> PartSource:
         except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
             raise FormatError(path, f"frame {number}", found=f"a frame that is not ASE's ({error})") from None
 
-    try:
-        return PartSource(count, make, path=str(path), close=items.close)
-    except BaseException:
-        items.close()
-        raise
+    return PartSource(count, make, path=str(path), close=items.close)
 
 
 def _whole_frames(path: Path, items: Any, report: Report) -> int:

@@ -262,7 +262,10 @@ def meta_texts(encoder: FrameEncoder, batch: FrameBatch, node: str) -> list[str]
         if len(values) != batch.n_frames:
             raise ContractError(f"{node}/meta/{key}", "not one value for each frame", found=str(len(values)))
         if is_number and isinstance(values, np.ndarray) and values.dtype == _F64 and values.ndim == 1:
-            columns.append([name + number_text(value) for value in values.tolist()])
+            if bool(np.isfinite(values).all()):
+                columns.append([f"{name}{value!r}" for value in values.tolist()])
+            else:
+                columns.append([name + number_text(value) for value in values.tolist()])
         elif isinstance(values, np.ndarray) and _are_plain_vectors(values, entry.dtype):
             columns.append([f"{name}[{','.join(map(float.__repr__, row))}]" for row in values.tolist()])
         else:
@@ -270,7 +273,7 @@ def meta_texts(encoder: FrameEncoder, batch: FrameBatch, node: str) -> list[str]
             columns.append([name + to_json(to_typed_json(_native(v), entry.dtype, here)) for v in values])
     if len(columns) == 1:
         return columns[0]
-    return [",".join(texts) for texts in zip(*columns, strict=True)] if columns else [""] * batch.n_frames
+    return list(map(",".join, zip(*columns, strict=True))) if columns else [""] * batch.n_frames
 
 
 def _are_plain_vectors(values: NDArray[Any], tag: str) -> bool:

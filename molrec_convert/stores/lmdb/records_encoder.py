@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -70,20 +71,22 @@ class RecordsEncoder:
 
     def _frames(self, records: RecordColumns, node: str) -> list[bytes]:
         batch = records.frames
-        updates = [
-            (self._encoder.blocks[name], list(_updates(self._encoder.blocks[name], block, node)))
-            for name, block in batch.blocks.items()
-        ]
         metas = meta_texts(self._encoder, batch, node)
         tails = frame_tails(batch, own_cells(batch))
+        if not batch.blocks:
+            return [assemble("", meta, tail, ()) for meta, tail in zip(metas, tails, strict=True)]
+        # a record has no block but `atoms`, see `_plainly`
+        ((name, block),) = batch.blocks.items()
+        encoder = self._encoder.blocks[name]
+        known: dict[tuple[int, tuple[bool, ...]], str] = {}
         values = []
-        for number, (meta, tail) in enumerate(zip(metas, tails, strict=True)):
-            texts, payloads, base = [], [], 0
-            for encoder, every in updates:
-                text, base = encoder.text(every[number], base)
-                texts.append(text)
-                payloads.append(every[number].payload)
-            values.append(assemble(",".join(texts), meta, tail, payloads))
+        for update, meta, tail in zip(_updates(encoder, block, node), metas, tails, strict=True):
+            if update.strings:
+                text, _ = encoder.text(update, 0)
+            else:
+                shape = update.rows, update.masked
+                text = known.get(shape) or known.setdefault(shape, encoder.text(update, 0)[0])
+            values.append(assemble(text, meta, tail, (update.payload,)))
         return values
 
 
@@ -198,11 +201,11 @@ def _documents(records: RecordColumns) -> tuple[list[str], list[str]]:
     columns = [_key_texts(key, values, tags) for key, (values, tags) in records.said.items()]
     if not columns:
         return [""] * size, [""] * size
-    metas = [",".join(filter(None, texts)) for texts in zip(*columns, strict=True)]
     keys = list(records.said)
     if all(len(set(tags)) == 1 and tags[0] for _, tags in records.said.values()):
         own = tuple((key, tags[0]) for key, (_, tags) in records.said.items())
-        return metas, [f',"meta_types":{tags_text(own)}'] * size
+        return list(map(",".join, zip(*columns, strict=True))), [f',"meta_types":{tags_text(own)}'] * size
+    metas = [",".join(filter(None, texts)) for texts in zip(*columns, strict=True)]
     known: dict[tuple[str, ...], str] = {}
     tails = []
     for tags in zip(*(tags for _, tags in records.said.values()), strict=True):
@@ -224,6 +227,8 @@ def _key_texts(key: str, values: list[Any], tags: list[str]) -> list[str]:
             return [f'{name}"{value}"' for value in values]
     if types == {int} and set(tags) == {"i64"} and min(values) >= -_EXACT and max(values) <= _EXACT:
         return [f"{name}{value}" for value in values]
+    if types == {float} and set(tags) == {"f64"} and all(map(math.isfinite, values)):
+        return [f"{name}{value!r}" for value in values]
     #: Documents that many records share are one object.
     known: dict[int, str] = {}
     texts = []
