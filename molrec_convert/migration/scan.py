@@ -150,8 +150,8 @@ class Scanner:
                 divisible = isinstance(source, Collection) and source.random_access
                 if divisible and digest is not None:
                     assert isinstance(source, Collection)
-                    found = Found(digest.value(), source.outline())
-                if divisible and self._report.mark() == mark:
+                    found = Found(digest.value(), source.outline(index=self._settings.has_keys))
+                if divisible and self._report.mark() == mark and (found is None or found.outline is None):
                     # whoever encodes it here goes on with it
                     self.let_go()
                     stack.pop_all()
@@ -216,11 +216,15 @@ def runs(found: Sequence[Scanned | Format], task: Task) -> Iterator[tuple[int, i
 
 
 def content_of(source: Record | Collection, settings: Settings, chosen: Format) -> dict[str, Any]:
-    """What an input declares, as a document: declaration, units, index columns of its own, a force field it has."""
+    """What an input declares, as a document: declaration, units, those of its index columns that are asked for, a
+    force field it has.
+    """
     stated: Mapping[str, str]
     if isinstance(source, Collection):
         declaration, stated = source.declaration, source.units
-        columns = {name: column.dtype for name, column in source.index_columns.items() if not column.trailing}
+        # to tell them may mean to read all of it
+        own = source.index_columns if settings.index else {}
+        columns = {name: c.dtype for name, c in own.items() if name in settings.index and not c.trailing}
     else:
         member = as_member(source)
         declaration = Declaration() if member.trajectory is None else member.trajectory.declaration

@@ -43,6 +43,11 @@ class Settings:
     declaration: str | None = None
     shard_records: int | None = None
 
+    @property
+    def has_keys(self) -> bool:
+        """Whether the index is to have keys of the inputs."""
+        return bool(self.index) or self.group_by is not None
+
     def facts(self) -> dict[str, Any]:
         """What must be the same for an interrupted migration to go on."""
         return {

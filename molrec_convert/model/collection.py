@@ -114,10 +114,11 @@ class Collection(ABC):
         """The records from `start` to `stop`, many at once; None where there is no such way to read them."""
         return None
 
-    def outline(self) -> dict[str, Any] | None:
+    def outline(self, *, index: bool = True) -> dict[str, Any] | None:
         """What was found out by looking at all of it, as a JSON document; None where that costs nothing.
 
-        Whoever opens the same input again hands it to the reader, see `ReadContext.outline`.
+        Whoever opens the same input again hands it to the reader, see `ReadContext.outline`. Without `index` nothing is
+        found out for the columns of the index, and the collection that is opened with it has none of its own.
         """
         return None
 

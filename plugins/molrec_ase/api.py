@@ -61,6 +61,9 @@ def from_ase(atoms: Any, as_: Arrangement | None = None, *, report: Report | Non
     elif as_ is None:
         first = images[0].numbers.tolist() if images else []
         as_ = "trajectory" if all(image.numbers.tolist() == first for image in images) else "collection"
+    if steps is not None and (0 in steps if as_ == "collection" else steps == list(range(len(steps)))):
+        # a record whose frames are merely counted does not tell that somebody said so: it stays a key
+        steps = None
 
     def make(number: int) -> Any:
         image = images[number]

@@ -64,7 +64,7 @@ class AseCollection(Collection):
         self._source = source
         self.path = source.path
         if outline is None:
-            self.declaration = collection_declaration(source.survey)
+            self.declaration = collection_declaration(source.array_survey)
         else:
             self.declaration = Declaration.from_json(outline["declaration"])
             self._kinds = dict(outline["index"])
@@ -137,7 +137,7 @@ class AseCollection(Collection):
     @property
     def atom_rows(self) -> int:
         """See `Collection.atom_rows`."""
-        return int(self._source.survey.counts.sum())
+        return int(self._source.array_survey.counts.sum())
 
     @functools.cached_property
     def _kinds(self) -> dict[str, str]:
@@ -149,9 +149,10 @@ class AseCollection(Collection):
         }
         return {name: dtype for name, dtype in found.items() if dtype is not None}
 
-    def outline(self) -> dict[str, Any]:
+    def outline(self, *, index: bool = True) -> dict[str, Any]:
         """See `Collection.outline`."""
-        own = {"declaration": self.declaration.to_json(), "index": self._kinds, "records": len(self)}
+        kinds = self._kinds if index else {}
+        own = {"declaration": self.declaration.to_json(), "index": kinds, "records": len(self)}
         return {**own, "source": self._source.outline()}
 
     def close(self) -> None:

@@ -55,7 +55,7 @@ def _tags(values: list[Any]) -> list[str]:
     if len(types) == 1:
         (kind,) = types
         if kind is int:
-            tag = "i64" if -(2**63) <= min(values) and max(values) < 2**63 else None
+            tag = "i64" if min(values) >= -(2**63) and max(values) < 2**63 else None
         else:
             tag = _TAGS.get(kind)
         if tag is not None:

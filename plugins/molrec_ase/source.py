@@ -33,6 +33,11 @@ class Source(ABC):
         """What is known of all configurations; for most sources all of them are read to tell."""
         return self._look()
 
+    @property
+    def array_survey(self) -> Survey:
+        """What of the survey tells the columns and the results; of keys whose values are texts it may say nothing."""
+        return self.survey
+
     @abstractmethod
     def _look(self) -> Survey:
         """Make the survey."""

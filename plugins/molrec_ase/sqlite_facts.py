@@ -27,14 +27,15 @@ from molrec_convert.errors import FormatError
 if TYPE_CHECKING:
     from molrec_ase.sqlite_rows import SqliteRows
 
-__all__ = ["TABLES", "TEXTS", "facts_of", "free_of", "parsed", "text_columns", "text_rows"]
+__all__ = ["NO_DATA", "TABLES", "TEXTS", "array_facts", "facts_of", "free_of", "parsed", "text_columns", "text_rows"]
 
 #: Columns of text, and what `id` they are of.
 TEXTS = ("id", "key_value_pairs", "constraints", "calculator", "calculator_parameters", "data")
 #: Rows whose texts are looked at together.
 _TOGETHER = 2048
 _PLAIN_TYPES = frozenset((str, int, float, bool))
-_NOTHING = frozenset((write_data({}), write_data(None), "{}", "null", "", b"", None))
+#: What `data` is in a row that has none.
+NO_DATA = frozenset((write_data({}), write_data(None), "{}", "null", "", b"", None))
 _key_name = functools.lru_cache(maxsize=4096)(key_name)
 #: Key of what other tables of the database say of a row.
 TABLES = "ase.tables"
@@ -69,7 +70,7 @@ def text_columns(path: Path, columns: Sequence[Sequence[Any]], cache: dict[Any, 
     """
     _, pairs, constraints, calculators, parameters, data = columns
     try:
-        if not set(data) <= _NOTHING:
+        if not set(data) <= NO_DATA:
             return None
         documents = _parsed_together(pairs)
         if None in documents or len(set(map(tuple, documents))) > 1:
@@ -143,7 +144,7 @@ def _text_values(
         named = _calculator((calculator, parameters), cache)
         if named is not None:
             values[CALCULATOR] = named
-        if data not in _NOTHING:
+        if data not in NO_DATA:
             content, beside = apart(read_data(data))
             if content is not None and content != {}:
                 values[DATA] = to_plain(content)
@@ -181,6 +182,28 @@ def facts_of(rows: SqliteRows) -> Survey:
         return survey
     if _add_texts(survey, rows):
         return survey_parts(part for chunk in rows.chunks(range(count)) for part in split_chunk(chunk))
+    _add_arrays(survey, rows)
+    return survey
+
+
+def array_facts(rows: SqliteRows) -> Survey:
+    """The facts of a whole database but for its texts: blobs by their lengths, and results.
+
+    Where data stands in rows, in which a row may have columns beside, they are those of `facts_of`.
+    """
+    table = rows.table
+    if table.having_data:
+        return rows.survey
+    survey = Survey(table.counts)
+    survey.steps, survey.times = [None] * len(survey), [None] * len(survey)
+    if len(survey):
+        _add_arrays(survey, rows)
+    return survey
+
+
+def _add_arrays(survey: Survey, rows: SqliteRows) -> None:
+    """The facts of what is numbers."""
+    table, count = rows.table, len(survey)
     owners, widths = table.owners, table.widths
     unchanging = [name for name in ("masses", "initial_charges", "tags") if owners[name] == count]
     constant = {"numbers": table.same, **(rows.constant(unchanging) if unchanging else {})}
@@ -206,7 +229,6 @@ def facts_of(rows: SqliteRows) -> Survey:
     for name, having, dtype in (("element", count - table.strange, "string"), ("atomic_number", table.strange, "u64")):
         if having:
             survey.columns[name] = ColumnFacts(dtype, (), having, constant["numbers"], first.get(name))
-    return survey
 
 
 def _add_texts(survey: Survey, rows: SqliteRows) -> bool:

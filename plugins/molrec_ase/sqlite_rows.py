@@ -6,7 +6,6 @@ No object is made per row. Source of the layout: `ase.db.sqlite`, schema version
 from __future__ import annotations
 
 import functools
-import operator
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,7 +22,7 @@ from molrec_ase.names import ARRAYS, CONSTRAINTS, RESULTS, VECTORS
 from molrec_ase.parts import table_masses, velocities
 from molrec_ase.source import Source
 from molrec_ase.sqlite_blobs import BLOBS, blob_values, check_numbers
-from molrec_ase.sqlite_facts import TEXTS, facts_of, free_of, parsed, text_columns, text_rows
+from molrec_ase.sqlite_facts import NO_DATA, TEXTS, array_facts, facts_of, free_of, parsed, text_columns, text_rows
 from molrec_ase.sqlite_survey import REALS, Table, look_at
 from molrec_ase.survey import Survey
 from molrec_convert.errors import FormatError
@@ -39,7 +38,7 @@ _ROWS, _ATOMS = 4096, 2**18
 #: What is said of each row: column → key.
 _ROW_COLUMNS = {"id": "id", "unique_id": "unique_id", "ctime": "ctime", "mtime": "mtime", "username": "user"}
 _ROW_TAGS = {"id": "i64", "unique_id": "string", "ctime": "f64", "mtime": "f64", "username": "string"}
-_COLUMNS = (*_ROW_COLUMNS, *TEXTS[1:], "pbc", "numbers", *REALS, *BLOBS)
+_COLUMNS = (*_ROW_COLUMNS, *TEXTS[1:], "pbc", "numbers", *REALS)
 
 
 class SqliteRows(Source):
@@ -51,7 +50,7 @@ class SqliteRows(Source):
     def __init__(self, path: Path, progress: Progress | None = None, widths: Mapping[str, int] | None = None) -> None:
         self._path, self.path = path, str(path)
         self._progress = NoProgress() if progress is None else progress
-        self._widths = None if widths is None else dict(widths)
+        self._widths = None if widths is None else {name: widths[name] for name in BLOBS if name in widths}
         #: Rows that are read at once: few until it is known how large they are.
         self._together = 16
         self._connection = connect(path)
@@ -59,7 +58,7 @@ class SqliteRows(Source):
             self.metadata = _check_version(self._connection, path)
             self.ids = self._every_id()
             self._tables = _external(self._connection, path)
-            self._held = self._hold() if path.stat().st_size <= _HELD else None
+            self._holds = path.stat().st_size <= _HELD
         except sqlite3.DatabaseError as error:
             self._connection.close()
             raise self._damaged(error) from None
@@ -73,7 +72,7 @@ class SqliteRows(Source):
     @functools.cached_property
     def table(self) -> Table:
         """What the rows have, by the lengths of their arrays."""
-        table = look_at(self._connection, self._path)
+        table = look_at(self._connection, self._path, NO_DATA)
         if len(table.counts) != len(self.ids):
             raise self._changed()
         return table
@@ -90,8 +89,16 @@ class SqliteRows(Source):
         return {"widths": self.widths}
 
     def _look(self) -> Survey:
+        return self._surveyed(facts_of)
+
+    @functools.cached_property
+    def array_survey(self) -> Survey:
+        """See `Source.array_survey`."""
+        return self._surveyed(array_facts)
+
+    def _surveyed(self, facts: Callable[[SqliteRows], Survey]) -> Survey:
         try:
-            return facts_of(self)
+            return facts(self)
         except sqlite3.DatabaseError as error:
             raise self._damaged(error) from None
 
@@ -107,9 +114,7 @@ class SqliteRows(Source):
 
     def every_text(self) -> Iterator[tuple[Any, ...]]:
         """The columns of text of every row, `TEXTS`."""
-        if self._held is None:
-            return iter(self._connection.execute(f"SELECT {', '.join(TEXTS)} FROM systems ORDER BY id"))
-        return map(operator.itemgetter(*(_COLUMNS.index(name) for name in TEXTS)), self._held)
+        return iter(self._connection.execute(f"SELECT {', '.join(TEXTS)} FROM systems ORDER BY id"))
 
     def row_keys(self) -> dict[str, tuple[str, int, bool, Any]]:
         """What is said of rows: key → tag, in how many, whether the same in all, the first."""
@@ -159,7 +164,7 @@ class SqliteRows(Source):
     def chunk(self, numbers: NDArray[np.int64], *, numbered: bool = False) -> Chunk:
         """Some rows; `numbered` as in `Source.chunks`."""
         rows = self._fetch(numbers)
-        entry: dict[str, tuple[Any, ...]] = dict(zip(_COLUMNS, zip(*rows, strict=True), strict=True))
+        entry: dict[str, tuple[Any, ...]] = dict(zip(self._columns, zip(*rows, strict=True), strict=True))
         counts = check_numbers(self._path, entry["numbers"], entry["id"])
         k = len(numbers)
         self._together = max(1, min(_ROWS, _ATOMS * k // max(int(counts.sum()), 1)))
@@ -172,20 +177,21 @@ class SqliteRows(Source):
             chunk.numbers = kinds
         elif "element" not in self.unwanted:
             self._put_species(chunk, kinds)
-        for name in BLOBS:
-            if name in self.widths:
-                self._put_blob(chunk, name, entry)
+        for name in self.widths:
+            self._put_blob(chunk, name, entry)
         if "momenta" in chunk.columns:
             self._put_velocities(chunk, kinds)
-        bits = np.array(self._made("pbc", entry, lambda value: int(value or 0)), np.int64)
+        bits = np.array(self._made("pbc", entry, lambda value: int(value or 0), int), np.int64)
         chunk.boundary = (bits[:, None] & np.array([1, 2, 4])) != 0
         for name in REALS:
             if entry[name].count(None) < k:
-                chunk.values[RESULTS[name]] = self._made(name, entry, lambda v: None if v is None else float(v))
+                chunk.values[RESULTS[name]] = self._made(name, entry, lambda v: None if v is None else float(v), float)
         return self._with_texts(chunk, entry)
 
-    def _made(self, name: str, entry: dict[str, tuple[Any, ...]], make: Callable[[Any], Any]) -> list[Any]:
-        """The values of a column, each made a number; SQLite keeps anything in any."""
+    def _made(self, name: str, entry: dict[str, tuple[Any, ...]], make: Callable[[Any], Any], kind: type) -> list[Any]:
+        """The values of a column, each made a number where they are not of that kind; SQLite keeps anything in any."""
+        if set(map(type, entry[name])) == {kind}:
+            return list(entry[name])
         made = []
         try:
             for value in entry[name]:
@@ -253,9 +259,9 @@ class SqliteRows(Source):
 
     def _fetch(self, numbers: NDArray[np.int64]) -> list[tuple[Any, ...]]:
         ids = self.ids[numbers]
-        if self._held is not None:
+        if self._holds:
             return [self._held[number] for number in numbers.tolist()]
-        query = f"SELECT {', '.join(_COLUMNS)} FROM systems WHERE id BETWEEN ? AND ? ORDER BY id"
+        query = f"SELECT {', '.join(self._columns)} FROM systems WHERE id BETWEEN ? AND ? ORDER BY id"
         rows: list[Any]
         if int(numbers[-1]) - int(numbers[0]) + 1 == len(numbers):
             rows = self._connection.execute(query, (int(ids[0]), int(ids[-1]))).fetchall()
@@ -265,8 +271,14 @@ class SqliteRows(Source):
             raise self._changed()
         return rows
 
-    def _hold(self) -> list[tuple[Any, ...]]:
-        rows = self._connection.execute(f"SELECT {', '.join(_COLUMNS)} FROM systems ORDER BY id").fetchall()
+    @functools.cached_property
+    def _columns(self) -> tuple[str, ...]:
+        """What is asked of rows: columns no row has are left out."""
+        return (*_COLUMNS, *(name for name in BLOBS if name in self.widths))
+
+    @functools.cached_property
+    def _held(self) -> list[tuple[Any, ...]]:
+        rows = self._connection.execute(f"SELECT {', '.join(self._columns)} FROM systems ORDER BY id").fetchall()
         if len(rows) != len(self.ids):
             raise self._changed()
         return rows

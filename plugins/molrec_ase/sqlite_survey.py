@@ -6,6 +6,7 @@ A blob says neither dtype nor shape; both follow from its length and the number 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ class Table:
 
     `counts` has the atoms of each, `owners` how many rows have a column, `widths` the values of a blob per atom, or
     per row where it is one of the configuration. `strange` rows have an atomic number that is no element's; `same`
-    says whether the atomic numbers are the same in all.
+    says whether the atomic numbers are the same in all; `having_data` rows hold more data than that.
     """
 
     counts: NDArray[np.int64]
@@ -38,13 +39,22 @@ class Table:
     widths: dict[str, int]
     strange: int
     same: bool
+    having_data: int
 
 
-def look_at(connection: sqlite3.Connection, path: Path) -> Table:
-    """The table of a database. FormatError names the row whose arrays do not fit its number of atoms."""
+def look_at(connection: sqlite3.Connection, path: Path, no_data: Collection[str | bytes | None]) -> Table:
+    """The table of a database, in which `no_data` stands where a row has none.
+
+    FormatError names the row whose arrays do not fit its number of atoms.
+    """
     counts, strange, same = _numbers(connection, path)
-    owners, widths = _owners(connection, path, len(counts))
-    return Table(counts, owners, widths, strange, same)
+    nothing = [value for value in no_data if value is not None]
+    having = f"coalesce(sum(data NOT IN ({', '.join('?' * len(nothing))})), 0)"
+    names = (*REALS, *BLOBS)
+    query = f"SELECT {', '.join(f'count({name})' for name in names)}, {having} FROM systems"
+    (found,) = connection.execute(query, nothing)
+    owners = dict(zip(names, found, strict=False))
+    return Table(counts, owners, _widths(connection, path, owners), strange, same, found[-1])
 
 
 def _numbers(connection: sqlite3.Connection, path: Path) -> tuple[NDArray[np.int64], int, bool]:
@@ -65,14 +75,11 @@ def _numbers(connection: sqlite3.Connection, path: Path) -> tuple[NDArray[np.int
     return np.concatenate(every) if every else np.zeros(0, np.int64), strange, same
 
 
-def _owners(connection: sqlite3.Connection, path: Path, count: int) -> tuple[dict[str, int], dict[str, int]]:
-    """How many rows have each column, and the widths of the blobs that are there."""
-    names = (*REALS, *BLOBS)
-    (found,) = connection.execute(f"SELECT {', '.join(f'count({name})' for name in names)} FROM systems")
-    owners = dict(zip(names, found, strict=True))
+def _widths(connection: sqlite3.Connection, path: Path, owners: Mapping[str, int]) -> dict[str, int]:
+    """The widths of the blobs that are there."""
     tried = [(name, width) for name, kind in BLOBS.items() if owners[name] for width in kind.widths]
     if not tried:
-        return owners, {}
+        return {}
     # sums over lengths: no row leaves the database; the atomic numbers take 4 bytes each
     asked = []
     for name, width in tried:
@@ -91,7 +98,7 @@ def _owners(connection: sqlite3.Connection, path: Path, count: int) -> tuple[dic
                 misfit = {width: misfits[name, width] for width in kind.widths}
                 _refuse(connection, path, name, min(kind.widths, key=misfit.__getitem__))
             widths[name] = fitting[0]
-    return owners, widths
+    return widths
 
 
 def _refuse(connection: sqlite3.Connection, path: Path, name: str, width: int) -> None:
