@@ -47,6 +47,16 @@ def test_lists_come_back_from_stores(tmp_path_factory, images):
             assert_same_atoms(atoms, third)
 
 
+@pytest.mark.parametrize("steps", [[0], [5], [0, 1, 2], [0, 3, 7], [1, 2, 3]])
+@pytest.mark.parametrize("as_", ["trajectory", "collection"])
+def test_steps_in_info_come_back(steps, as_):
+    images = [Atoms("H", info={"step": step, "time": 0.5 * step}) for step in steps]
+    found = molrec_convert.from_ase(images, as_)
+    again = list(found.iter_ase()) if as_ == "trajectory" else [record.to_ase() for record in found]
+    for atoms, other in zip(images, again, strict=True):
+        assert_same_atoms(atoms, other)
+
+
 KINDS = [
     np.zeros(3), np.arange(3), np.eye(3), [0.0, 1.0], np.float64(2), math.nan, math.inf, np.array(["a", "b"]),
     {"a": np.zeros(2)}, np.array([math.nan, 0.0, -0.0]), np.array([True, False]), np.zeros(0), np.zeros(6, "f4"), "x",
