@@ -8,7 +8,8 @@ script  ASE reads each file, pickles the Atoms into LMDB, a commit every 1,000
 ase     ASE reads each file
 
 With `--rows` DATA/rows_N.db takes their place, rows of 108 atoms with forces, energy and stress, and `ase` is a loop
-over `select` and `toatoms`.
+over `select` and `toatoms`. A quarter of the rows is timed as well, in the same turn: what the other three quarters
+take is the steady state, without the start of processes.
 
 PEER_PYTHON is an interpreter with `ase` and `lmdb`. Whole processes are timed, their imports included; of all of them
 the byte code is there already, as it is of whatever was installed and used once.
@@ -53,6 +54,8 @@ import sys
 from ase.db import connect
 print(sum(len(row.toatoms()) for row in connect(sys.argv[1]).select()))
 """
+#: Of each side the seconds by the clock and of the processors, run by run.
+Figures = dict[str, list[tuple[float, float]]]
 #: Rows that are made by ASE; the others repeat their numbers under ids of their own.
 _MADE_ROWS = 3000
 
@@ -135,37 +138,49 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="rows of a database in the place of files")
     options = parser.parse_args()
     rows = options.rows is not None
-    source = options.data / (f"rows_{options.rows}.db" if rows else f"small_files_{options.count}")
-    if not source.exists():
-        make_rows(source, options.rows, options.peer) if rows else make_files(source, options.count)
+    if rows:
+        sources = [options.data / f"rows_{count}.db" for count in (options.rows // 4, options.rows)]
+    else:
+        sources = [options.data / f"small_files_{options.count}"]
+    for source in sources:
+        if not source.exists():
+            count = int(source.stem.rpartition("_")[2])
+            make_rows(source, count, options.peer) if rows else make_files(source, count)
     theirs = {"ase": ROWS} if rows else {"script": SCRIPT, "ase": READING}
-    figures: dict[str, list[tuple[float, float]]] = {name: [] for name in ("ours", *theirs)}
+    figures: list[Figures] = [{name: [] for name in ("ours", *theirs)} for _ in sources]
     with tempfile.TemporaryDirectory(dir=options.data) as cache:
         warm_up(options.peer, Path(cache))
         for _ in range(options.runs):
-            with tempfile.TemporaryDirectory(dir=options.data) as folder:
-                ours = [
-                    sys.executable,
-                    "-m",
-                    "molrec_convert.cli",
-                    "migrate",
-                    str(source),
-                    "-o",
-                    f"{folder}/a.mrec.lmdb",
-                ]
-                ours += ["--units", "metal", "--workers", str(options.workers)]
-                figures["ours"].append(timed(ours, Path(cache)))
-                for name, script in theirs.items():
-                    figures[name].append(timed([options.peer, "-c", script, str(source), f"{folder}/b"], Path(cache)))
+            for source, found in zip(sources, figures, strict=True):
+                with tempfile.TemporaryDirectory(dir=options.data) as folder:
+                    ours = [sys.executable, "-m", "molrec_convert.cli", "migrate", str(source)]
+                    ours += ["-o", f"{folder}/a.mrec.lmdb", "--units", "metal", "--workers", str(options.workers)]
+                    found["ours"].append(timed(ours, Path(cache)))
+                    for name, script in theirs.items():
+                        theirs_ = [options.peer, "-c", script, str(source), f"{folder}/b"]
+                        found[name].append(timed(theirs_, Path(cache)))
+    for source, found in zip(sources, figures, strict=True):
+        show(source.name, found)
+    if rows:
+        part, whole = figures
+        rest = {
+            name: [(b[0] - a[0], b[1] - a[1]) for a, b in zip(part[name], whole[name], strict=True)] for name in whole
+        }
+        show("steady state: the one less the other", rest)
+
+
+def show(title: str, figures: Figures) -> None:
+    """Medians, and their ratios to ours."""
 
     def median(name: str, which: int) -> float:
         return statistics.median(entry[which] for entry in figures[name])
 
+    print(title)
     for name, seconds in figures.items():
         each = ", ".join(f"{clock:.1f}" for clock, _ in seconds)
         clock, processor = median(name, 0), median(name, 1)
         print(
-            f"{name:8s}{clock:8.1f} s {clock / median('ours', 0):5.1f} × ours ({each}); "
+            f"  {name:8s}{clock:8.1f} s {clock / median('ours', 0):5.1f} × ours ({each}); "
             f"processors {processor:6.1f} s {processor / median('ours', 1):5.1f} × ours"
         )
 
