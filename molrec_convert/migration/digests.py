@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -39,3 +41,9 @@ class DigestSet:
             joined = np.concatenate([self._old, recent])
             self._old = joined[np.argsort(joined[:, 0], kind="stable")]
             self._recent = set()
+
+    def extend(self, lists: Iterable[Iterable[bytes]]) -> None:
+        """Those of several lists."""
+        for digests in lists:
+            for digest in digests:
+                self.add(digest)

@@ -8,26 +8,25 @@ from __future__ import annotations
 import itertools
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from molrec_convert.migration.journal import Commit
-from molrec_convert.migration.record_log import LogEntry, RecordLog
+from molrec_convert.migration.record_log import RecordLog
 from molrec_convert.migration.state import State
-from molrec_convert.model.collection_index import IndexBuilder, first_frames
+from molrec_convert.model.collection_index import first_frames
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.frame import Block, Column
 from molrec_convert.staging import Staging
 from molrec_convert.stores.lmdb.closing import collection_meta, last_values
 from molrec_convert.stores.lmdb.keys import FRAME, RECORD, SYSTEM, numbered
 from molrec_convert.stores.lmdb.manifest import Part, file_checksum, part_name, save_manifest
+from molrec_convert.stores.lmdb.runs import Runs, append_runs
 from molrec_convert.stores.lmdb.store import StoreFile
 from molrec_convert.stores.lmdb.writer import CollectionWriter
 
 __all__ = ["FrameFiles", "OneFile", "SeveralFiles", "frame_files"]
-
-_BATCH_VALUES, _BATCH_BYTES = 4096, 8 * 2**20
 
 
 class FrameFiles(ABC):
@@ -54,7 +53,7 @@ class FrameFiles(ABC):
         """What comes next goes to another file."""
 
     @abstractmethod
-    def complete(self, declaration: Declaration, document: dict[str, Any], index: IndexBuilder, log: RecordLog) -> None:
+    def complete(self, declaration: Declaration, document: dict[str, Any], index: Block, log: RecordLog) -> None:
         """Put what follows the frames, and give the collection its name."""
 
     @abstractmethod
@@ -95,16 +94,16 @@ class OneFile(FrameFiles):
         """See `FrameFiles.begin_file`."""
         raise RuntimeError("there is one file")
 
-    def complete(self, declaration: Declaration, document: dict[str, Any], index: IndexBuilder, log: RecordLog) -> None:
+    def complete(self, declaration: Declaration, document: dict[str, Any], index: Block, log: RecordLog) -> None:
         """See `FrameFiles.complete`."""
         writer = CollectionWriter.finishing(
             self._file,
             declaration=declaration,
             document=document,
             index=index,
-            n_frames=index.n_frames,
-            metas=((number, entry.meta) for number, entry in enumerate(log)),
-            systems=((number, entry.system) for number, entry in enumerate(log) if entry.system is not None),
+            n_frames=int(index["n_frames"].sum()),
+            metas=log.metas(),
+            systems=log.systems(),
             keep=True,
         )
         writer.close()
@@ -123,12 +122,9 @@ class SeveralFiles(FrameFiles):
             shutil.rmtree(self._folder)
         self._folder.mkdir(exist_ok=True)
         #: Frames before each file that is begun.
-        self._starts = [0]
-        frames = 0
-        for number, entry in enumerate(log, 1):
-            frames += entry.n_frames
-            if not number % most:
-                self._starts.append(frames)
+        self._starts = [frames for _, frames in log.starts(most)]
+        if len(self._starts) * most <= at.records:
+            self._starts.append(at.frames)
         self._file: StoreFile | None = None
 
     def holds(self, at: Commit) -> bool:
@@ -173,16 +169,15 @@ class SeveralFiles(FrameFiles):
         self.suspend()
         self._starts.append(frames)
 
-    def complete(self, declaration: Declaration, document: dict[str, Any], index: IndexBuilder, log: RecordLog) -> None:
+    def complete(self, declaration: Declaration, document: dict[str, Any], index: Block, log: RecordLog) -> None:
         """See `FrameFiles.complete`; may be done again after a kill."""
         self.suspend()
-        whole = index.block()
-        entries = iter(log)
+        spans = itertools.pairwise([*(at for at, _ in log.starts(self._most)), log.size])
         parts = []
-        for number, first in enumerate(range(0, whole.count, self._most)):
-            rows = _rows(whole, first, first + self._most)
+        for number, (start, stop) in enumerate(spans):
+            rows = _rows(index, number * self._most, (number + 1) * self._most)
             meta = collection_meta(document, declaration, rows, {})
-            self._complete_part(number, list(itertools.islice(entries, rows.count)), rows, meta)
+            self._complete_part(number, log.metas(start, stop), log.systems(start, stop), rows, meta)
             path = self._path(number)
             counts = rows.count, int(rows["n_frames"].sum())
             parts.append(Part(path.name, *counts, path.stat().st_size, file_checksum(path)))
@@ -198,17 +193,11 @@ class SeveralFiles(FrameFiles):
             self._file.suspend()
             self._file = None
 
-    def _complete_part(self, number: int, entries: list[LogEntry], rows: Block, meta: Mapping[str, Any]) -> None:
+    def _complete_part(self, number: int, metas: Runs, systems: Runs, rows: Block, meta: Mapping[str, Any]) -> None:
         file = self._opened(number)
         try:
             file.remove_from(numbered(FRAME, int(rows["n_frames"].sum())))
-            for batch in _batches(
-                itertools.chain(
-                    ((numbered(RECORD, n), entry.meta) for n, entry in enumerate(entries)),
-                    ((numbered(SYSTEM, n), e.system) for n, e in enumerate(entries) if e.system is not None),
-                )
-            ):
-                file.append(batch)
+            append_runs(file, (RECORD, metas), (SYSTEM, systems))
             file.put(last_values(meta, rows, None))
             file.complete()
         except BaseException:
@@ -236,15 +225,3 @@ def _rows(index: Block, start: int, stop: int) -> Block:
         columns[name] = Column(column.values[span], None if mask is None or mask.all() else mask, column.precision)
     columns["first_frame"] = Column(first_frames(columns["n_frames"].values))
     return Block(columns, count=span.stop - span.start)
-
-
-def _batches(items: Iterator[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, bytes]]]:
-    batch: list[tuple[bytes, bytes]] = []
-    size = 0
-    for item in items:
-        batch.append(item)
-        size += len(item[1])
-        if len(batch) >= _BATCH_VALUES or size >= _BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    yield batch

@@ -107,7 +107,8 @@ def index_value(
         "source_record": number,
     }
     for key in settings.index:
-        columns[key] = _plain(key, _value(key, record, observed, own, columns))
+        value = _plain(key, _value(key, record, observed, own, columns))
+        columns[key] = _count(key, counts) if value is None else value
     if settings.group_by is not None:
         value = _value(settings.group_by, record, observed, own, columns)
         if value is None:
@@ -145,6 +146,14 @@ def _value(key: str, record: Record, observed: Observed, own: Mapping[str, Any],
     if found is None and key == "directory":
         return str(columns["source"]).rpartition("/")[0] or "."
     return columns.get(key) if found is None else found
+
+
+def _count(key: str, counts: Mapping[str, int] | None) -> int | None:
+    """What a column of that name is where the record says nothing of its own under it: the number of an element."""
+    symbol = key.removeprefix(COUNT_PREFIX)
+    if counts is None or symbol == key:
+        return None
+    return counts.get(symbol, 0 if symbol in _SYMBOLS else None)
 
 
 def _plain(key: str, value: Any) -> Any:

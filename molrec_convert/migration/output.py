@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any
 
@@ -14,7 +14,7 @@ from molrec_convert.migration.digests import DigestSet
 from molrec_convert.migration.encode import Again, Done, Entry, Event, Failed, Frames, Items, Many, Restart, RowFailed
 from molrec_convert.migration.failures import Failure, failure_line, write_failures
 from molrec_convert.migration.frame_files import frame_files
-from molrec_convert.migration.index_table import build_index, index_spec
+from molrec_convert.migration.index_table import build_index, count_columns
 from molrec_convert.migration.index_values import COUNT_PREFIX
 from molrec_convert.migration.journal import Commit, Journal
 from molrec_convert.migration.plan import Plan
@@ -66,8 +66,7 @@ class Output:
         self._entries_bytes = 0
         self._digests = DigestSet() if plan.settings.dedupe else None
         if self._digests is not None:
-            for entry in self._log:
-                self._digests.add(entry.digest)
+            self._digests.extend(self._log.digests())
         write_failures(state.failures, self.failures())
         self._new_failures: list[str] = []
         self._commit_seconds, self._committed = commit_seconds, time.monotonic()
@@ -82,10 +81,11 @@ class Output:
         """Begin with the records of a collection, as they are stored. Does nothing when anything is there already."""
         if self.records or self.inputs:
             return
+        counts = count_columns(before.index_columns, self._plan.settings)
         for number, ((part, position), row) in enumerate(zip(places(before), index_rows(before.index), strict=True)):
             meta, system, values = part.stored_record(position)
             has = bool(before.index["has_trajectory"][number])
-            columns, elements = _divided(row)
+            columns, elements = _divided(row, counts)
             text = _row_text({"columns": columns, "elements": elements})
             atoms = int(before.index["n_atoms"][number])
             self._take_frames(values)
@@ -174,7 +174,7 @@ class Output:
 
     def complete(self, document: Mapping[str, Any], before: Mapping[str, ColumnDeclaration]) -> None:
         """Put what follows the frames and give the collection its name."""
-        index = build_index(self._log, index_spec(self._log, self._plan.settings, self._plan.index_dtypes(), before))
+        index = build_index(self._log, self._plan.settings, self._plan.index_dtypes(), before)
         self._files.complete(self._plan.declaration, dict(document), index, self._log)
 
     def close(self) -> None:
@@ -310,8 +310,7 @@ class Output:
             self._digests = DigestSet()
             self._log.append(self._entries)
             self._entries, self._entries_bytes = [], 0
-            for entry in self._log:
-                self._digests.add(entry.digest)
+            self._digests.extend(self._log.digests())
 
     def _cut_frames(self, frames: int, *, always: bool = False) -> None:
         """Forget all frames from a number on; `always` where records were forgotten, too."""
@@ -328,12 +327,12 @@ class Output:
         self._pending, self._pending_bytes = [], 0
 
 
-def _divided(row: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, int] | None]:
-    """A row of an index as a migration keeps it: columns, and the number of each element."""
-    counts = {n.removeprefix(COUNT_PREFIX): v for n, v in row.items() if n.startswith(COUNT_PREFIX)}
-    columns = {name: value for name, value in row.items() if not name.startswith(COUNT_PREFIX)}
-    unknown = not counts or any(value is None for value in counts.values())
-    return columns, None if unknown else {name: count for name, count in counts.items() if count}
+def _divided(row: Mapping[str, Any], counts: Container[str]) -> tuple[dict[str, Any], dict[str, int] | None]:
+    """A row of an index as a migration keeps it: columns, and the number of each element, from the columns `counts`."""
+    elements = {name.removeprefix(COUNT_PREFIX): value for name, value in row.items() if name in counts}
+    columns = {name: value for name, value in row.items() if name not in counts}
+    unknown = not elements or any(value is None for value in elements.values())
+    return columns, None if unknown else {name: count for name, count in elements.items() if count}
 
 
 def _row_text(document: Mapping[str, Any]) -> bytes:

@@ -13,8 +13,8 @@ from typing import Any
 
 from molrec_convert.errors import FormatError
 from molrec_convert.migration.encode import Again, Done, Entry, Event, Failed, Frames, Items, Many, Restart, RowFailed
-from molrec_convert.migration.index_table import COLUMN_DTYPES, build_index
-from molrec_convert.migration.record_log import LogEntry, RecordLog, log_entry
+from molrec_convert.migration.index_table import build_plain_index
+from molrec_convert.migration.record_log import RecordLog, log_entry
 from molrec_convert.migration.tasks import Goal
 from molrec_convert.model.collection_declaration import collection_document
 from molrec_convert.model.declaration import Declaration
@@ -97,14 +97,13 @@ class _Part:
             self._file,
             declaration=Declaration.from_json(json.loads(goal.declaration)),
             document=collection_document({"units": dict(goal.units)}),
-            index=build_index(self._log, COLUMN_DTYPES),
+            index=build_plain_index(self._log),
             n_frames=self._frames,
-            metas=((number, entry.meta) for number, entry in enumerate(self._log)),
-            systems=((n, entry.system) for n, entry in enumerate(self._log) if entry.system is not None),
+            metas=self._log.metas(),
+            systems=self._log.systems(),
         )
-        lines = [
-            f"{line}\n{entry.row.decode()}" if line.startswith('["record"') else line for line, entry in self._told()
-        ]
+        rows = (text.decode() for rows in self._log.rows() for text in rows.texts)
+        lines = [f"{line}\n{next(rows)}" if line.startswith('["record"') else line for line in self._story]
         writer.carry(_STORY, "\n".join(lines).encode())
         writer.close()
         self._forget_log()
@@ -113,15 +112,6 @@ class _Part:
         """Leave nothing."""
         self._file.discard()
         self._forget_log()
-
-    def _told(self) -> Iterator[tuple[str, LogEntry]]:
-        """The lines of the story, and the entry of those that are records; of others that of the one before."""
-        entries = iter(self._log)
-        entry = LogEntry(b"", None, b"", b"", 0, 0, False)
-        for line in self._story:
-            if line.startswith('["record"'):
-                entry = next(entries)
-            yield line, entry
 
     def _tell(self, what: str, *facts: Any) -> None:
         self._story.append(json.dumps([what, self._input, *facts]))

@@ -7,39 +7,31 @@ entries and is cut back to the last commit when a migration is resumed.
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import struct
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-__all__ = ["LogEntry", "RecordLog", "log_entry", "parsed_rows"]
+__all__ = ["LogRows", "RecordLog", "log_entry"]
 
 #: Lengths of meta, system (-1: none), index values and digest; frames; atoms; whether there is a trajectory.
 _HEAD = struct.Struct("<IqIIQQ?")
 _BUFFER = 2**20
-#: Entries whose index values are parsed together.
-_TOGETHER = 1024
+#: The fields of a head, as they are unpacked.
+_Head = tuple[int, int, int, int, int, int, bool]
 
 
-@dataclass(slots=True)
-class LogEntry:
-    """One record's entry."""
+class LogRows(NamedTuple):
+    """What the index says of some consecutive records, a value each.
 
-    meta: bytes
-    system: bytes | None
-    row: bytes
-    digest: bytes
-    n_frames: int
-    n_atoms: int
-    has_trajectory: bool
+    `texts` are documents `{"columns": {...}, "elements": {...} or None}`.
+    """
 
-    def values(self) -> dict[str, Any]:
-        """The index values: `{"columns": {...}, "elements": {...} or None}`."""
-        document: dict[str, Any] = json.loads(self.row)
-        return document
+    texts: list[bytes]
+    n_frames: list[int]
+    n_atoms: list[int]
+    has_trajectory: list[bool]
 
 
 def log_entry(
@@ -52,7 +44,10 @@ def log_entry(
 
 
 class RecordLog:
-    """The file at `path`, cut back to `size` bytes. `append` entries, then `sync`."""
+    """The file at `path`, cut back to `size` bytes. `append` entries, then `sync`.
+
+    What the entries hold is read from the file, of some consecutive records at a time.
+    """
 
     def __init__(self, path: Path, size: int) -> None:
         self.path = path
@@ -79,40 +74,93 @@ class RecordLog:
         self._file.flush()
         os.fsync(self._file.fileno())
 
-    def __iter__(self) -> Iterator[LogEntry]:
-        """All entries, read from the file."""
+    def rows(self) -> Iterator[LogRows]:
+        """What the index says of each record."""
+        body = _HEAD.size
+        for _, data, starts, heads in self._parts(0, self.size):
+            texts = []
+            for start, (meta, system, row, _, _, _, _) in zip(starts, heads, strict=True):
+                at = start + body + meta + (system if system > 0 else 0)
+                texts.append(data[at : at + row])
+            yield LogRows(texts, [head[4] for head in heads], [head[5] for head in heads], [head[6] for head in heads])
+
+    def metas(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[Sequence[int], list[bytes]]]:
+        """The metas of the entries from byte `start` up to `stop`, and the numbers of their records from there."""
+        body = _HEAD.size
+        number = 0
+        for _, data, starts, heads in self._parts(start, self.size if stop is None else stop):
+            ends = zip(starts, heads, strict=True)
+            yield range(number, number + len(heads)), [data[at + body : at + body + head[0]] for at, head in ends]
+            number += len(heads)
+
+    def systems(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[Sequence[int], list[bytes]]]:
+        """The systems there are of those entries, and the numbers of their records from there."""
+        body = _HEAD.size
+        number = 0
+        for _, data, starts, heads in self._parts(start, self.size if stop is None else stop):
+            numbers, values = [], []
+            for own, at, (meta, system, _, _, _, _, _) in zip(itertools.count(number), starts, heads):
+                if system >= 0:
+                    first = at + body + meta
+                    numbers.append(own)
+                    values.append(data[first : first + system])
+            yield numbers, values
+            number += len(heads)
+
+    def digests(self) -> Iterator[list[bytes]]:
+        """The digest of each record."""
+        for _, data, starts, heads in self._parts(0, self.size):
+            ends = [start + _size(head) for start, head in zip(starts, heads, strict=True)]
+            yield [data[end - head[3] : end] for end, head in zip(ends, heads, strict=True)]
+
+    def starts(self, every: int) -> list[tuple[int, int]]:
+        """Where the entries of record 0, `every`, 2 `every`, ... begin: the byte, and the frames before it."""
+        found = []
+        number = frames = 0
+        for base, _, starts, heads in self._parts(0, self.size):
+            for at, head in zip(starts, heads, strict=True):
+                if not number % every:
+                    found.append((base + at, frames))
+                number += 1
+                frames += head[4]
+        return found
+
+    def _parts(self, start: int, stop: int) -> Iterator[tuple[int, bytes, list[int], list[_Head]]]:
+        """Bytes of whole entries: where they stand in the file, where each of them begins there, and its head."""
         self._file.flush()
-        left, data, at = self.size, b"", 0
+        unpack, body = _HEAD.unpack_from, _HEAD.size
+        base, data, wanted = start, b"", _BUFFER
         with open(self.path, "rb", buffering=0) as file:
-            while left or at < len(data):
-                while len(data) - at < _HEAD.size or len(data) - at < _entry_size(data, at):
-                    block = file.read(min(left, _BUFFER))
-                    if not block:
-                        raise EOFError(f"{self.path} ends in the middle of an entry")
-                    data, at, left = data[at:] + block, 0, left - len(block)
-                meta, system, row, digest, frames, atoms, has = _HEAD.unpack_from(data, at)
-                a = at + _HEAD.size
-                b = a + meta
-                c = b + max(system, 0)
-                d = c + row
-                at = d + digest
-                yield LogEntry(data[a:b], None if system < 0 else data[b:c], data[c:d], data[d:at], frames, atoms, has)
+            file.seek(start)
+            left = stop - start
+            while left or data:
+                block = file.read(min(left, wanted))
+                if not block:
+                    raise EOFError(f"{self.path} ends in the middle of an entry")
+                data, left, wanted = data + block, left - len(block), _BUFFER
+                at, end = 0, len(data)
+                starts: list[int] = []
+                heads: list[_Head] = []
+                while at + body <= end:
+                    head = unpack(data, at)
+                    meta, system, row, digest, _, _, _ = head
+                    after = at + body + meta + row + digest + (system if system > 0 else 0)
+                    if after > end:
+                        # at least the rest of this one
+                        wanted = max(_BUFFER, after - end)
+                        break
+                    starts.append(at)
+                    heads.append(head)
+                    at = after
+                if heads:
+                    yield base, data, starts, heads
+                data, base = data[at:], base + at
 
     def close(self) -> None:
         """Let go of the file."""
         self._file.close()
 
 
-def _entry_size(data: bytes, at: int) -> int:
-    meta, system, row, digest, *_ = _HEAD.unpack_from(data, at)
-    size: int = _HEAD.size + meta + max(system, 0) + row + digest
-    return size
-
-
-def parsed_rows(
-    entries: Iterable[LogEntry], count: int = 1024
-) -> Iterator[tuple[list[LogEntry], list[dict[str, Any]]]]:
-    """Entries and their index values (see `LogEntry.values`), so many at a time: the texts are parsed together."""
-    following = iter(entries)
-    while some := list(itertools.islice(following, count)):
-        yield some, json.loads(b"[" + b",".join([entry.row for entry in some]) + b"]")
+def _size(head: _Head) -> int:
+    meta, system, row, digest, *_ = head
+    return _HEAD.size + meta + max(system, 0) + row + digest

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError, UnsupportedError, UsageError
 from molrec_convert.model.declaration import ColumnDeclaration
-from molrec_convert.model.dtypes import DTYPES, as_values, empty
+from molrec_convert.model.dtypes import DTYPES, as_values, empty, plain_values
 from molrec_convert.model.frame import Block, Column
 from molrec_convert.model.names import check_name
 from molrec_convert.model.record import Record
@@ -122,25 +122,6 @@ class IndexBuilder:
         counts["n_atoms"].append(n_atoms)
         self._has.append(has_trajectory)
 
-    def extend(
-        self,
-        columns: Mapping[str, Sequence[Any]],
-        n_frames: Sequence[int],
-        n_atoms: Sequence[int],
-        has_trajectory: Sequence[bool],
-    ) -> None:
-        """Add the rows of several records: the values of each column."""
-        for name, values in self._values.items():
-            some = columns[name]
-            values.extend(some)
-            if name not in self._firsts:
-                first = next((value for value in some if value is not None), None)
-                if first is not None:
-                    self._firsts[name] = type(first)
-        self._counts["n_frames"].extend(n_frames)
-        self._counts["n_atoms"].extend(n_atoms)
-        self._has.extend(has_trajectory)
-
     @property
     def n_frames(self) -> int:
         """Frames of all records so far."""
@@ -148,18 +129,29 @@ class IndexBuilder:
 
     def block(self) -> Block:
         """The index: the binding's columns first, the others in the order they were named."""
-        n_frames = np.array(self._counts["n_frames"], np.uint64)
-        columns: dict[str, Column] = {
-            "first_frame": Column(first_frames(n_frames)),
-            "n_frames": Column(n_frames),
-            "n_atoms": Column(np.array(self._counts["n_atoms"], np.uint64)),
-            "has_trajectory": Column(np.frombuffer(bytes(self._has), np.uint8).astype(np.bool_)),
+        return self.block_of(self._values, self._counts["n_frames"], self._counts["n_atoms"], self._has)
+
+    def block_of(
+        self,
+        columns: Mapping[str, Column | list[Any]],
+        n_frames: array[int],
+        n_atoms: array[int],
+        has_trajectory: bytes | bytearray,
+    ) -> Block:
+        """The index of records whose values are known by column: plain ones with None for a null, or a typed column."""
+        frames = np.array(n_frames, np.uint64)
+        made: dict[str, Column] = {
+            "first_frame": Column(first_frames(frames)),
+            "n_frames": Column(frames),
+            "n_atoms": Column(np.array(n_atoms, np.uint64)),
+            "has_trajectory": Column(np.frombuffer(bytes(has_trajectory), np.uint8).astype(np.bool_)),
         }
-        for name, values in self._values.items():
-            column = _column(values, self._dtypes[name], f"index/{name}")
+        for name, dtype in self._dtypes.items():
+            values = columns[name]
+            column = values if isinstance(values, Column) else _column(values, dtype, f"index/{name}")
             column.precision = self._precisions.get(name)
-            columns[name] = column
-        return Block(columns, count=len(self))
+            made[name] = column
+        return Block(made, count=len(has_trajectory))
 
     @classmethod
     def continuing(cls, index: Block, columns: IndexColumns = ()) -> IndexBuilder:
@@ -297,6 +289,9 @@ def _as_dtype(values: list[Any], dtype: str, node: str) -> NDArray[Any]:
     target = DTYPES[dtype].numpy
     if dtype == "string":
         return as_values(values, dtype, node)
+    plain = plain_values(values, dtype)
+    if plain is not None:
+        return plain
     try:
         exact = np.array(values, dtype=object)
         cast = exact.astype(target)

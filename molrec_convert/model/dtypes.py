@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError
 
-__all__ = ["DTYPES", "DType", "as_values", "dtype_name", "empty", "same_bits"]
+__all__ = ["DTYPES", "DType", "as_values", "dtype_name", "empty", "plain_values", "same_bits"]
 
 Array = NDArray[Any]
 
@@ -58,6 +58,8 @@ DTYPES: dict[str, DType] = {
     )
 }
 
+#: Kinds of numpy dtypes → the Python type whose values they hold unchanged, if they are in range.
+_PLAIN = {"f": float, "i": int, "u": int, "b": bool, "T": str}
 _BY_NUMPY = {(d.numpy.kind, d.numpy.itemsize): d.name for d in DTYPES.values() if d.name != "string"}
 
 
@@ -91,6 +93,19 @@ def as_values(values: Any, dtype: str | None = None, node: str = "") -> Array:
     # numpy copies texts between equal string dtypes
     target = None if name == "string" else DTYPES[name].numpy
     return np.ascontiguousarray(array, dtype=target).reshape(array.shape)
+
+
+def plain_values(values: list[Any], dtype: str) -> Array | None:
+    """Values that are all of the one Python type a dtype takes as it is, as an array; None for any others."""
+    kinds = set(map(type, values))
+    target = DTYPES[dtype].numpy
+    if kinds != {_PLAIN.get(target.kind)}:
+        return None
+    try:
+        return np.array(values, dtype=target)
+    except (OverflowError, ValueError):
+        # out of range, or no valid text
+        return None
 
 
 def _from_sequence(values: Any, dtype: str | None, node: str) -> Array:

@@ -23,6 +23,7 @@ from molrec_convert.model.collection_member import (
 )
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.forcefield import ForceField
+from molrec_convert.model.frame import Block
 from molrec_convert.model.record import Record, check_document
 from molrec_convert.report import Report
 from molrec_convert.stores.lmdb.frame_writing import encode_tables
@@ -43,6 +44,7 @@ from molrec_convert.stores.lmdb.keys import (
 )
 from molrec_convert.stores.lmdb.reader import StoredCollection, open_collection
 from molrec_convert.stores.lmdb.record_encoder import RecordEncoder
+from molrec_convert.stores.lmdb.runs import Runs, append_runs, in_runs
 from molrec_convert.stores.lmdb.spool import Spool
 from molrec_convert.stores.lmdb.store import StoreFile
 from molrec_convert.stores.lmdb.value_checks import check_values
@@ -82,7 +84,9 @@ class CollectionWriter:
         #: The collection whose records come first, and whose values go over as they are.
         self._before: StoredCollection | None = None
         #: Values of the other parts of the records that somebody else keeps.
-        self._given: dict[bytes, Iterable[tuple[int, bytes]]] = {}
+        self._given: dict[bytes, Runs] = {}
+        #: The rows of all records where they are known beforehand.
+        self._whole: Block | None = None
         self._keep = False
         self._open = True
 
@@ -155,26 +159,27 @@ class CollectionWriter:
         *,
         declaration: Declaration,
         document: dict[str, Any],
-        index: IndexBuilder,
+        index: Block,
         n_frames: int,
-        metas: Iterable[tuple[int, bytes]],
-        systems: Iterable[tuple[int, bytes]],
+        metas: Runs,
+        systems: Runs,
         forcefield: ForceField | None = None,
         keep: bool = False,
     ) -> CollectionWriter:
         """A writer for a file that holds the values of all `n_frames` frames already; `close` puts what follows them.
 
-        `index` has the rows of all records, `metas` and `systems` their values by number, as `RecordEncoder` makes
+        `index` is that of all records, `metas` and `systems` are their values by number, as `RecordEncoder` makes
         them; they are gone through once. With `keep` the file stays under its hidden name when `close` fails.
         """
-        writer = cls(file, declaration, document, index, forcefield, Report())
+        writer = cls(file, declaration, document, IndexBuilder(), forcefield, Report())
+        writer._whole, writer._n_records = index, index.count
         writer._n_frames = writer._flushed = n_frames
         writer._given = {RECORD: metas, SYSTEM: systems}
         writer._keep = keep
         return writer
 
     def __len__(self) -> int:
-        return len(self._index)
+        return self._n_records
 
     @property
     def n_frames(self) -> int:
@@ -217,7 +222,7 @@ class CollectionWriter:
         """
         if source.declaration != self.declaration:
             raise UsageError("values are copied between collections of one declaration only")
-        ordinal = len(self._index)
+        ordinal = self._n_records
         meta, system, frames = source.stored_record(number)
         record = source.record(number)
         check_member(record, f"record {number}")
@@ -247,8 +252,9 @@ class CollectionWriter:
         try:
             self._flush()
             for prefix, own in ((RECORD, self._metas), (SYSTEM, self._systems)):
-                values = itertools.chain(self._stored(prefix), self._given.get(prefix, ()), own)
-                self._append_parts(prefix, values)
+                before = in_runs(self._stored(prefix))
+                runs = itertools.chain(before, self._given.get(prefix, ()), in_runs(own))
+                append_runs(self._file, (prefix, runs))
             if self._unknown:
                 self._file.put(self._unknown)
             self._file.put(self._last_values())
@@ -287,7 +293,7 @@ class CollectionWriter:
                 self.report.dropped(f"key {key_text(key)}", "the collection does not count it")
             else:
                 self._unknown.append((key, value))
-        self._append_parts(FRAME, self._stored(FRAME))
+        append_runs(self._file, (FRAME, in_runs(self._stored(FRAME))))
         self._n_frames = self._flushed = before.n_frames
 
     def _stored(self, prefix: bytes) -> Iterator[tuple[int, bytes]]:
@@ -341,18 +347,6 @@ class CollectionWriter:
         self._metas.spill()
         self._systems.spill()
 
-    def _append_parts(self, prefix: bytes, values: Iterable[tuple[int, bytes]]) -> None:
-        """The values as keys of `prefix` by their numbers."""
-        batch: list[tuple[bytes, bytes]] = []
-        size, share = 0, _BATCH_BYTES // _BATCH_VALUES
-        for number, value in values:
-            batch.append((numbered(prefix, number), value))
-            size += max(len(value), share)
-            if size >= _BATCH_BYTES:
-                self._file.append(batch)
-                batch, size = [], 0
-        self._file.append(batch)
-
     def _last_values(self) -> list[tuple[bytes, bytes]]:
         values = []
         if self._before is not None:
@@ -361,13 +355,14 @@ class CollectionWriter:
         elif self._forcefield is not None:
             document, tables = self._forcefield.document, self._forcefield.tables
             values.append((FORCEFIELD, encode_tables(document, tables, "forcefield")))
-        values.append((INDEX, encode_tables({}, {"records": self._index.block()}, "index")))
+        rows = self._index.block() if self._whole is None else self._whole
+        values.append((INDEX, encode_tables({}, {"records": rows}, "index")))
         document = {
             "layout": LAYOUT,
             "layout_version": LAYOUT_VERSION,
             "collection": self.document,
             "sequence_schema": self.declaration.to_json(),
-            "n_records": len(self._index),
+            "n_records": self._n_records,
             "n_frames": self._n_frames,
             **self.extra,
         }
