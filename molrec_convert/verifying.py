@@ -25,10 +25,10 @@ from molrec_convert.migration.inputs import expand_inputs, path_text
 from molrec_convert.migration.names import Naming
 from molrec_convert.migration.quantities import Conversion
 from molrec_convert.migration.settings import Settings
-from molrec_convert.migration.sources import FormatFinder, Sources, record_count, records_of
+from molrec_convert.migration.sources import FormatFinder, Sources, record_count, records_of, rows_of
 from molrec_convert.migration.state import State
 from molrec_convert.model.collection import Collection
-from molrec_convert.model.collection_index import column_values, index_rows
+from molrec_convert.model.collection_index import column_values
 from molrec_convert.model.collection_member import as_member
 from molrec_convert.model.collection_record import collection_units
 from molrec_convert.model.declaration import Declaration
@@ -198,8 +198,12 @@ class _Reading:
         try:
             with self._open(path) as source:
                 units = source.units if isinstance(source, Collection) else collection_units(source.units)
-                for ordinal, record, own in self._some(source, left):
-                    self._compare(path, ordinal, left.pop(ordinal), record, own, units)
+                for ordinal, found in self._some(source, left):
+                    number = left.pop(ordinal)
+                    if isinstance(found, Exception):
+                        self._differ(f"record {number}: its source cannot be read: {found}")
+                    else:
+                        self._compare(path, ordinal, number, *found, units)
                 count = self._count(source)
         except (MolrecError, OSError) as error:
             for number in left.values():
@@ -247,20 +251,23 @@ class _Reading:
 
     def _some(
         self, source: Record | Collection, wanted: Mapping[int, int]
-    ) -> Iterator[tuple[int, Record, Mapping[str, Any]]]:
-        """The wanted records of a source, with what its own index says of each."""
+    ) -> Iterator[tuple[int, tuple[Record, Mapping[str, Any]] | Exception]]:
+        """The wanted records of a source, with what its own index says of each; of a row at fault its error."""
         ordinals = sorted(wanted)
         if not ordinals:
+            return
+        if isinstance(source, Collection) and source.has_rows and self._settings.split != "files":
+            yield from rows_of(source, [ordinal for ordinal in ordinals if ordinal < len(source)])
             return
         if isinstance(source, Collection) and source.path is not None and len(ordinals) * 4 < len(source):
             for ordinal in ordinals:
                 if ordinal < len(source):
-                    yield ordinal, source[ordinal], next(index_rows(source.index, ordinal, ordinal + 1))
+                    yield ordinal, next(source.span(ordinal, ordinal + 1))
             return
         last = ordinals[-1]
-        for ordinal, (record, own) in enumerate(records_of(source, self._settings)):
+        for ordinal, member in enumerate(records_of(source, self._settings)):
             if ordinal in wanted:
-                yield ordinal, record, own
+                yield ordinal, member
             if ordinal >= last:
                 return
 

@@ -44,7 +44,8 @@ def make_files(folder: Path, count: int, first: int = 0, **keys: Any) -> Path:
 def run(inputs: list[Any], target: Path, workers: int = 1, **settings: Any) -> Outcome:
     """A migration in metal units, unless others are asked for."""
     settings.setdefault("units", METAL)
-    options = {key: settings.pop(key) for key in ("overwrite", "dry_run", "commit_seconds") if key in settings}
+    named = ("overwrite", "dry_run", "commit_seconds", "engine")
+    options = {key: settings.pop(key) for key in named if key in settings}
     return migrate([str(path) for path in inputs], target, Settings(**settings), workers=workers, **options)
 
 

@@ -323,7 +323,7 @@ class Encoder:
             if skip:
                 # whoever reads the first records tells what opening it says
                 self._report.rewind(mark)
-            if isinstance(source, Collection) and chosen.kind == "collection":
+            if isinstance(source, Collection) and source.has_rows:
                 yield from self._rows(source, input_, path, skip, stop)
                 return
             for events, _ in self._pieces(source, input_, path, skip, stop):

@@ -19,7 +19,7 @@ from molrec_convert.model.collection import Collection
 from molrec_convert.plugins import HEAD, detect, format_named, formats, plugin_manager
 from molrec_convert.report import Report
 
-__all__ = ["FormatFinder", "Sources", "is_aside", "record_count", "records_of"]
+__all__ = ["FormatFinder", "Sources", "is_aside", "record_count", "records_of", "rows_of"]
 
 Member = tuple[Record, dict[str, Any]]
 
@@ -127,6 +127,25 @@ def records_of(
         yield from ((record, {}) for record in _frames_of(source, start))
     elif start == 0:
         yield dataclasses.replace(source, _close=None), {}
+
+
+def rows_of(source: Collection, ordinals: Sequence[int]) -> Iterator[tuple[int, Member | Exception]]:
+    """Some records of a database, in their order, each by itself where they cannot be read together; or its error."""
+    position, end, alone = 0, len(ordinals), False
+    while position < end:
+        first = ordinals[position]
+        stop = position + 1
+        while not alone and stop < end and ordinals[stop] == ordinals[stop - 1] + 1:
+            stop += 1
+        try:
+            for member in source.span(first, first + stop - position):
+                yield ordinals[position], member
+                position += 1
+        except Exception as error:  # a reader is foreign code
+            if alone:
+                yield ordinals[position], error
+                position += 1
+            alone = not alone
 
 
 def record_count(source: Record | Collection, settings: Settings) -> int | None:

@@ -55,6 +55,8 @@ class Collection(ABC):
     path: str | None = None
     #: Whether `span` costs what it gives, and not what stands before it, too.
     random_access: bool = False
+    #: Whether records are rows of a database: one that cannot be read says nothing of the others.
+    has_rows: bool = False
     #: What the collection says of itself beside that, in keys this version has no meaning for.
     extra: Mapping[str, Any] = MappingProxyType({})
 

@@ -62,7 +62,7 @@ class AseCollection(Collection):
 
     def __init__(self, source: Source, outline: Mapping[str, Any] | None = None) -> None:
         self._source = source
-        self.path = source.path
+        self.path, self.has_rows = source.path, source.has_rows
         if outline is None:
             self.declaration = collection_declaration(source.array_survey)
         else:

@@ -33,7 +33,7 @@ def open_rows(path: Path, report: Report) -> PartSource:
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise FormatError(path, f"row id {row.get('id')}", found=f"a row that is not ASE's ({error})") from None
 
-    return PartSource(len(rows), make, path=str(path), metadata=metadata)
+    return PartSource(len(rows), make, path=str(path), metadata=metadata, has_rows=True)
 
 
 def _rows(path: Path) -> tuple[dict[str, Any], list[Any]]:

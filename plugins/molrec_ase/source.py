@@ -9,6 +9,7 @@ from typing import Any
 
 from molrec_ase.chunk import Chunk, Part, join_parts
 from molrec_ase.survey import Survey, survey_parts
+from molrec_convert.errors import FormatError
 
 __all__ = ["PartSource", "Source"]
 
@@ -20,6 +21,8 @@ class Source(ABC):
     """Configurations in order, and what is known of all of them."""
 
     path: str | None = None
+    #: See `Collection.has_rows`.
+    has_rows = False
     #: What a database says of itself.
     metadata: dict[str, Any]
     #: Columns nobody asks for, which need not be in chunks.
@@ -75,7 +78,9 @@ class PartSource(Source):
         path: str | None = None,
         metadata: dict[str, Any] | None = None,
         close: Callable[[], None] | None = None,
+        has_rows: bool = False,
     ) -> None:
+        self.has_rows = has_rows
         self._count, self._make, self._close, self.path = count, make, close, path
         self.metadata = metadata or {}
 
@@ -83,7 +88,16 @@ class PartSource(Source):
         return self._count
 
     def _look(self) -> Survey:
-        return survey_parts(self._make(number) for number in range(self._count))
+        return survey_parts(self._told(number) for number in range(self._count))
+
+    def _told(self, number: int) -> Part:
+        """A configuration; of a row at fault, which whoever reads it is told of, nothing."""
+        try:
+            return self._make(number)
+        except FormatError:
+            if not self.has_rows:
+                raise
+            return Part(0)
 
     def chunks(self, numbers: Sequence[int], *, numbered: bool = False) -> Iterator[Chunk]:
         """See `Source.chunks`."""

@@ -22,8 +22,9 @@ from molrec_ase.names import ARRAYS, CONSTRAINTS, RESULTS, VECTORS
 from molrec_ase.parts import table_masses, velocities
 from molrec_ase.source import Source
 from molrec_ase.sqlite_blobs import BLOBS, blob_values, check_numbers
-from molrec_ase.sqlite_facts import NO_DATA, TEXTS, array_facts, facts_of, free_of, parsed, text_columns, text_rows
+from molrec_ase.sqlite_facts import array_facts, facts_of
 from molrec_ase.sqlite_survey import REALS, Table, look_at
+from molrec_ase.sqlite_texts import NO_DATA, TEXTS, free_of, parsed, text_columns, text_rows, told_texts
 from molrec_ase.survey import Survey
 from molrec_convert.errors import FormatError
 from molrec_convert.formats import NoProgress, Progress
@@ -46,6 +47,8 @@ class SqliteRows(Source):
 
     `widths` are those of an earlier look at the same rows (see `outline`); without them the database is looked at.
     """
+
+    has_rows = True
 
     def __init__(self, path: Path, progress: Progress | None = None, widths: Mapping[str, int] | None = None) -> None:
         self._path, self.path = path, str(path)
@@ -72,7 +75,7 @@ class SqliteRows(Source):
     @functools.cached_property
     def table(self) -> Table:
         """What the rows have, by the lengths of their arrays."""
-        table = look_at(self._connection, self._path, NO_DATA)
+        table = look_at(self._connection, NO_DATA)
         if len(table.counts) != len(self.ids):
             raise self._changed()
         return table
@@ -132,7 +135,7 @@ class SqliteRows(Source):
         wanted = set(names)
         owners = self._connection.execute(f"SELECT {', '.join(_ROW_COLUMNS)} FROM systems ORDER BY id").fetchall()
         keys = list(_ROW_COLUMNS.values())
-        made = text_rows(self._path, list(self.every_text()), {})
+        made = told_texts(self._path, list(self.every_text()), {})
         for owner, (values, beside) in zip(owners, made, strict=True):
             values.update((key, value) for key, value in zip(keys, owner, strict=True) if value is not None)
             for name in () if beside is None else beside.get("without", ()):

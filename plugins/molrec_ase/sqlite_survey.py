@@ -8,15 +8,12 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from molrec_ase.elements import SYMBOLS
-from molrec_ase.sqlite_blobs import BLOBS, blob_values, check_numbers
-from molrec_convert.errors import FormatError
+from molrec_ase.sqlite_blobs import BLOBS
 
 __all__ = ["REALS", "Table", "look_at"]
 
@@ -42,29 +39,29 @@ class Table:
     having_data: int
 
 
-def look_at(connection: sqlite3.Connection, path: Path, no_data: Collection[str | bytes | None]) -> Table:
+def look_at(connection: sqlite3.Connection, no_data: Collection[str | bytes | None]) -> Table:
     """The table of a database, in which `no_data` stands where a row has none.
 
-    FormatError names the row whose arrays do not fit its number of atoms.
+    A row whose arrays do not fit its number of atoms is at fault when it is read.
     """
-    counts, strange, same = _numbers(connection, path)
+    counts, strange, same = _numbers(connection)
     nothing = [value for value in no_data if value is not None]
     having = f"coalesce(sum(data NOT IN ({', '.join('?' * len(nothing))})), 0)"
     names = (*REALS, *BLOBS)
     query = f"SELECT {', '.join(f'count({name})' for name in names)}, {having} FROM systems"
     (found,) = connection.execute(query, nothing)
     owners = dict(zip(names, found, strict=False))
-    return Table(counts, owners, _widths(connection, path, owners), strange, same, found[-1])
+    return Table(counts, owners, _widths(connection, owners), strange, same, found[-1])
 
 
-def _numbers(connection: sqlite3.Connection, path: Path) -> tuple[NDArray[np.int64], int, bool]:
+def _numbers(connection: sqlite3.Connection) -> tuple[NDArray[np.int64], int, bool]:
     """The atoms of each row, how many rows are of no elements, and whether they have the same atoms."""
     every: list[NDArray[np.int64]] = []
     strange, same, first = 0, True, None
-    cursor = connection.execute("SELECT id, numbers FROM systems ORDER BY id")
+    cursor = connection.execute("SELECT numbers FROM systems ORDER BY id")
     while rows := cursor.fetchmany(_ROWS):
-        ids, blobs = zip(*rows, strict=True)
-        counts = check_numbers(path, blobs, ids)
+        blobs = [blob if type(blob) is bytes and not len(blob) % 4 else b"" for (blob,) in rows]
+        counts = np.array(list(map(len, blobs)), np.int64) // 4
         every.append(counts)
         first = blobs[0] if first is None else first
         same = same and blobs.count(first) == len(blobs)
@@ -75,8 +72,8 @@ def _numbers(connection: sqlite3.Connection, path: Path) -> tuple[NDArray[np.int
     return np.concatenate(every) if every else np.zeros(0, np.int64), strange, same
 
 
-def _widths(connection: sqlite3.Connection, path: Path, owners: Mapping[str, int]) -> dict[str, int]:
-    """The widths of the blobs that are there."""
+def _widths(connection: sqlite3.Connection, owners: Mapping[str, int]) -> dict[str, int]:
+    """The widths of the blobs that are there: of those a column may have the first that fits most rows."""
     tried = [(name, width) for name, kind in BLOBS.items() if owners[name] for width in kind.widths]
     if not tried:
         return {}
@@ -89,23 +86,8 @@ def _widths(connection: sqlite3.Connection, path: Path, owners: Mapping[str, int
         ]
         asked.append(f"sum(length({name}) NOT IN ({', '.join(sizes)}))")
     (found,) = connection.execute(f"SELECT {', '.join(asked)} FROM systems")
-    misfits = dict(zip(tried, found, strict=True))
-    widths = {}
-    for name, kind in BLOBS.items():
-        if owners[name]:
-            fitting = [width for width in kind.widths if not misfits[name, width]]
-            if not fitting:
-                misfit = {width: misfits[name, width] for width in kind.widths}
-                _refuse(connection, path, name, min(kind.widths, key=misfit.__getitem__))
-            widths[name] = fitting[0]
-    return widths
-
-
-def _refuse(connection: sqlite3.Connection, path: Path, name: str, width: int) -> None:
-    """Raise the error of the first row whose blob does not fit."""
-    cursor = connection.execute(f"SELECT id, numbers, {name} FROM systems ORDER BY id")
-    while rows := cursor.fetchmany(_ROWS):
-        columns: list[tuple[Any, ...]] = list(zip(*rows, strict=True))
-        ids, numbers, blobs = columns
-        blob_values(path, name, width, blobs, ids, check_numbers(path, numbers, ids))
-    raise FormatError(path, found=f"{name} that fit no number of atoms")
+    fewest: dict[str, tuple[int, int]] = {}
+    for (name, width), misfits in zip(tried, found, strict=True):
+        if name not in fewest or (misfits or 0) < fewest[name][0]:
+            fewest[name] = misfits or 0, width
+    return {name: width for name, (_, width) in fewest.items()}

@@ -78,6 +78,7 @@ class StoredCollection(Collection):
     """A collection in one LMDB file; made by `open_collection`."""
 
     random_access = True
+    has_rows = True
 
     def __init__(self, path: str, meta: Any) -> None:
         node = META.decode()

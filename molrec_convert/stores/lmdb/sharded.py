@@ -58,6 +58,7 @@ class ShardedCollection(Collection):
     """A collection in several files; made by `open_collection`."""
 
     random_access = True
+    has_rows = True
 
     def __init__(self, path: str, manifest: Manifest) -> None:
         self.path: str = path
