@@ -11,6 +11,7 @@ from migration_inputs import extxyz, make_files, run, same_collection
 import molrec_convert
 from molrec_convert.errors import UsageError
 from molrec_convert.migration import MigrationStopped
+from molrec_convert.migration.engine import LocalEngine
 
 pytest.importorskip("pyarrow")
 
@@ -234,3 +235,25 @@ def test_names_that_are_no_utf8(tmp_path):
     with molrec_convert.open(tmp_path / "a.mrec.lmdb") as collection:
         assert collection.index["source"][1] == f"{folder}/c\\xff.extxyz"
     assert run([folder], tmp_path / "a.mrec.lmdb").known == 2
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_an_input_that_changes_meanwhile_is_at_fault(tmp_path, large):
+    """What is written while it is read belongs to no one moment; the same command takes it up again."""
+    make_files(tmp_path / "in", 5)
+    growing = tmp_path / "in" / "c00002.extxyz"
+    if large:
+        growing.write_text(extxyz(2, frames=40) + " " * 2**21)
+
+    class Writing(LocalEngine):
+        def encode(self, *arguments):
+            with growing.open("a") as file:
+                file.write(extxyz(9))
+            return super().encode(*arguments)
+
+    outcome = run([tmp_path / "in"], tmp_path / "a.mrec.lmdb", engine=Writing(1))
+    assert (outcome.records, outcome.failures) == (4, 1)
+    (failure,) = map(json.loads, (tmp_path / "a.failures.jsonl").read_text().splitlines())
+    assert "c00002.extxyz: found a file that was changed while it was migrated" in failure["error"]
+    again = run([tmp_path / "in"], tmp_path / "a.mrec.lmdb")
+    assert (again.records, again.failures) == (4 + (41 if large else 2), 0)

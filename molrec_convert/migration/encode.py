@@ -9,13 +9,15 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
+import stat
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from molrec_convert.errors import LayoutChanged, MolrecError
+from molrec_convert.errors import FormatError, LayoutChanged, MolrecError
 from molrec_convert.formats import Format
 from molrec_convert.migration.adapting import Adapter
 from molrec_convert.migration.batch_encoder import BatchEncoder, EncodedBatch
@@ -253,7 +255,9 @@ class Encoder:
                 for ordinal in range(count):
                     record, own = next(members)
                     events += self._record(record, own, collection.units, input_, path, ordinal)
-            events.append(Done(input_, content_digest(path), []))
+            digest = content_digest(path)
+            _check_unchanged(task, number)
+            events.append(Done(input_, digest, []))
         return events
 
     def _all_encoded(self, collection: Collection, sources: list[tuple[str, int]]) -> EncodedBatch | None:
@@ -287,6 +291,7 @@ class Encoder:
                 yield from self._read(path, input_, chosen, hints, skip, stop, outline)
                 if stop is None:
                     done: Done | Items = Done(input_, content_digest(path) if found is None else found.digest, [])
+                    _check_unchanged(task, number)
                 else:
                     done = Items(input_, [])
                 self._add_items([done], mark, path)
@@ -498,3 +503,15 @@ class Encoder:
             hidden = [tuple(text.replace(path, "the input") if path else text for text in item) for item in items]
             last.items = [(fate, name, detail) for fate, name, detail in hidden]
         self._report.rewind(mark)
+
+
+def _check_unchanged(task: Task, number: int) -> None:
+    """Refuse an input that is another than when it was found: what it holds now belongs to no one moment."""
+    facts = os.stat(task.paths[number])
+    if stat.S_ISREG(facts.st_mode) and (facts.st_size, facts.st_mtime_ns) != (task.sizes[number], task.stamps[number]):
+        raise FormatError(
+            task.paths[number],
+            found="a file that was changed while it was migrated",
+            expected="one nobody writes to",
+            hint="the same command takes it up again",
+        )

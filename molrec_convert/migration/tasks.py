@@ -37,7 +37,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Task:
-    """Consecutive inputs for one worker: the number of the first, paths, sizes, which were searched for.
+    """Consecutive inputs for one worker: the number of the first, paths, sizes, stamps, which were searched for.
 
     `formats`: the name of each where it is known. `skip`: records of the first that are done already. `goal`: what
     to encode them for; without one they are only looked at. `stop`: of one input only the records before that one, of
@@ -48,6 +48,7 @@ class Task:
     first: int
     paths: list[str]
     sizes: list[int]
+    stamps: list[int]
     searched: list[bool]
     formats: list[str | None]
     skip: int = 0
@@ -119,6 +120,7 @@ class TaskList:
             first,
             table.paths[first:stop],
             list(table.sizes[first:stop]),
+            list(table.stamps[first:stop]),
             [bool(flag) for flag in table.searched[first:stop]],
             list(self.formats[first:stop]),
             skip,
@@ -143,6 +145,7 @@ def singles(task: Task, input_: int, skip: int) -> list[Task]:
             first=task.first + number,
             paths=task.paths[own],
             sizes=task.sizes[own],
+            stamps=task.stamps[own],
             searched=task.searched[own],
             formats=task.formats[own],
             skip=skip if task.first + number == input_ else 0,
