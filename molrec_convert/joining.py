@@ -7,7 +7,7 @@ them stays in memory. Source: Collection and its LMDB file.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from molrec_convert.errors import ContractError
@@ -21,7 +21,7 @@ from molrec_convert.model.declaration import ColumnDeclaration, Declaration
 from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.frame import Block
 from molrec_convert.model.record import Record
-from molrec_convert.model.trajectory import BATCH_BYTES, Trajectory
+from molrec_convert.model.trajectory import MappedTrajectory, Trajectory
 from molrec_convert.report import Report
 
 __all__ = ["JoinedCollection", "Source"]
@@ -117,38 +117,18 @@ class JoinedCollection(Collection):
         changes: dict[str, Any] = {"forcefield": None, "_close": None}
         trajectory = member.trajectory
         if trajectory is not None and trajectory.declaration.meta.keys() - self.declaration.meta.keys():
-            changes["trajectory"] = _KeysOf(trajectory, self.declaration)
+            changes["trajectory"] = _with_keys_of(trajectory, self.declaration)
         return dataclasses.replace(member, **changes)
 
 
-class _KeysOf(Trajectory):
+def _with_keys_of(trajectory: Trajectory, declaration: Declaration) -> Trajectory:
     """A trajectory with the per-step keys of a declaration only."""
 
-    def __init__(self, source: Trajectory, declaration: Declaration) -> None:
-        super().__init__()
-        self._source = source
-        kept = {key: entry for key, entry in source.declaration.meta.items() if key in declaration.meta}
-        self.declaration = dataclasses.replace(source.declaration, meta=kept)
-        self.cell_defined = source.cell_defined
-        self.attributes = dict(source.attributes)
+    def change(batch: FrameBatch) -> FrameBatch:
+        return dataclasses.replace(batch, meta={key: batch.meta[key] for key in batch.meta if key in declaration.meta})
 
-    @property
-    def n_frames(self) -> int | None:
-        """Number of frames."""
-        return self._source.n_frames
-
-    def batches(
-        self,
-        start: int = 0,
-        stop: int | None = None,
-        step: int = 1,
-        columns: Iterable[str] | None = None,
-        batch_bytes: int = BATCH_BYTES,
-    ) -> Iterator[FrameBatch]:
-        """See `Trajectory.batches`."""
-        for batch in self._source.batches(start, stop, step, columns, batch_bytes):
-            kept = {key: values for key, values in batch.meta.items() if key in self.declaration.meta}
-            yield dataclasses.replace(batch, meta=kept)
+    kept = {key: entry for key, entry in trajectory.declaration.meta.items() if key in declaration.meta}
+    return MappedTrajectory(trajectory, change, dataclasses.replace(trajectory.declaration, meta=kept))
 
 
 class _Survey:

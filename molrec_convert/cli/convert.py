@@ -13,7 +13,7 @@ import click
 
 from molrec_convert.cli.app import show_problems
 from molrec_convert.cli.common import PATH, RECORD_OPTIONS, directory_size, examples, human_size, parse_slice
-from molrec_convert.cli.options import FormatFlag, format_flags, given
+from molrec_convert.cli.options import FormatCommand, format_flags, given
 from molrec_convert.cli.outcome import DONE, FAULT, INTERRUPTED, complain, sentence
 from molrec_convert.cli.progress import Counter, watch
 from molrec_convert.cli.showing import check_report_path, show_report, write_report
@@ -24,7 +24,7 @@ from molrec_convert.plugins import formats
 from molrec_convert.report import Report
 
 if TYPE_CHECKING:
-    from click import Context, HelpFormatter
+    from click import Context
 
 __all__ = ["convert_command"]
 
@@ -123,24 +123,6 @@ _PARAMETERS: list[click.Parameter] = [
 ]
 
 
-class _ConvertCommand(click.Command):
-    """`convert`, with the options of all formats in a section of their own."""
-
-    def __init__(self, flags: list[FormatFlag], **settings: Any) -> None:
-        self.flags = flags
-        self.format_parameters = [flag.parameter for flag in flags]
-        super().__init__(**settings, params=[*_PARAMETERS, *self.format_parameters])
-
-    def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
-        """Two sections of options."""
-        ours = [p for p in self.get_params(ctx) if p not in self.format_parameters and isinstance(p, click.Option)]
-        for title, parameters in (("Options", ours), ("Options of formats", self.format_parameters)):
-            rows = [row for row in (parameter.get_help_record(ctx) for parameter in parameters) if row is not None]
-            if rows:
-                with formatter.section(title):
-                    formatter.write_dl(rows)
-
-
 def _convert(paths: Sequence[Path], **arguments: Any) -> int:
     """Convert SOURCE to TARGET.
 
@@ -155,7 +137,7 @@ def _convert(paths: Sequence[Path], **arguments: Any) -> int:
         raise click.UsageError("name at least one source and the target")
     *sources, target = paths
     context = click.get_current_context()
-    assert isinstance(context.command, _ConvertCommand)
+    assert isinstance(context.command, FormatCommand)
     options = given(context, [flag.option.name for flag in context.command.flags])
     report, report_path = Report(), arguments["report_path"]
     if report_path is not None:
@@ -291,7 +273,8 @@ def _interrupted(target: Path) -> str:
 def convert_command() -> click.Command:
     """The command, with a flag for each option of the formats there are now."""
     taken = {parameter.name or "" for parameter in _PARAMETERS}
-    return _ConvertCommand(
+    return FormatCommand(
+        _PARAMETERS,
         format_flags(formats().values(), taken),
         name="convert",
         callback=_convert,

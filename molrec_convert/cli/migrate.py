@@ -14,7 +14,7 @@ import click
 from molrec_convert.cli.app import show_problems
 from molrec_convert.cli.common import PATH, directory_size, examples, human_size, print_lines
 from molrec_convert.cli.migrate_progress import watch_migration
-from molrec_convert.cli.options import FormatFlag, format_flags, given
+from molrec_convert.cli.options import FormatCommand, format_flags, given
 from molrec_convert.cli.outcome import DONE, FAULT, INTERRUPTED, SOME_FAILED, USAGE, complain, sentence
 from molrec_convert.cli.showing import check_report_path, show_report, write_report
 from molrec_convert.errors import UsageError
@@ -22,8 +22,6 @@ from molrec_convert.formats import NoOptions
 from molrec_convert.plugins import formats
 
 if TYPE_CHECKING:
-    from click import Context, HelpFormatter
-
     from molrec_convert.migration.engine import Engine
     from molrec_convert.migration.outcome import Outcome
     from molrec_convert.migration.settings import Settings
@@ -98,24 +96,6 @@ _PARAMETERS: list[click.Parameter] = [
 ]
 
 
-class _MigrateCommand(click.Command):
-    """`migrate`, with the options of all formats in a section of their own."""
-
-    def __init__(self, flags: list[FormatFlag], **settings: Any) -> None:
-        self.flags = flags
-        self.format_parameters = [flag.parameter for flag in flags]
-        super().__init__(**settings, params=[*_PARAMETERS, *self.format_parameters])
-
-    def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
-        """Two sections of options."""
-        ours = [p for p in self.get_params(ctx) if p not in self.format_parameters and isinstance(p, click.Option)]
-        for title, parameters in (("Options", ours), ("Options of formats", self.format_parameters)):
-            rows = [row for row in (parameter.get_help_record(ctx) for parameter in parameters) if row is not None]
-            if rows:
-                with formatter.section(title):
-                    formatter.write_dl(rows)
-
-
 def _migrate(inputs: Sequence[str], **arguments: Any) -> int:
     """Many files, runs, rows of databases: one collection.
 
@@ -124,7 +104,7 @@ def _migrate(inputs: Sequence[str], **arguments: Any) -> int:
     collection that is complete are recognised, and only new ones are added to it.
     """
     context = click.get_current_context()
-    assert isinstance(context.command, _MigrateCommand)
+    assert isinstance(context.command, FormatCommand)
     target, report_path = arguments["target"], arguments["report_path"]
     _check_engine(arguments)
     if report_path is not None:
@@ -278,7 +258,8 @@ def migrate_command() -> click.Command:
     readable = [
         dataclasses.replace(entry, write_options=NoOptions) for entry in formats().values() if entry.reads is not None
     ]
-    return _MigrateCommand(
+    return FormatCommand(
+        _PARAMETERS,
         format_flags(readable, taken),
         name="migrate",
         callback=_migrate,

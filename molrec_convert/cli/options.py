@@ -1,8 +1,8 @@
-"""The options of all formats as flags of `convert`. The same option of several formats is one flag."""
+"""The options of all formats as flags of a command. The same option of several formats is one flag."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from molrec_convert.formats import Format, Option, options_of
 
-__all__ = ["FormatFlag", "format_flags", "given"]
+__all__ = ["FormatCommand", "FormatFlag", "format_flags", "given"]
 
 
 @dataclass
@@ -35,6 +35,24 @@ class FormatFlag:
             return click.Option([option.flag, option.name], callback=words, metavar=metavar, help=text)
         kind: Any = click.Choice(option.choices) if option.choices else option.kind
         return click.Option([option.flag, option.name], type=kind, metavar=option.metavar, help=text)
+
+
+class FormatCommand(click.Command):
+    """A command with `parameters` of its own and the options of all formats, which have a section of their own."""
+
+    def __init__(self, parameters: Sequence[click.Parameter], flags: list[FormatFlag], **settings: Any) -> None:
+        self.flags = flags
+        self._of_formats = [flag.parameter for flag in flags]
+        super().__init__(**settings, params=[*parameters, *self._of_formats])
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Two sections of options."""
+        ours = [p for p in self.get_params(ctx) if p not in self._of_formats and isinstance(p, click.Option)]
+        for title, parameters in (("Options", ours), ("Options of formats", self._of_formats)):
+            rows = [row for row in (parameter.get_help_record(ctx) for parameter in parameters) if row is not None]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
 
 def words(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+import functools
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,12 @@ from molrec_convert.errors import ContractError
 from molrec_convert.migration.names import Naming
 from molrec_convert.migration.quantities import BOX, TIME, Conversion
 from molrec_convert.migration.settings import parse_value
-from molrec_convert.model import BATCH_BYTES, Block, Column, Declaration, Frame, FrameBatch, Record, Trajectory
+from molrec_convert.model import Block, Column, Declaration, Frame, FrameBatch, Record
 from molrec_convert.model.batch import BlockUpdates
 from molrec_convert.model.declaration import NO_FILL, MetaDeclaration
 from molrec_convert.model.dtypes import DTYPES, as_values
 from molrec_convert.model.tags import TAGS, Meta, coerce
-from molrec_convert.model.trajectory import MemoryTrajectory
+from molrec_convert.model.trajectory import MappedTrajectory, MemoryTrajectory
 
 __all__ = ["Adapter"]
 
@@ -80,7 +81,8 @@ class Adapter:
                 cell_defined=trajectory.cell_defined,
             )
         elif trajectory is not None:
-            changes["trajectory"] = _Adapted(trajectory, self)
+            change = functools.partial(self.batch, defined=trajectory.cell_defined)
+            changes["trajectory"] = MappedTrajectory(trajectory, change, self.declaration, whole=True)
         return dataclasses.replace(record, **changes)
 
     def batch(self, batch: FrameBatch, *, defined: bool = True) -> FrameBatch:
@@ -206,34 +208,6 @@ class Adapter:
         if factor is None or factor == 1.0:
             return column
         return Column(column.values * factor, column.validity)
-
-
-class _Adapted(Trajectory):
-    """A trajectory whose batches an adapter has gone over."""
-
-    def __init__(self, source: Trajectory, adapter: Adapter) -> None:
-        super().__init__()
-        self._source, self._adapter = source, adapter
-        self.declaration = adapter.declaration
-        self.cell_defined = source.cell_defined
-        self.attributes = dict(source.attributes)
-
-    @property
-    def n_frames(self) -> int | None:
-        """Number of frames."""
-        return self._source.n_frames
-
-    def batches(
-        self,
-        start: int = 0,
-        stop: int | None = None,
-        step: int = 1,
-        columns: Iterable[str] | None = None,
-        batch_bytes: int = BATCH_BYTES,
-    ) -> Iterator[FrameBatch]:
-        """See `Trajectory.batches`. All columns are read."""
-        for batch in self._source.batches(start, stop, step, None, batch_bytes):
-            yield self._adapter.batch(batch, defined=self.cell_defined)
 
 
 def _filled(shape: tuple[int, ...], text: str | None, dtype: str, here: str) -> Any:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from molrec_convert.errors import ContractError
 from molrec_convert.migration.settings import Settings
-from molrec_convert.model import BATCH_BYTES, FrameBatch, Record, Trajectory
+from molrec_convert.model import FrameBatch, Record, Trajectory
 from molrec_convert.model.collection_index import INDEX_COLUMNS, derived_value
-from molrec_convert.model.trajectory import MemoryTrajectory
+from molrec_convert.model.trajectory import MappedTrajectory, MemoryTrajectory
 
 __all__ = ["COUNT_PREFIX", "ENERGIES", "GROUP", "Observed", "formula", "index_value", "observe"]
 
@@ -60,33 +60,12 @@ def observe(trajectory: Trajectory, observed: Observed) -> Trajectory:
     if type(trajectory) is MemoryTrajectory:
         observed.see(trajectory._batch)
         return trajectory
-    return _Watched(trajectory, observed)
 
+    def watched(batch: FrameBatch) -> FrameBatch:
+        observed.see(batch)
+        return batch
 
-class _Watched(Trajectory):
-    def __init__(self, source: Trajectory, observed: Observed) -> None:
-        super().__init__()
-        self._source, self._observed = source, observed
-        self.declaration, self.cell_defined = source.declaration, source.cell_defined
-        self.attributes = source.attributes
-
-    @property
-    def n_frames(self) -> int | None:
-        """Number of frames."""
-        return self._source.n_frames
-
-    def batches(
-        self,
-        start: int = 0,
-        stop: int | None = None,
-        step: int = 1,
-        columns: Iterable[str] | None = None,
-        batch_bytes: int = BATCH_BYTES,
-    ) -> Iterator[FrameBatch]:
-        """See `Trajectory.batches`."""
-        for batch in self._source.batches(start, stop, step, columns, batch_bytes):
-            self._observed.see(batch)
-            yield batch
+    return MappedTrajectory(trajectory, watched)
 
 
 def index_value(

@@ -6,7 +6,7 @@ Everything that is read or written as a trajectory answers this one small interf
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, overload
 
@@ -20,7 +20,7 @@ from molrec_convert.model.frame import Frame
 from molrec_convert.report import Report
 from molrec_convert.wiring import provided
 
-__all__ = ["BATCH_BYTES", "MemoryTrajectory", "Trajectory", "TrajectoryView"]
+__all__ = ["BATCH_BYTES", "MappedTrajectory", "MemoryTrajectory", "Trajectory", "TrajectoryView"]
 
 #: Default size of a batch: memory follows it, never the file.
 BATCH_BYTES = 32 * 2**20
@@ -181,6 +181,45 @@ def _cell_defined(frames: Sequence[Frame], stated: bool | None) -> bool:
                 )
             stated = frame.box.defined
     return True if stated is None else stated
+
+
+class MappedTrajectory(Trajectory):
+    """Another trajectory whose batches a function goes over as they are read.
+
+    What the batches become is declared in `declaration` (None: as before). Where the function takes columns into
+    account that are not asked for, `whole` has all of them read.
+    """
+
+    def __init__(
+        self,
+        source: Trajectory,
+        change: Callable[[FrameBatch], FrameBatch],
+        declaration: Declaration | None = None,
+        *,
+        whole: bool = False,
+    ) -> None:
+        super().__init__()
+        self._source, self._change, self._whole = source, change, whole
+        self.declaration = source.declaration if declaration is None else declaration
+        self.cell_defined = source.cell_defined
+        self.attributes = dict(source.attributes)
+
+    @property
+    def n_frames(self) -> int | None:
+        """Number of frames."""
+        return self._source.n_frames
+
+    def batches(
+        self,
+        start: int = 0,
+        stop: int | None = None,
+        step: int = 1,
+        columns: Iterable[str] | None = None,
+        batch_bytes: int = BATCH_BYTES,
+    ) -> Iterator[FrameBatch]:
+        """See `Trajectory.batches`."""
+        wanted = None if self._whole else columns
+        return map(self._change, self._source.batches(start, stop, step, wanted, batch_bytes))
 
 
 class TrajectoryView(Trajectory):
