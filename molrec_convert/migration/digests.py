@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DigestSet"]
+__all__ = ["DigestSet", "record_digest"]
 
 _RECENT = 2**16
 
@@ -47,3 +48,11 @@ class DigestSet:
         for digests in lists:
             for digest in digests:
                 self.add(digest)
+
+
+def record_digest(system: bytes | None, frames: Iterable[bytes]) -> bytes:
+    """The digest of a record's content: its system and its frames as they are stored."""
+    digest = hashlib.blake2b(system or b"", digest_size=16)
+    for value in frames:
+        digest.update(value)
+    return digest.digest()

@@ -35,7 +35,7 @@ class Engine(ABC):
 
     @abstractmethod
     def begin(self, settings: Settings) -> None:
-        """What is asked for; before anything else, once."""
+        """What is asked for; before anything else, and again where it turns out to be something else."""
 
     @abstractmethod
     def scan(self, tasks: TaskList, folder: Path | None) -> Iterator[Scan]:
@@ -77,6 +77,7 @@ class LocalEngine(Engine):
 
     def begin(self, settings: Settings) -> None:
         """See `Engine.begin`."""
+        self.close()
         self._pool = Pool(Worker, (settings,), self._workers, TaskRecovery)
 
     def scan(self, tasks: TaskList, folder: Path | None) -> Iterator[Scan]:

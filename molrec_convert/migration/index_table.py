@@ -16,7 +16,7 @@ from molrec_convert.model.collection_index import IndexBuilder
 from molrec_convert.model.declaration import ColumnDeclaration
 from molrec_convert.model.frame import Block, Column
 
-__all__ = ["build_index", "build_plain_index", "count_columns"]
+__all__ = ["build_index", "build_plain_index", "count_columns", "keys_without_value"]
 
 #: The columns every migrated collection has, and their dtypes.
 COLUMN_DTYPES: dict[str, str] = dict(zip(COLUMNS, ("string", "f64", "string", "u64"), strict=True))
@@ -61,6 +61,12 @@ def count_columns(before: Mapping[str, ColumnDeclaration], settings: Settings) -
         name for name, column in before.items() if name.startswith(COUNT_PREFIX) and column.dtype == COUNT_DTYPE
     )
     return {*is_count} - {*settings.index}
+
+
+def keys_without_value(index: Block, settings: Settings) -> list[str]:
+    """The keys that were asked for and are null in every record."""
+    masks = {name: index.columns[name].validity for name in settings.index}
+    return [name for name, mask in masks.items() if mask is not None and not mask.any()]
 
 
 class _Table:

@@ -10,11 +10,11 @@ from collections.abc import Container, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from molrec_convert.migration.digests import DigestSet
+from molrec_convert.migration.digests import DigestSet, record_digest
 from molrec_convert.migration.encode import Again, Done, Entry, Event, Failed, Frames, Items, Many, Restart, RowFailed
 from molrec_convert.migration.failures import Failure, failure_line, write_failures
 from molrec_convert.migration.frame_files import frame_files
-from molrec_convert.migration.index_table import build_index, count_columns
+from molrec_convert.migration.index_table import build_index, count_columns, keys_without_value
 from molrec_convert.migration.index_values import COUNT_PREFIX
 from molrec_convert.migration.journal import Commit, Journal
 from molrec_convert.migration.plan import Plan
@@ -89,7 +89,13 @@ class Output:
             text = _row_text({"columns": columns, "elements": elements})
             atoms = int(before.index["n_atoms"][number])
             self._take_frames(values)
-            self._take_entry(Entry(-1, len(values), log_entry(meta, system, text, len(values), atoms, has, b""), b""))
+            digest = b""
+            if self._digests is not None:
+                # what is there stays, and what is added is not to be there once more
+                digest = record_digest(system, values)
+                self._digests.add(digest)
+            entry = log_entry(meta, system, text, len(values), atoms, has, digest)
+            self._take_entry(Entry(-1, len(values), entry, b""))
         self.skip = 0
         self._base = (self.records, self.frames, self._log_size, self.tallies[DUPLICATES])
         self.commit()
@@ -172,10 +178,11 @@ class Output:
                     "first": entry["first"],
                 }
 
-    def complete(self, document: Mapping[str, Any], before: Mapping[str, ColumnDeclaration]) -> None:
-        """Put what follows the frames and give the collection its name."""
+    def complete(self, document: Mapping[str, Any], before: Mapping[str, ColumnDeclaration]) -> list[str]:
+        """Put what follows the frames and give the collection its name. Returns keys asked for that no record has."""
         index = build_index(self._log, self._plan.settings, self._plan.index_dtypes(), before)
         self._files.complete(self._plan.declaration, dict(document), index, self._log)
+        return keys_without_value(index, self._plan.settings)
 
     def close(self) -> None:
         """Let go of the files, of all of them on a full disk, too; they stay for an attempt that goes on."""

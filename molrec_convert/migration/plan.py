@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from molrec_convert.errors import MissingInputError, UsageError
+from molrec_convert.errors import ContractError, MissingInputError, UsageError
+from molrec_convert.migration.adapting import Adapter
 from molrec_convert.migration.conflicts import Conflict, Content, declaration_conflicts, unit_conflicts
 from molrec_convert.migration.failures import Failure
 from molrec_convert.migration.inputs import InputTable
@@ -151,6 +152,7 @@ class Plan:
         self.units = dict(target or {})
         if given is not None:
             self.declaration = given
+            self.notes += self._misfits()
         else:
             self.conflicts += declaration_conflicts(contents, self.naming)
             if not self.conflicts:
@@ -175,13 +177,17 @@ class Plan:
                     found.setdefault(name, dtype)
         return found
 
-    def _contents(self) -> Iterator[Content]:
-        counts: dict[int, list[int]] = {}
+    def _kinds(self) -> dict[int, tuple[int, int]]:
+        """Number of a content → how many inputs have it, and the first of them."""
+        found: dict[int, tuple[int, int]] = {}
         for number, kind in enumerate(self.content_of):
             if kind >= 0:
-                entry = counts.setdefault(kind, [0, number])
-                entry[0] += 1
-        for kind, (count, first) in sorted(counts.items()):
+                count, first = found.get(kind, (0, number))
+                found[kind] = count + 1, first
+        return dict(sorted(found.items()))
+
+    def _contents(self) -> Iterator[Content]:
+        for kind, (count, first) in self._kinds().items():
             content = self.contents[kind]
             declaration = self.naming.declaration(Declaration.from_json(content["declaration"]))
             yield Content(
@@ -192,6 +198,16 @@ class Plan:
                 count,
                 self.table.paths[first],
             )
+
+    def _misfits(self) -> Iterator[str]:
+        """Inputs that do not follow the declaration that is given, and will be at fault."""
+        for kind, (count, first) in self._kinds().items():
+            declared = Declaration.from_json(self.contents[kind]["declaration"])
+            try:
+                Adapter(declared, self.declaration, self.naming, None, self.units)
+            except ContractError as error:
+                more = f" and {count - 1:,} more like it" if count > 1 else ""
+                yield f"{self.table.paths[first]}{more} will be at fault: {error}"
 
     def _note(self, contents: list[Content]) -> None:
         silent = sum(content.count for content in contents if not content.units)

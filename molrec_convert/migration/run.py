@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from molrec_convert.errors import UsageError
+from molrec_convert.migration.adding import continued
 from molrec_convert.migration.encode import Done, Entry, Failed, Many, Restart, RowFailed
 from molrec_convert.migration.engine import Engine, EngineError, LocalEngine
 from molrec_convert.migration.failures import failure_text, write_failures
@@ -77,7 +78,7 @@ def migrate(
     with LocalEngine(workers) if engine is None else engine as working:
         working.begin(settings)
         job = _Job(where, settings, working, watcher or NobodyWatches(), commit_seconds)
-        return job.preview(table) if dry_run else job.run(table, overwrite=overwrite)
+        return job.preview(table, overwrite=overwrite) if dry_run else job.run(table, overwrite=overwrite)
 
 
 class _Job:
@@ -91,16 +92,20 @@ class _Job:
         if settings.declaration is not None:
             self.declared, self.units = read_declaration(settings.declaration)
 
-    def preview(self, table: InputTable) -> Outcome:
+    def preview(self, table: InputTable, *, overwrite: bool) -> Outcome:
         """The plan alone."""
         known = 0
         state = State(self.target)
-        if self.target.exists() and state.manifest.exists():
+        declared, units = self.declared, self.units
+        if self.target.exists() and state.manifest.exists() and not overwrite:
             count = len(table)
             table = _unknown(table, state.migrated())
             known = count - len(table)
+            with open_collection(self.target) as before:
+                self._as_before(before)
+                declared, units = before.declaration, dict(before.units)
         plan = self._scanned(table, None)
-        plan.settle(self.declared, self.units)
+        plan.settle(declared, units)
         return Outcome(self.target, len(table), failures=len(plan.failures), known=known, plan=plan)
 
     def run(self, table: InputTable, *, overwrite: bool) -> Outcome:
@@ -112,7 +117,7 @@ class _Job:
                 state.leave()
                 state.begin()
             return self._run(state, table, overwrite=overwrite)
-        except EngineError:
+        except (EngineError, UsageError):
             self._give_up(state)
             raise
         finally:
@@ -124,18 +129,17 @@ class _Job:
         if overwrite and self.target.is_dir():
             check_target(self.target, overwrite=True)
             if self.settings.shard_records is None:
-                self._give_up(state)
                 raise UsageError(f"{self.target} is a set of files: say --shard-records, or remove it before")
         if os.path.lexists(self.target) and not overwrite:
             if not state.manifest.exists() or not (self.target.is_file() or is_set(self.target)):
-                self._give_up(state)
                 raise UsageError(f"{self.target} exists already: name another target, or replace it with --overwrite")
             count = len(table)
             table = _unknown(table, state.migrated())
             known = count - len(table)
             before = open_collection(self.target)
-            self._as_before(before)
         try:
+            if before is not None:
+                self._as_before(before)
             if before is not None and not table:
                 self._give_up(state)
                 return Outcome(self.target, records=len(before), frames=before.n_frames, known=known)
@@ -187,11 +191,16 @@ class _Job:
             state.mark_finished([*earlier, *output.done()], output.failures())
             columns: dict[str, ColumnDeclaration] = {} if before is None else before.index_columns
             said = {"units": plan.units, "migration": self.settings.document()}
-            document = before.document if before is not None else collection_document(said)
-            output.complete(document, columns)
+            if before is not None:
+                said = {**before.document, "migration": self.settings.document()}
+            missing = output.complete(collection_document(said), columns)
         finally:
             output.close()
         state.leave()
+        report = report_of(output.tallies)
+        for name in missing:
+            left_out = ", as --drop leaves it out" if name in self.settings.drop else ""
+            report.warn(f"--index {name}: no record has that key{left_out}")
         return Outcome(
             self.target,
             len(table),
@@ -203,19 +212,25 @@ class _Job:
             resumed=resumed,
             failures_path=state.failures if output.tallies[FAILURES] else None,
             plan=plan,
-            report=report_of(output.tallies),
+            report=report,
         )
 
     def _as_before(self, before: StoredCollection | ShardedCollection) -> None:
-        """What is added to a set makes parts like those it has. Raises `UsageError` for a file that is to be a set."""
+        """What is added is made as what is there. Raises `UsageError` where something else is asked for."""
+        stated = before.document.get("migration")
+        asked = self.settings
+        if stated is not None:
+            made = Settings.stated(stated)
+            self.settings = continued(asked, made, before.declaration, str(self.target))
         most = self.settings.shard_records
         if isinstance(before, ShardedCollection):
             if most is None:
                 largest = max(part.n_records for part in before.manifest.parts)
                 self.settings = dataclasses.replace(self.settings, shard_records=largest)
         elif most is not None:
-            before.close()
             raise UsageError(f"{self.target} is one file: leave off --shard-records, or start over with --overwrite")
+        if self.settings is not asked:
+            self.engine.begin(self.settings)
 
     def _resumes(self, state: State, facts: dict[str, Any], table: InputTable, *, overwrite: bool) -> bool:
         """Whether there is an attempt to go on from. Raises `UsageError` where it was begun otherwise."""
@@ -263,7 +278,6 @@ class _Job:
         if before is not None and plan.units != units:
             raise UsageError(f"{self.target} is in other units than those of --units: leave that off")
         if plan.conflicts:
-            self._give_up(state)
             raise UsageError(_conflict_text(plan))
         earlier = state.settled()
         if earlier is not None and earlier != plan.settled():

@@ -76,6 +76,7 @@ class Settings:
             "group_by": self.group_by,
             "dedupe": self.dedupe,
             "from": self.format,
+            "options": {key: list(v) if isinstance(v, tuple) else v for key, v in sorted(self.options.items())},
         }
         return {key: value for key, value in said.items() if value}
 
@@ -85,6 +86,7 @@ class Settings:
         if not isinstance(document, Mapping):
             return cls()
         fill, rename, drop = (document.get(key) for key in ("fill", "rename", "drop"))
+        options = document.get("options")
         split, format, group_by = (document.get(key) for key in ("split", "from", "group_by"))
         return cls(
             split=split if split in ("frames", "files", "rows") else None,
@@ -95,6 +97,7 @@ class Settings:
             group_by=group_by if isinstance(group_by, str) else None,
             dedupe=document.get("dedupe") is True,
             format=format if isinstance(format, str) else None,
+            options=_values(options),
         )
 
 
@@ -106,6 +109,13 @@ def _texts(mapping: Any) -> dict[str, str]:
     if not isinstance(mapping, Mapping):
         return {}
     return {key: value for key, value in mapping.items() if isinstance(value, str)}
+
+
+def _values(options: Any) -> dict[str, Any]:
+    """Options of formats: JSON has lists for those with several values."""
+    if not isinstance(options, Mapping):
+        return {}
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
 
 
 def default_workers() -> int:

@@ -1,0 +1,74 @@
+"""What is added to a collection that is complete is made as its records were: what it says of that holds on."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from molrec_convert.errors import UsageError
+from molrec_convert.migration.settings import Settings
+from molrec_convert.model.declaration import Declaration
+
+__all__ = ["continued"]
+
+
+def continued(asked: Settings, before: Settings, declaration: Declaration, target: str) -> Settings:
+    """The settings for inputs that are added to a collection made with `before`, of `declaration`.
+
+    What is not asked for now is as it was. Fills, names and options of formats may be added to where that changes
+    nothing about the records there are. Raises `UsageError` for what would.
+    """
+    for flag, mine, theirs in (
+        ("--split", asked.split, before.split),
+        ("--from", asked.format, before.format),
+        ("--group-by", asked.group_by, before.group_by),
+        ("--index", " ".join(sorted(asked.index)), " ".join(sorted(before.index))),
+    ):
+        if mine and mine != theirs:
+            raise _refused(flag, mine, theirs, target)
+    named = set(_names(declaration))
+    for flag, added in (
+        ("--rename", {old for old in asked.rename if old not in before.rename}),
+        ("--drop", {*asked.drop} - {*before.drop}),
+    ):
+        for name in sorted(added & named):
+            raise UsageError(f"{flag} {name}: the records of {target} have that, {_else(f'leave off {flag} {name}')}")
+    return dataclasses.replace(
+        asked,
+        split=before.split,
+        format=before.format,
+        group_by=before.group_by,
+        index=before.index,
+        fill=_joined("--fill", asked.fill, before.fill, target),
+        rename=_joined("--rename", asked.rename, before.rename, target),
+        drop=(*before.drop, *(name for name in asked.drop if name not in before.drop)),
+        dedupe=asked.dedupe or before.dedupe,
+        options=_joined("the option", asked.options, before.options, target),
+    )
+
+
+def _names(declaration: Declaration) -> Iterator[str]:
+    """What a name may be of: per-step keys, columns, blocks."""
+    yield from declaration.meta
+    for name, block in declaration.blocks.items():
+        yield name
+        for key in block.columns:
+            yield key
+            yield f"{name}/{key}"
+
+
+def _joined(flag: str, asked: Mapping[str, Any], before: Mapping[str, Any], target: str) -> dict[str, Any]:
+    for name, value in asked.items():
+        if name in before and before[name] != value:
+            raise _refused(f"{flag} {name}", value, before[name], target)
+    return {**before, **asked}
+
+
+def _refused(flag: str, mine: Any, theirs: Any, target: str) -> UsageError:
+    how = f"with {theirs!r}" if theirs else "without"
+    return UsageError(f"{flag}: {target} was made {how}, not with {mine!r}: {_else('leave that off')}")
+
+
+def _else(first: str) -> str:
+    return f"{first}, or start over with --overwrite"
