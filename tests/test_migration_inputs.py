@@ -223,3 +223,43 @@ def test_the_output_is_no_input(tmp_path: Path, capsys: pytest.CaptureFixture[st
     capsys.readouterr()
     assert migrated(target, tmp_path / "in", "-o", target, "--overwrite") == 2
     assert "is an input, and --overwrite would replace it" in capsys.readouterr().err
+
+
+DUMP = (
+    "ITEM: TIMESTEP\n0\nITEM: NUMBER OF ATOMS\n1\nITEM: BOX BOUNDS pp pp pp\n0 9\n0 9\n0 9\n"
+    "ITEM: ATOMS id type x y z\n1 1 1 1 1\n"
+)
+SCRIPT = "units metal\natom_style atomic\nread_data c.data\nrun 0\n"
+
+
+def tree(folder: Path, **texts: str) -> Path:
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize("other", ["d.extxyz", "below/d.extxyz", "below/d.data", "below/further/in.melt"])
+def test_what_may_be_a_run_is_searched_where_other_sources_are(tmp_path: Path, other: str) -> None:
+    """A data file and a dump are a run by themselves; with anything else there they would hide it."""
+    texts = {"extxyz": "1\n\nH 0 0 0\n", "data": DATA, "melt": SCRIPT}
+    folder = tree(tmp_path / "in", **{"c.data": DATA, "c.dump": DUMP, "notes.md": "notes\n", "other/notes.md": "\n"})
+    assert expand_inputs([folder], tmp_path / "out").paths == [str(folder)]
+    tree(folder, **{other: texts[other.rpartition(".")[2]]})
+    found = expand_inputs([folder], tmp_path / "out").paths
+    assert {str(folder / "c.data"), str(folder / "c.dump")} <= set(found)
+    assert any(str(folder / other).startswith(path) for path in found)
+
+
+def test_sources_below_a_run_are_inputs_and_files_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tree(tmp_path / "in", **{"in.melt": SCRIPT, "c.data": DATA, "x.extxyz.gz": "", "dumps/a.dump": DUMP})
+    tree(folder, **{"r/1/in.melt": SCRIPT, "r/1/c.data": DATA, "r/1/.y.extxyz": "", "r/1/readme": ""})
+    (folder / "r" / "up").symlink_to("..")
+    table = expand_inputs([tmp_path], tmp_path / "out")
+    assert table.paths == [str(folder), str(folder / "r" / "1")]
+    assert table.beside == [str(folder / "dumps" / "a.dump"), str(folder / "x.extxyz.gz")]
+    told = "2 files are in the directory of a run and no input"
+    for more in (["--dry-run"], [], ["--as", "records", "-o", str(tmp_path / "tree")]):
+        assert migrated(folder, "-o", tmp_path / "a.mrec.lmdb", *more) == 0
+        captured = capsys.readouterr()
+        assert told in captured.out + captured.err

@@ -1,7 +1,7 @@
 """Which sources a migration has: globs, directories, lists of paths; in one fixed order, each once.
 
 A directory that is a source itself (a run, a record) is one input; any other is searched, its files in the order of
-their names.
+their names. Below the directory of a run there may be further ones, and files that are no part of it.
 """
 
 from __future__ import annotations
@@ -14,19 +14,15 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from molrec_convert.errors import MissingInputError, MolrecError, UsageError
+from molrec_convert.errors import MissingInputError, UsageError
+from molrec_convert.formats import Format
+from molrec_convert.migration.directories import entries_of, fits_another, identity, is_directory, source_format
 from molrec_convert.migration.searching import Above, above_of, fixed_part, is_loop, matches
-from molrec_convert.migration.settings import Settings
-from molrec_convert.migration.sources import Sources
-from molrec_convert.plugins import detect
-from molrec_convert.report import Report
 
-__all__ = ["InputTable", "expand_inputs", "path_text", "tree_facts"]
+__all__ = ["InputTable", "beside_notes", "expand_inputs", "path_text", "tree_facts"]
 
 #: What is a list of paths, one a line: this before the name of a file.
 LIST_MARK = "@"
-#: How sure a format is of a directory that says itself what it is.
-_CERTAIN = 0.9
 
 
 class InputTable:
@@ -41,6 +37,8 @@ class InputTable:
         self.stamps: array[int] = array("q")
         self.searched = bytearray()
         self.roots: list[str] = []
+        #: Files in and below the directories of runs that are no inputs of their own, and could be.
+        self.beside: list[str] = []
         #: Whether the output is named as an input; it is none.
         self.names_output = False
 
@@ -76,7 +74,7 @@ def expand_inputs(arguments: Sequence[str | os.PathLike[str]], output: Path) -> 
     own = os.path.abspath(output)
     inside = 0
     for argument, listed in _listed(arguments):
-        for path, root, searched in _found(argument, listed=listed):
+        for path, root, searched in _found(argument, table.beside, listed=listed):
             where = os.path.abspath(path)
             if where == own or where.startswith(own + os.sep):
                 inside += 1
@@ -89,6 +87,16 @@ def expand_inputs(arguments: Sequence[str | os.PathLike[str]], output: Path) -> 
     if not table:
         raise UsageError(f"there is no file in {', '.join(map(str, arguments)) or 'what is named'}")
     return table
+
+
+def beside_notes(table: InputTable) -> list[str]:
+    """What there is to say of files in and below the directories of runs that are no inputs of their own."""
+    if not table.beside:
+        return []
+    count, shown = len(table.beside), ", ".join(map(path_text, table.beside[:3]))
+    what = "1 file is" if count == 1 else f"{count:,} files are"
+    more = ", …" if count > 3 else ""
+    return [f"{what} in the directory of a run and no input ({shown}{more}): what is to be one is named by its path"]
 
 
 def path_text(path: str) -> str:
@@ -154,10 +162,10 @@ def _lines(text: str, name: str) -> list[str]:
     return lines
 
 
-def _found(argument: str, *, listed: bool) -> Iterator[tuple[str, str, bool]]:
+def _found(argument: str, beside: list[str], *, listed: bool) -> Iterator[tuple[str, str, bool]]:
     """Path, the directory it was found below, and whether it was searched for."""
     if os.path.isdir(argument):
-        yield from _directory(argument.rstrip(os.sep) or os.sep, None)
+        yield from _directory(argument.rstrip(os.sep) or os.sep, None, beside)
     elif os.path.exists(argument):
         yield argument, os.path.dirname(argument) or ".", False
     elif glob.has_magic(argument) and not os.path.lexists(argument):
@@ -170,63 +178,59 @@ def _found(argument: str, *, listed: bool) -> Iterator[tuple[str, str, bool]]:
                 yield path, root, False
             elif not argument.rstrip(os.sep).endswith("**"):
                 # what '**' finds are the files below; the directories are only on the way to them
-                yield from _directory(path.rstrip(os.sep), root)
+                yield from _directory(path.rstrip(os.sep), root, beside)
     elif listed:
         yield argument, os.path.dirname(argument) or ".", False
     else:
         raise MissingInputError(argument)
 
 
-def _directory(path: str, root: str | None) -> Iterator[tuple[str, str, bool]]:
-    """A directory that is a source as itself, else the sources in it."""
-    if _is_source(path):
-        yield path, os.path.dirname(path) or "." if root is None else root, False
+def _directory(path: str, root: str | None, beside: list[str]) -> Iterator[tuple[str, str, bool]]:
+    """A directory that is a source as itself, and further ones below, else the sources in it."""
+    found = source_format(path)
+    if found is None:
+        yield from _searched(path, path if root is None else root, above_of(path), beside)
         return
-    yield from _searched(path, path if root is None else root, above_of(path))
+    root = os.path.dirname(path) or "." if root is None else root
+    yield path, root, False
+    yield from _below(path, root, found, above_of(path), beside)
 
 
-def _searched(path: str, root: str, above: Above) -> Iterator[tuple[str, str, bool]]:
+def _searched(path: str, root: str, above: Above, beside: list[str]) -> Iterator[tuple[str, str, bool]]:
     """The sources in a directory and below it. One that may not be read is an input, at fault when it is read."""
     try:
-        entries = sorted(os.scandir(path), key=lambda entry: entry.name)
+        entries = entries_of(path)
     except OSError:
         yield path, root, True
         return
     for entry in entries:
-        if entry.name.startswith("."):
-            continue
-        if not _is_directory(entry):
+        if not is_directory(entry):
             yield entry.path, root, True
-        elif is_loop(entry.path, above):
-            continue
-        elif _is_source(entry.path):
-            yield entry.path, root, True
-        else:
-            facts = entry.stat()
-            yield from _searched(entry.path, root, above | {(facts.st_dev, facts.st_ino)})
+        elif not is_loop(entry.path, above):
+            found, further = source_format(entry.path), above | {identity(entry)}
+            if found is None:
+                yield from _searched(entry.path, root, further, beside)
+            else:
+                yield entry.path, root, True
+                yield from _below(entry.path, root, found, further, beside)
 
 
-def _is_directory(entry: os.DirEntry[str]) -> bool:
+def _below(
+    path: str, root: str, found: Format, above: Above, beside: list[str], *, deep: bool = False
+) -> Iterator[tuple[str, str, bool]]:
+    """Directories that are sources themselves below that of a run; other files, all in a `deep` one, go to `beside`."""
+    if not found.combines:
+        return
     try:
-        return entry.is_dir()
+        entries = entries_of(path)
     except OSError:
-        # a link to itself
-        return False
-
-
-def _is_source(path: str) -> bool:
-    where = Path(path)
-    try:
-        found = detect([where])
-        if found.sniff(b"", where) >= _CERTAIN:
-            return True
-    except (MolrecError, OSError):
-        return False
-    # what may be the files of one run may as well be many that do not belong together
-    try:
-        with Sources(Settings(), Report()).open(where, found):
-            return True
-    except UsageError:
-        return False
-    except (MolrecError, OSError):
-        return True
+        return
+    for entry in entries:
+        if not is_directory(entry):
+            if fits_another(entry.name, found, own=deep):
+                beside.append(entry.path)
+        elif not is_loop(entry.path, above):
+            other, further = source_format(entry.path, sure=True), above | {identity(entry)}
+            if other is not None:
+                yield entry.path, root, True
+            yield from _below(entry.path, root, other or found, further, beside, deep=other is None)

@@ -18,7 +18,7 @@ from molrec_convert.migration.engine import Engine, EngineError, LocalEngine
 from molrec_convert.migration.failures import failure_text, write_failures
 from molrec_convert.migration.hashing import content_digest
 from molrec_convert.migration.index_values import check_index_names
-from molrec_convert.migration.inputs import InputTable, expand_inputs
+from molrec_convert.migration.inputs import InputTable, beside_notes, expand_inputs
 from molrec_convert.migration.journal import Journal
 from molrec_convert.migration.outcome import MigrationStopped, NobodyWatches, Outcome, Watcher, report_of
 from molrec_convert.migration.output import COMMIT_SECONDS, DUPLICATES, FAILURES, Output
@@ -106,6 +106,7 @@ class _Job:
                 declared, units = before.declaration, dict(before.units)
         plan = self._scanned(table, None)
         plan.settle(declared, units)
+        plan.notes += beside_notes(table)
         return Outcome(self.target, len(table), failures=len(plan.failures), known=known, plan=plan)
 
     def run(self, table: InputTable, *, overwrite: bool) -> Outcome:
@@ -201,6 +202,8 @@ class _Job:
         for name in missing:
             left_out = ", as --drop leaves it out" if name in self.settings.drop else ""
             report.warn(f"--index {name}: no record has that key{left_out}")
+        for text in beside_notes(table):
+            report.warn(text)
         return Outcome(
             self.target,
             len(table),
@@ -355,6 +358,7 @@ class _Job:
 def _unknown(table: InputTable, migrated: dict[str, Known]) -> InputTable:
     """The inputs that were not migrated yet. Raises `UsageError` for one that was, and is another now."""
     left = InputTable()
+    left.beside = table.beside
     for number, path in enumerate(table.paths):
         known = migrated.get(os.path.abspath(path))
         if known is None:

@@ -19,7 +19,7 @@ from molrec_convert.conversion import convert
 from molrec_convert.errors import MolrecError, UsageError
 from molrec_convert.migration.failures import Failure, error_document, failure_text, write_failures
 from molrec_convert.migration.hashing import content_digest
-from molrec_convert.migration.inputs import InputTable, expand_inputs
+from molrec_convert.migration.inputs import InputTable, beside_notes, expand_inputs
 from molrec_convert.migration.outcome import MigrationStopped, NobodyWatches, Outcome, Watcher, report_of
 from molrec_convert.migration.pool import Pool
 from molrec_convert.migration.recovery import lost_failure
@@ -273,6 +273,8 @@ def _run(
         first = f"; the first: {failure_text(*failures[0])}" if failures else ", none is of a known format"
         raise MigrationStopped(f"none of the {len(table):,} inputs gave a record{first}")
     outcome.failures, outcome.report = len(failures), report_of(tallies)
+    for text in beside_notes(table):
+        outcome.report.warn(text)
     outcome.failures_path = ledger.failures if failures else None
     return outcome
 
