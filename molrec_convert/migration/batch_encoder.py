@@ -17,7 +17,7 @@ from molrec_convert.model import Declaration, RecordColumns
 from molrec_convert.stores.lmdb.record_frames import FrameEncoder
 from molrec_convert.stores.lmdb.records_encoder import RecordsEncoder
 
-__all__ = ["DIGEST", "BatchEncoder", "EncodedBatch"]
+__all__ = ["DIGEST", "BatchEncoder", "EncodedBatch", "record_digest"]
 
 #: Bytes of a digest of content.
 DIGEST = 16
@@ -57,7 +57,7 @@ class BatchEncoder:
         systems: list[bytes | None] = [None] * len(rows) if encoded.systems is None else list(encoded.systems)
         digests = []
         if self._settings.dedupe:
-            digests = [_digest(system, value) for system, value in zip(systems, encoded.frames, strict=True)]
+            digests = [record_digest(system, value) for system, value in zip(systems, encoded.frames, strict=True)]
         counts = columns.counts.tolist()
         entries = [
             log_entry(b"{}", system, row, 1, atoms, True, digest)
@@ -89,7 +89,8 @@ def _rows(columns: RecordColumns, sources: Sequence[tuple[str, int]]) -> list[by
     ]
 
 
-def _digest(system: bytes | None, value: bytes) -> bytes:
+def record_digest(system: bytes | None, value: bytes) -> bytes:
+    """What a record of one frame is told from others by."""
     digest = hashlib.blake2b(system or b"", digest_size=DIGEST)
     digest.update(value)
     return digest.digest()

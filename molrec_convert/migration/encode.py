@@ -22,15 +22,17 @@ from molrec_convert.formats import Format
 from molrec_convert.migration.adapting import Adapter
 from molrec_convert.migration.batch_encoder import BatchEncoder, EncodedBatch
 from molrec_convert.migration.failures import Failure, error_document
+from molrec_convert.migration.frame_records import FrameRun, frame_runs
 from molrec_convert.migration.hashing import content_digest
 from molrec_convert.migration.index_values import Observed, index_value, observe
 from molrec_convert.migration.inputs import path_text
 from molrec_convert.migration.names import Naming
 from molrec_convert.migration.quantities import Conversion
 from molrec_convert.migration.record_log import log_entry
+from molrec_convert.migration.run_encoder import encode_run
 from molrec_convert.migration.scan import Opened, Scanned, runs
 from molrec_convert.migration.settings import Settings
-from molrec_convert.migration.sources import FormatFinder, Sources, is_aside, records_of
+from molrec_convert.migration.sources import FormatFinder, Sources, is_aside, is_split, records_of
 from molrec_convert.migration.tasks import Task
 from molrec_convert.model import Declaration, Record, RecordBatch
 from molrec_convert.model.collection import Collection
@@ -227,9 +229,10 @@ class Encoder:
             collection, counts = joined
             with collection:
                 events = self._joined(task, start, collection, counts)
-            self._add_items(events, mark)
+            if collection.reports is None:
+                self._add_items(events, mark)
             return events
-        except (MolrecError, OSError):
+        except Exception:  # a reader is foreign code
             # which of them is at fault, and why, is told by reading them one by one
             self._report.rewind(mark)
             return None
@@ -244,7 +247,7 @@ class Encoder:
         made = self._all_encoded(collection, sources)
         events: list[Event] = []
         members = None if made is not None else records_of(collection, self._settings)
-        done = 0
+        done, mark, told = 0, self._report.mark(), collection.reports
         for number, count in enumerate(counts, start):
             input_, path = task.first + number, task.paths[number]
             if made is not None:
@@ -258,6 +261,9 @@ class Encoder:
             digest = content_digest(path)
             _check_unchanged(task, number)
             events.append(Done(input_, digest, []))
+            if told is not None:
+                self._report.extend(told[number - start])
+                self._add_items(events, mark, path)
         return events
 
     def _all_encoded(self, collection: Collection, sources: list[tuple[str, int]]) -> EncodedBatch | None:
@@ -380,6 +386,9 @@ class Encoder:
     ) -> Iterator[tuple[Iterable[Event], int]]:
         """The events of records from `start` to `stop`, and of how many records they are."""
         units = source.units if isinstance(source, Collection) else collection_units(source.units)
+        if isinstance(source, Record) and is_split(source, self._settings):
+            yield from self._frame_pieces(source, units, input_, path, start)
+            return
         batches = None
         if isinstance(source, Collection) and self._settings.split != "files":
             batches = source.record_batches(start, stop)
@@ -401,6 +410,39 @@ class Encoder:
                 some = encoded.part(first, first + _MANY)
                 yield [Many(input_, some.values, some.entries, some.digests)], len(some.entries)
             position += batch.count
+
+    def _frame_pieces(
+        self, source: Record, units: Mapping[str, str], input_: int, path: str, start: int
+    ) -> Iterator[tuple[Iterable[Event], int]]:
+        """What `_pieces` gives of the frames of a run from one on, a record each."""
+        position, text = start, path_text(path)
+        for found in frame_runs(source, start):
+            if isinstance(found, Record):
+                yield self._record(found, {}, units, input_, path, position), 1
+                position += 1
+                continue
+            encoded = self._run_encoded(found, units, text, position)
+            for first in range(0, len(found), _MANY if encoded is not None else 1):
+                if encoded is None:
+                    yield self._record(found.record(first), {}, units, input_, path, position + first), 1
+                else:
+                    some = encoded.part(first, first + _MANY)
+                    yield [Many(input_, some.values, some.entries, some.digests)], len(some.entries)
+            position += len(found)
+
+    def _run_encoded(self, run: FrameRun, units: Mapping[str, str], source: str, ordinal: int) -> EncodedBatch | None:
+        """The values of the frames of a run; None where they are to be encoded one by one."""
+        mark = self._report.mark()
+        try:
+            record, adapter = self._prepared(run.record(0), units)
+            batch = run.batch if adapter.same else adapter.batch(run.batch, defined=run.cell_defined)
+            encoded = encode_run(self._encoder, record, batch, source, ordinal, self._settings)
+        except MolrecError:
+            # which of them is at fault is told by encoding them one by one
+            encoded = None
+        if encoded is None:
+            self._report.rewind(mark)
+        return encoded
 
     def _encoded(
         self, batch: RecordBatch, units: Mapping[str, str], sources: list[tuple[str, int]]
@@ -426,13 +468,7 @@ class Encoder:
     ) -> Iterator[Event]:
         """The events of one record."""
         node = f"record {ordinal} of {path}"
-        if record.forcefield is not None:
-            self._report.dropped("forcefield", "a collection has one force field for all its records")
-            record = dataclasses.replace(record, forcefield=None, _close=None)
-        record = as_member(record, self._report)
-        declared = record.trajectory
-        adapter = self._adapt(Declaration() if declared is None else declared.declaration, units)
-        record = adapter.member(record)
+        record, _ = self._prepared(record, units)
         observed = Observed()
         if record.trajectory is not None:
             watched = observe(record.trajectory, observed)
@@ -458,6 +494,16 @@ class Encoder:
         content = b"" if digest is None else digest.digest()
         entry = log_entry(meta, system, self._json(row).encode(), frames, atoms, has, content)
         yield Entry(input_, frames, entry, content)
+
+    def _prepared(self, record: Record, units: Mapping[str, str]) -> tuple[Record, Adapter]:
+        """A record as one of the collection, and what made it so."""
+        if record.forcefield is not None:
+            self._report.dropped("forcefield", "a collection has one force field for all its records")
+            record = dataclasses.replace(record, forcefield=None, _close=None)
+        record = as_member(record, self._report)
+        declared = record.trajectory
+        adapter = self._adapt(Declaration() if declared is None else declared.declaration, units)
+        return adapter.member(record), adapter
 
     def _frames(self, record: Record, node: str, input_: int, digest: Any) -> Generator[Event, None, tuple[int, int]]:
         """The frames of a record in pieces."""

@@ -15,7 +15,7 @@ from molrec_convert.model import FrameBatch, Record, Trajectory
 from molrec_convert.model.collection_index import INDEX_COLUMNS, derived_value
 from molrec_convert.model.trajectory import MappedTrajectory, MemoryTrajectory
 
-__all__ = ["COUNT_PREFIX", "ENERGIES", "GROUP", "Observed", "formula", "index_value", "observe"]
+__all__ = ["COUNT_PREFIX", "ENERGIES", "GROUP", "Observed", "energy_of", "formula", "index_value", "observe"]
 
 #: Columns every migrated collection has.
 COLUMNS = ("formula", "energy", "source", "source_record")
@@ -78,10 +78,9 @@ def index_value(
         block = system.blocks["atoms"]
         elements = _elements({key: block[key] for key in ("element", "atomic_number") if key in block.columns})
     counts = _counted(observed.elements if elements is None else elements)
-    energy = next((observed.last[key] for key in ENERGIES if key in observed.last), None)
     columns: dict[str, Any] = {
         "formula": None if counts is None else _formula(tuple(counts.items())),
-        "energy": None if energy is None or not np.isreal(energy) else float(energy),
+        "energy": energy_of(observed.last),
         "source": source,
         "source_record": number,
     }
@@ -95,6 +94,12 @@ def index_value(
             raise ContractError(f"index/{GROUP}", rule, found=f"no {settings.group_by}")
         columns[GROUP] = str(_plain(settings.group_by, value))
     return {"columns": columns, "elements": counts}
+
+
+def energy_of(values: Mapping[str, Any]) -> float | None:
+    """The energy among per-step values."""
+    energy = next((values[key] for key in ENERGIES if key in values), None)
+    return None if energy is None or not np.isreal(energy) else float(energy)
 
 
 def formula(counts: Mapping[str, int]) -> str:

@@ -16,9 +16,10 @@ from typing import Any
 from molrec_convert.errors import MolrecError
 from molrec_convert.formats import Format
 from molrec_convert.migration.failures import error_document
+from molrec_convert.migration.frame_records import split_declaration
 from molrec_convert.migration.hashing import content_digest
 from molrec_convert.migration.settings import Settings
-from molrec_convert.migration.sources import FormatFinder, Sources, is_aside, record_count, split_declaration
+from molrec_convert.migration.sources import FormatFinder, Sources, is_aside, record_count
 from molrec_convert.migration.tasks import Found, Task, is_large
 from molrec_convert.model import Declaration, Record
 from molrec_convert.model.collection import Collection
@@ -114,7 +115,7 @@ class Scanner:
         if len(where) > 1:
             try:
                 joined = self._sources.open_together(where, chosen)
-            except (MolrecError, OSError):
+            except Exception:  # a reader is foreign code: what is wrong is told by reading them one by one
                 joined = None
             if joined is not None:
                 collection, counts = joined

@@ -13,13 +13,14 @@ from typing import Any
 from molrec_convert.compression import compression_of
 from molrec_convert.errors import MissingInputError, MolrecError, UsageError
 from molrec_convert.formats import Arrangement, Format, ReadContext, make_options
+from molrec_convert.migration.frame_records import frames_of
 from molrec_convert.migration.settings import Settings
-from molrec_convert.model import Block, Declaration, Frame, MemoryTrajectory, Record, Trajectory
+from molrec_convert.model import Record
 from molrec_convert.model.collection import Collection
 from molrec_convert.plugins import HEAD, detect, format_named, formats, plugin_manager
 from molrec_convert.report import Report
 
-__all__ = ["FormatFinder", "Sources", "is_aside", "record_count", "records_of", "rows_of"]
+__all__ = ["FormatFinder", "Sources", "is_aside", "is_split", "record_count", "records_of", "rows_of"]
 
 Member = tuple[Record, dict[str, Any]]
 
@@ -123,8 +124,8 @@ def records_of(
             where = source.path or "the input"
             raise UsageError(f"{where} holds {len(source):,} records and no single one: leave off --split files")
         yield from source.members() if start == 0 and stop is None else source.span(start, stop)
-    elif settings.split == "frames" and source.trajectory is not None and source.trajectory.n_frames != 1:
-        yield from ((record, {}) for record in _frames_of(source, start))
+    elif is_split(source, settings):
+        yield from ((record, {}) for record in frames_of(source, start))
     elif start == 0:
         yield dataclasses.replace(source, _close=None), {}
 
@@ -146,6 +147,11 @@ def rows_of(source: Collection, ordinals: Sequence[int]) -> Iterator[tuple[int, 
                 yield ordinals[position], error
                 position += 1
             alone = not alone
+
+
+def is_split(source: Record, settings: Settings) -> bool:
+    """Whether each frame of a record becomes a record of its own."""
+    return settings.split == "frames" and source.trajectory is not None and source.trajectory.n_frames != 1
 
 
 def record_count(source: Record | Collection, settings: Settings) -> int | None:
@@ -187,41 +193,3 @@ def _arrangement(chosen: Format, settings: Settings) -> Arrangement | None:
         return None
     wanted: Arrangement = "trajectory" if settings.split == "files" else "collection"
     return wanted if wanted in chosen.arrangements else None
-
-
-def _frames_of(record: Record, start: int) -> Iterator[Record]:
-    """A record for each frame. A block that settles goes to the system, as its only update is that frame's."""
-    trajectory = record.trajectory
-    assert trajectory is not None
-    settling = {n: b.settles for n, b in trajectory.declaration.blocks.items() if b.settles is not None}
-    declaration = split_declaration(trajectory.declaration)
-    for number, frame in enumerate(trajectory):
-        if number < start:
-            continue
-        system = record.system
-        for name, target in settling.items():
-            if name in frame.blocks and target is not None:
-                system = _settled(system, target, frame.blocks[name])
-        blocks = {name: block for name, block in frame.blocks.items() if name not in settling}
-        alone = dataclasses.replace(frame, blocks=blocks)
-        one: Trajectory = MemoryTrajectory([alone], declaration, cell_defined=trajectory.cell_defined)
-        yield dataclasses.replace(record, system=system, frame=None, trajectory=one, _close=None)
-
-
-def split_declaration(declaration: Declaration) -> Declaration:
-    """What single frames of a trajectory declare."""
-    blocks = {name: block for name, block in declaration.blocks.items() if block.settles is None}
-    blocks = {
-        name: block if block.aligned_with in (None, *blocks) else dataclasses.replace(block, aligned_with=None)
-        for name, block in blocks.items()
-    }
-    return dataclasses.replace(declaration, blocks=blocks)
-
-
-def _settled(system: Frame | None, name: str, block: Block) -> Frame:
-    system = Frame() if system is None else system
-    known = system.blocks.get(name)
-    columns = {**({} if known is None else known.columns), **block.columns}
-    targets = {**({} if known is None else known.targets), **block.targets}
-    joined = Block(columns, count=block.count, targets=targets)
-    return dataclasses.replace(system, blocks={**system.blocks, name: joined})

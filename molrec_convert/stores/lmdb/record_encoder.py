@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 from molrec_convert.model.alignment import Alignment
 from molrec_convert.model.batch import FrameBatch
 from molrec_convert.model.collection import check_member
@@ -19,6 +21,7 @@ from molrec_convert.model.record import Record, absolute_rows, check_document
 from molrec_convert.model.trajectory import MemoryTrajectory
 from molrec_convert.report import Report
 from molrec_convert.stores.lmdb.frame_writing import encode_frame, encode_known, encode_shaped
+from molrec_convert.stores.lmdb.frames_alone import frames_alone
 from molrec_convert.stores.lmdb.header_json import to_json
 from molrec_convert.stores.lmdb.record_frames import FrameEncoder
 
@@ -37,6 +40,16 @@ class Member:
     record: Record
     meta: bytes
     system: bytes | None
+
+
+@dataclass(frozen=True)
+class RunValues:
+    """The values of records that share meta and system, one frame each, and `n_atoms` of each."""
+
+    meta: bytes
+    system: bytes | None
+    frames: list[bytes]
+    n_atoms: list[int]
 
 
 class RecordEncoder:
@@ -96,6 +109,36 @@ class RecordEncoder:
             atoms = 0 if first is None else first.offset.item(1)
         return meta.encode(), system, value, atoms
 
+    def run(self, record: Record, batch: FrameBatch, node: str) -> RunValues | None:
+        """All values of records of one frame each that differ in that alone: the same bytes as those of each.
+
+        `record` is the first of them, `batch` has the frames of all; each presents every block there is. None where
+        they are to be encoded one by one.
+        """
+        member = self.begin(record, node)
+        trajectory, snapshot = member.record.trajectory, member.record.system
+        if type(trajectory) is not MemoryTrajectory:
+            return None
+        tables = {} if snapshot is None else snapshot.blocks
+        if any(name in tables and updates.uniform_rows is None for name, updates in batch.blocks.items()):
+            return None
+        self._check_declaration(trajectory.declaration, node)
+        first = self._encoder.single(trajectory, snapshot, node)
+        if first is None:
+            return None
+        values = frames_alone(self._encoder, batch, f"{node}/trajectory", cell_defined=trajectory.cell_defined)
+        if values[0] != first:
+            return None
+        own = batch.blocks.get("atoms")
+        counts = [0] * len(values) if own is None else np.diff(own.offset).tolist()
+        return RunValues(member.meta, member.system, values, [member_rows(member.record, count) for count in counts])
+
+    def _check_declaration(self, declaration: Declaration, node: str) -> None:
+        """Hold what a record declares against the collection's, once for all that share it."""
+        if declaration is not self._last_declaration:
+            check_member_declaration(declaration, self.declaration, f"{node}/trajectory")
+            self._last_declaration = declaration
+
     def frames(self, record: Record, node: str, emit: Emit) -> tuple[int, int]:
         """Hand the values of a member's frames to `emit`, in order, as they are made; returns frames and `n_atoms`.
 
@@ -120,9 +163,7 @@ class RecordEncoder:
         if trajectory is None:
             return 0, None
         declaration = trajectory.declaration
-        if declaration is not self._last_declaration:
-            check_member_declaration(declaration, self.declaration, f"{node}/trajectory")
-            self._last_declaration = declaration
+        self._check_declaration(declaration, node)
         batches: Iterable[FrameBatch]
         if type(trajectory) is MemoryTrajectory:
             value = self._encoder.single(trajectory, record.system, node)

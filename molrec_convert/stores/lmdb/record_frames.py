@@ -315,7 +315,7 @@ def _cell_text(boxes: BoxUpdates, update: int, defined: bool) -> str:
     return text
 
 
-def own_cells(batch: FrameBatch) -> list[str] | None:
+def own_cells(batch: FrameBatch, *, cell_defined: bool = True) -> list[str] | None:
     """The cell of each update of a batch whose frames are of a record each."""
     boxes = batch.box
     if boxes is None:
@@ -329,7 +329,7 @@ def own_cells(batch: FrameBatch) -> list[str] | None:
         key = whole[update * width : (update + 1) * width]
         text = known.get(key)
         if text is None:
-            text = known[key] = box_text(boxes.box(update))
+            text = known[key] = box_text(boxes.box(update, defined=cell_defined))
         texts.append(text)
     return texts
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,7 @@ from molrec_convert.model.declaration import BlockDeclaration, ColumnDeclaration
 from molrec_convert.model.frame import Block, Column, Frame, references
 from molrec_convert.model.record_batch import Coded, RecordColumns
 from molrec_convert.model.tags import Meta, to_typed_json
-from molrec_convert.stores.lmdb.block_updates import BlockEncoder, Update
+from molrec_convert.stores.lmdb.block_updates import BlockEncoder
 from molrec_convert.stores.lmdb.frame_writing import (
     ColumnShape,
     assemble,
@@ -27,8 +26,9 @@ from molrec_convert.stores.lmdb.frame_writing import (
     texts_json,
     weave,
 )
+from molrec_convert.stores.lmdb.frames_alone import frames_alone, grouped_updates
 from molrec_convert.stores.lmdb.header_json import to_json
-from molrec_convert.stores.lmdb.record_frames import FrameEncoder, frame_tails, meta_texts, own_cells
+from molrec_convert.stores.lmdb.record_frames import FrameEncoder
 
 __all__ = ["EncodedRecords", "RecordsEncoder"]
 
@@ -67,27 +67,7 @@ class RecordsEncoder:
         if records.declaration is not self._checked:
             check_member_declaration(records.declaration, self._encoder.declaration, f"{node}/trajectory")
             self._checked = records.declaration
-        return EncodedRecords(_systems(records), self._frames(records, f"{node}/trajectory"))
-
-    def _frames(self, records: RecordColumns, node: str) -> list[bytes]:
-        batch = records.frames
-        metas = meta_texts(self._encoder, batch, node)
-        tails = frame_tails(batch, own_cells(batch))
-        if not batch.blocks:
-            return [assemble("", meta, tail, ()) for meta, tail in zip(metas, tails, strict=True)]
-        # a record has no block but `atoms`, see `_plainly`
-        ((name, block),) = batch.blocks.items()
-        encoder = self._encoder.blocks[name]
-        known: dict[tuple[int, tuple[bool, ...]], str] = {}
-        values = []
-        for update, meta, tail in zip(_updates(encoder, block, node), metas, tails, strict=True):
-            if update.strings:
-                text, _ = encoder.text(update, 0)
-            else:
-                shape = update.rows, update.masked
-                text = known.get(shape) or known.setdefault(shape, encoder.text(update, 0)[0])
-            values.append(assemble(text, meta, tail, (update.payload,)))
-        return values
+        return EncodedRecords(_systems(records), frames_alone(self._encoder, records.frames, f"{node}/trajectory"))
 
 
 def _plainly(records: RecordColumns) -> bool:
@@ -103,27 +83,6 @@ def _plainly(records: RecordColumns) -> bool:
     if records.identity:
         return not references(dict.fromkeys(records.identity), {})
     return not records.said or any(all(tags) for _, tags in records.said.values())
-
-
-def _updates(encoder: BlockEncoder, updates: BlockUpdates, node: str) -> Iterable[Update]:
-    """The updates of all records; those of as many rows together."""
-    counts = np.diff(updates.offset)
-    kinds = np.unique(counts)
-    if len(kinds) == 1 or len(kinds) * 4 > len(counts):
-        return encoder.updates(updates, node)
-    made: list[Any] = [None] * len(counts)
-    for kind in kinds.tolist():
-        which = np.flatnonzero(counts == kind)
-        rows = (updates.offset[which][:, None] + np.arange(kind)).reshape(-1)
-        some = BlockUpdates(
-            np.arange(len(which), dtype=np.int64),
-            np.arange(len(which) + 1, dtype=np.int64) * kind,
-            {key: values[rows] for key, values in updates.columns.items()},
-            {key: mask[rows] for key, mask in updates.validity.items()},
-        )
-        for number, update in zip(which.tolist(), encoder.updates(some, node), strict=True):
-            made[number] = update
-    return made
 
 
 def _systems(records: RecordColumns) -> list[bytes] | None:
@@ -186,7 +145,7 @@ def _identity(records: RecordColumns) -> tuple[list[str], list[tuple[Any, ...]]]
     declared = {shape.name: ColumnDeclaration(shape.dtype, shape.trailing) for shape in shapes if shape.name in numeric}
     encoder = BlockEncoder(ATOMS, BlockDeclaration(declared))
     whole = BlockUpdates(np.arange(len(counts)), records.offset, numeric, {})
-    return blocks, [(update.payload,) for update in _updates(encoder, whole, "system")]
+    return blocks, [(update.payload,) for update in grouped_updates(encoder, whole, "system")]
 
 
 def _shape(name: str, column: NDArray[Any] | Coded) -> ColumnShape:
