@@ -31,7 +31,7 @@ __all__ = ["Fill", "coded", "number_rows", "read_number_rows"]
 _TEXT, _WIDE, _INTEGERS, _KINDS = 16384, 1024, 256, 12288
 _MOST_COLUMNS = _TEXT - _KINDS
 _PAGE = 2**16
-#: Longest text that is taken, and the least that is worth loading wasmtime for.
+#: Longest text that is taken, and the least that is worth loading wasmtime for, in one piece or in many.
 _LONGEST, _WORTH_LOADING = 2**25, 2**16
 _LETTERS = "RIS-"
 _DTYPES = {"R": np.float64, "I": np.int64}
@@ -42,6 +42,8 @@ _lock = threading.Lock()
 _loaded: list[Any] = []
 #: Instances nobody is using.
 _idle: list[_Instance] = []
+#: Bytes of the texts that were too short to load anything for.
+_short = 0
 
 
 Fill = Callable[[NDArray[np.uint8]], bool]
@@ -74,7 +76,10 @@ def number_rows(fill: Fill, size: int, pieces: NDArray[np.int64], kinds: str) ->
     """
     rows = int(pieces[-1, 0]) if len(pieces) else 0
     instance = None
-    loaded = bool(_loaded) or size >= _WORTH_LOADING or "wasmtime" in sys.modules
+    global _short
+    loaded = bool(_loaded) or _short + size >= _WORTH_LOADING or "wasmtime" in sys.modules
+    if not loaded:
+        _short += size
     if loaded and rows and kinds and size <= _LONGEST and len(kinds) <= _MOST_COLUMNS:
         instance = _take()
     if instance is None:

@@ -57,6 +57,9 @@ class Collection(ABC):
     random_access: bool = False
     #: Whether records are rows of a database: one that cannot be read says nothing of the others.
     has_rows: bool = False
+    #: Of files that were read in one go what reading each alone says, as soon as its record was asked for, but for what
+    #: is merely carried; None where the report of the reading has it.
+    reports: Sequence[Report] | None = None
     #: What the collection says of itself beside that, in keys this version has no meaning for.
     extra: Mapping[str, Any] = MappingProxyType({})
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from molrec_convert.errors import ContractError
 from molrec_convert.model.alignment import Alignment
+from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.frame import Block, Column, Frame, references
 from molrec_convert.model.record import Record
@@ -63,10 +64,11 @@ def is_bare(record: Record) -> bool:
     return not trajectory.attributes and _all_others(record) == _NOTHING_ELSE
 
 
-def as_member(record: Record, report: Report | None = None) -> Record:
+def as_member(record: Record, report: Report | None = None, declaration: Declaration | None = None) -> Record:
     """The record with its `frame` as a trajectory of one frame: identity columns, relations and meta go to `system`.
 
     Reported as converted. A frame beside a trajectory has no place and is dropped; a record without a frame is itself.
+    `declaration` is what the frame is declared as, where that is known; a frame outside it is refused.
     """
     if record.frame is None:
         return record
@@ -77,7 +79,8 @@ def as_member(record: Record, report: Report | None = None) -> Record:
     Alignment(record.system).check_frame(record.frame)
     system, state = _divide(record.frame, record.system, report)
     report.converted("frame", "became a trajectory of one frame; identity columns, relations and meta belong to system")
-    return dataclasses.replace(record, system=system, frame=None, trajectory=MemoryTrajectory([state]), _close=None)
+    trajectory = MemoryTrajectory([state]) if declaration is None else MemoryTrajectory.of_frame(state, declaration)
+    return dataclasses.replace(record, system=system, frame=None, trajectory=trajectory, _close=None)
 
 
 def report_losses(record: Record, report: Report) -> None:

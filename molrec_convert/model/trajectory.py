@@ -147,6 +147,17 @@ class MemoryTrajectory(Trajectory):
         made.is_checked = False
         return made
 
+    @classmethod
+    def of_frame(cls, frame: Frame, declaration: Declaration) -> MemoryTrajectory:
+        """One frame, whose arrays are shared, under a declaration that was checked; refused where it does not fit."""
+        made = cls.of_batch(
+            batch_from_frames([frame], declaration, copy=False),
+            declaration,
+            cell_defined=frame.box is None or frame.box.defined,
+        )
+        made.is_checked = True
+        return made
+
     @property
     def n_frames(self) -> int:
         """Number of frames."""

@@ -32,14 +32,14 @@ from molrec_lammps.data_checks import (
 from molrec_lammps.data_header import TYPE_KINDS, Header, read_header
 from molrec_lammps.data_labels import RawSection, label_comments, raw_section, read_labels
 from molrec_lammps.data_properties import property_table
-from molrec_lammps.data_rows import DTYPES, RowFault, parse_rows
+from molrec_lammps.data_rows import DTYPES, RowFault, native_rows, parse_rows
 from molrec_lammps.data_sections import COEFFICIENTS, RELATIONS, SHAPES, Section, locate_sections, pieces
 from molrec_lammps.data_shapes import Bodies, check_flags, check_shape_numbers, check_shapes, read_bodies
 from molrec_lammps.data_style import StyleChoice, choose_layout
 from molrec_lammps.data_text import Buffer, Cursor, decode, load, release
 from molrec_lammps.sniffing import refuse_restart
 
-__all__ = ["DataFile", "Table", "parse_data"]
+__all__ = ["DataFile", "Outline", "Rows", "Table", "fill_together", "filled", "outline_data", "parse_data"]
 
 _MASSES = (Column("type", "type"), Column("mass", "float"))
 _ENDS = ("atomi", "atomj", "atomk", "atoml", "atomm", "atomn")
@@ -142,20 +142,61 @@ def parse_data(
     `read_data` command names them. Refused: FormatError for a file that is no data file or breaks
     its rules, UsageError for a style that cannot be told, UnsupportedError for one that is not read.
     """
+    return filled(outline_data(path, load(path), atom_style=atom_style, stated_by=stated_by, counts=counts))
+
+
+#: Columns of sections by name.
+Rows = dict[str, dict[str, NDArray[Any]]]
+
+
+@dataclass
+class Outline:
+    """A data file whose rows are not read yet: its header, its sections by name, the labels of types, its style."""
+
+    path: str
+    data: Buffer
+    header: Header
+    sections: dict[str, Section]
+    labels: dict[str, tuple[bytes, ...]]
+    choice: StyleChoice
+    beyond: list[tuple[int, str]] | None
+
+
+def outline_data(
+    path: str | PathLike[str],
+    data: Buffer,
+    *,
+    atom_style: str | None = None,
+    stated_by: str = "--atom-style",
+    counts: Collection[str] = (),
+) -> Outline:
+    """What is to be known of a text before its rows are read. See `parse_data`, which refuses the same."""
     where = fspath(path)
     if atom_style is not None:
         style_named(atom_style, stated_by)
-    data = load(path)
     refuse_restart(bytes(data[:16]), Path(path))
     cursor = Cursor(data)
     header = read_header(where, cursor, counts)
     beyond: list[tuple[int, str]] | None = [] if (atom_style or "").startswith("wavepacket") else None
     sections = {section.name: section for section in locate_sections(where, data, header, cursor, beyond)}
     labels = {kind: read_labels(where, data, sections.get(f"{kind.capitalize()} Type Labels")) for kind in TYPE_KINDS}
-    numbers = {kind: {label: number for number, label in enumerate(names, 1)} for kind, names in labels.items()}
-    choice = choose_layout(where, data, header, sections.get("Atoms"), atom_style, numbers["atom"], stated_by)
-    builders = _builders(sections, choice, numbers)
-    _fill(where, data, list(builders.values()))
+    choice = choose_layout(where, data, header, sections.get("Atoms"), atom_style, _numbers(labels["atom"]), stated_by)
+    return Outline(where, data, header, sections, labels, choice, beyond)
+
+
+def _numbers(labels: Sequence[bytes]) -> dict[bytes, int]:
+    """The number of each type by its label."""
+    return {label: number for number, label in enumerate(labels, 1)}
+
+
+def filled(outline: Outline, rows: Rows | None = None) -> DataFile:
+    """The file with its rows, which `fill_together` may have read already. Refused: what `parse_data` refuses."""
+    where, data, header, sections = outline.path, outline.data, outline.header, outline.sections
+    labels, choice, beyond = outline.labels, outline.choice, outline.beyond
+    builders = _outlined(outline)
+    for name, arrays in ({} if rows is None else rows).items():
+        builders[name].arrays = arrays
+    _fill(where, data, [builder for name, builder in builders.items() if rows is None or name not in rows])
     tables = {name: builder.table() for name, builder in builders.items()}
     found = _checked(where, header, choice, tables)
     _add_shapes(found, data, sections, tables)
@@ -180,6 +221,35 @@ def parse_data(
     found.remarks.extend(choice.remarks)
     found.beyond = beyond or []
     _ascend(found)
+    return found
+
+
+def _outlined(outline: Outline) -> dict[str, _Builder]:
+    numbers = {kind: _numbers(names) for kind, names in outline.labels.items()}
+    return _builders(outline.sections, outline.choice, numbers)
+
+
+def fill_together(outlines: Sequence[Outline]) -> list[Rows]:
+    """The rows of small files by sections, each kind of section read at once; without those that take more than that.
+
+    The arrays of a file are parts of those of all files.
+    """
+    found: list[Rows] = [{} for _ in outlines]
+    kinds: dict[tuple[str, tuple[Column, ...]], list[tuple[int, Section]]] = {}
+    for number, outline in enumerate(outlines):
+        for name, builder in _outlined(outline).items():
+            kinds.setdefault((name, tuple(builder.columns)), []).append((number, builder.section))
+    for (name, columns), members in kinds.items():
+        texts = [section.text(outlines[number].data) for number, section in members]
+        text = b"".join([text if text.endswith(b"\n") else text + b"\n" for text in texts])
+        arrays = native_rows(text, columns, sum(section.rows for _, section in members))
+        if arrays is None:
+            continue
+        start = 0
+        for number, section in members:
+            own = slice(start, start + section.rows)
+            found[number][name] = {column: values[own] for column, values in arrays.items()}
+            start = own.stop
     return found
 
 
@@ -306,8 +376,8 @@ def _fill(path: str, data: Buffer, builders: Sequence[_Builder]) -> None:
         builder.fill(path, data[piece.start : piece.stop], piece.first, piece.rows)
         release(data, piece.start, piece.stop)
 
-    threads = min(2, os.cpu_count() or 1)
-    if len(jobs) < 2 * len(builders) or threads < 2:
+    threads = min(2, os.cpu_count() or 1) if len(jobs) >= 2 * len(builders) > 0 else 1
+    if threads < 2:
         for job in jobs:
             work(job)
         return

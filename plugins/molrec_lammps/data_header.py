@@ -41,6 +41,8 @@ _GENERAL = {"avec": 3, "bvec": 3, "cvec": 3, "abc origin": 3}
 _BOX = {**_BOUNDS, "xy xz yz": 3, **_GENERAL}
 
 _UNITS = re.compile(r"\bunits\s*=\s*([a-z]+)\b")
+#: Names of header lines in nothing but their own words.
+_PLAIN = frozenset((*COUNTS, *_BOX))
 
 
 @dataclass
@@ -114,7 +116,9 @@ def _read_line(path: str, header: Header, text: bytes, line: int, further: Colle
     where, words = f"line {line}", text.split()
     start = next((number for number, word in enumerate(words) if word[:1].isalpha()), len(words))
     values, name = words[:start], b" ".join(words[start:]).decode("latin-1")
-    keyword = next((k for k in (*COUNTS, *_BOX, *further) if name == k or name.startswith(k + " ")), None)
+    keyword: str | None = name
+    if name not in _PLAIN:
+        keyword = next((k for k in (*COUNTS, *_BOX, *further) if name == k or name.startswith(k + " ")), None)
     if keyword is None:
         raise FormatError(
             path, where, found=brief(text), expected="a header line such as '100 atoms', or the name of a section"

@@ -78,7 +78,7 @@ from molrec_lammps.triclinic import restricted_cell
 from molrec_lammps.type_names import names_column
 from molrec_lammps.units import UNITS, UnitsStyle, check_units
 
-__all__ = ["data_box", "data_force_field", "data_frame", "data_system", "read_data"]
+__all__ = ["data_box", "data_force_field", "data_frame", "data_system", "read_data", "record_of_data"]
 
 _IDENTITY = frozenset(IDENTITY_COLUMNS)
 
@@ -87,7 +87,11 @@ def read_data(paths: Sequence[Path], context: ReadContext) -> Record:
     """Read one data file into a record with `system` and `frame`."""
     if len(paths) != 1:
         raise UsageError(f"a LAMMPS data file is read alone, not {len(paths)} together")
-    data = parse_data(paths[0], atom_style=context.options.atom_style)
+    return record_of_data(parse_data(paths[0], atom_style=context.options.atom_style), context)
+
+
+def record_of_data(data: DataFile, context: ReadContext) -> Record:
+    """The record of a data file that was read."""
     potential = potential_of_data(data)
     system = data_system(data, context.options, context.report, potential)
     version = context.options.molrec_version

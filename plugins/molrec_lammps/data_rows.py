@@ -20,7 +20,7 @@ from molrec_convert.number_rows import read_number_rows
 from molrec_lammps.atom_styles import Column, Kind
 from molrec_lammps.data_text import FLOAT, INTEGER, brief, decode, split_comment
 
-__all__ = ["DTYPES", "RowFault", "arrow_csv", "converted", "find_fault", "parse_rows"]
+__all__ = ["DTYPES", "RowFault", "arrow_csv", "converted", "find_fault", "native_rows", "parse_rows"]
 
 Arrays = dict[str, NDArray[Any]]
 #: Number of a type by its label.
@@ -73,7 +73,7 @@ def parse_rows(
 
     `labels` are the labels of types, where the file has some. RowFault names the first row that does not fit.
     """
-    native = _native(text, columns, rows)
+    native = native_rows(text, columns, rows)
     if native is not None:
         return native, None
     reader = arrow_csv()
@@ -130,7 +130,7 @@ def _expected(word: bytes, kind: Kind, labels: Labels | None) -> str | None:
 _LETTERS: dict[Kind, str] = {"int": "I", "type": "I", "image": "I", "float": "R", "skip": "-"}
 
 
-def _native(text: bytes, columns: Sequence[Column], rows: int) -> Arrays | None:
+def native_rows(text: bytes, columns: Sequence[Column], rows: int) -> Arrays | None:
     """The columns by compiled code, or None where it has to leave the text to others."""
     found = read_number_rows(text, rows, "".join(_LETTERS[column.kind] for column in columns))
     if found is None:

@@ -32,6 +32,7 @@ DATA = Format(
     },
     extra="lammps",
     reference="https://docs.lammps.org/read_data.html",
+    joins="molrec_lammps.data_joined:read_joined",
 )
 
 DUMP = Format(

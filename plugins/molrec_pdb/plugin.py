@@ -30,6 +30,7 @@ PDB = Format(
     extra="pdb",
     reference="https://www.wwpdb.org/documentation/file-format-content/format33/v3.3.html",
     arrangements=_ARRANGEMENTS,
+    joins="molrec_pdb.joined:read_joined",
 )
 
 MMCIF = Format(

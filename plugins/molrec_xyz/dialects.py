@@ -15,7 +15,7 @@ import numpy as np
 from molrec_convert.model import MetaDeclaration
 from molrec_xyz.per_step import PerStep
 
-__all__ = ["comment_facts", "extra_names", "is_lammps", "is_of_names"]
+__all__ = ["comment_facts", "extra_names", "is_lammps", "is_of_names", "states_facts"]
 
 _LAMMPS = re.compile(r"\s*Atoms(?:\. Timestep: (-?[0-9]+))?\s*")
 _CP2K = re.compile(r"\s*i\s*=\s*([0-9]+),\s*time\s*=\s*([-+.0-9Ee]+)(?:,\s*E\s*=\s*([-+.0-9Ee]+))?.*")
@@ -38,6 +38,11 @@ def is_lammps(comment: str) -> bool:
 def is_of_names(comment: str) -> bool:
     """Whether a frame is from a program that writes names of atoms, not elements."""
     return "Written by MDAnalysis" in comment
+
+
+def states_facts(comment: str) -> bool:
+    """Whether a frame is from a program that writes its step or time, or other columns than it names."""
+    return any(pattern.fullmatch(comment) for pattern, _ in _READINGS) or bool(extra_names(comment))
 
 
 def extra_names(comment: str) -> Sequence[str]:

@@ -1,7 +1,8 @@
-"""Many small extended files read in one go: their texts one after another are a file of the same kind.
+"""Many small files read in one go: their texts one after another are a file of the same kind.
 
-Only where each of them would be read to the same end alone: all frames have the same columns and the same keys, every
-value of a key would be of the same dtype by itself, and all labels are elements.
+Only where each of them would be read to the same end alone: all frames are extended, or all plain; they have the same
+columns and the same keys, every value of a key would be of the same dtype by itself, second lines that are plain state
+nothing but text, and all labels are elements.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from molrec_convert.contents import Contents
 from molrec_convert.formats import ReadContext
 from molrec_convert.model import Declaration, Frame
 from molrec_convert.model.collection import Collection
+from molrec_convert.report import Report
 from molrec_xyz.cells import read_cells
 from molrec_xyz.collection import XyzCollection
+from molrec_xyz.dialects import is_of_names, states_facts
 from molrec_xyz.elements import NUMBERS
 from molrec_xyz.headers import COLUMNS, Headers, Part, read_headers
 from molrec_xyz.keyvalues import INTEGER
@@ -27,7 +30,7 @@ from molrec_xyz.options import XyzOptions
 from molrec_xyz.per_step import per_step, reads_as_real
 from molrec_xyz.places import plan_places, species_kind
 from molrec_xyz.reader import Reader
-from molrec_xyz.record import _STEPS, _TIMES, _layouts, _per_frame, _sampled_words
+from molrec_xyz.record import _STEPS, _TIMES, UNITS_ARE_OPEN, _layouts, _per_frame, _sampled_words
 from molrec_xyz.scan import FrameTable, scan_frames
 from molrec_xyz.trajectory import Source
 
@@ -62,8 +65,10 @@ def read_joined(paths: Sequence[Path], context: ReadContext) -> tuple[Collection
         return None
     path, report = paths[0], context.report
     options = context.options if isinstance(context.options, XyzOptions) else XyzOptions()
+    mark = report.mark()
     headers = read_headers(path, data, table, report)
-    if headers.comments or not _alike(headers, len(table)):
+    plain = bool(headers.comments)
+    if not _alike(headers, len(table)) or (plain and report.mark() != mark):
         return None
     layouts, layout_of = _layouts(path, data, table, headers, context.hints, report)
     cells = read_cells(path, headers, table, report)
@@ -80,8 +85,23 @@ def read_joined(paths: Sequence[Path], context: ReadContext) -> tuple[Collection
     system = Frame()
     if options.units is not None:
         system.meta.put("units", {"preset": options.units}, "json")
+    elif plain:
+        report.warn(UNITS_ARE_OPEN)
     source = Source(reader, places, per_frame, options.species)
-    return XyzCollection(source, Declaration({}, meta), system, _Texts(path, data)), counts
+    collection = XyzCollection(source, Declaration({}, meta), system, _Texts(path, data))
+    if plain:
+        # nothing is said of them but what each would say
+        collection.reports = [_taken(report, mark)] * len(paths)
+    return collection, counts
+
+
+def _taken(report: Report, mark: tuple[int, int, int]) -> Report:
+    """What a report says since a mark, which it forgets."""
+    taken = Report()
+    items, warnings, truncations = mark
+    taken.extend(Report(report.items[items:], report.warnings[warnings:], report.truncations[truncations:]))
+    report.rewind(mark)
+    return taken
 
 
 def _text(path: Path) -> bytes:
@@ -108,6 +128,9 @@ def _counts(table: FrameTable, starts: NDArray[np.int64]) -> list[int] | None:
 
 def _alike(headers: Headers, frames: int) -> bool:
     """Whether every frame has the same keys, and the values of each would have one dtype in any of them alone."""
+    if headers.comments:
+        texts = headers.comments.values()
+        return len(texts) == frames and not any(states_facts(text) or is_of_names(text) for text in texts)
     if {*_STEPS, *_TIMES} & headers.keys.keys():
         return False
     for key, parts in headers.keys.items():

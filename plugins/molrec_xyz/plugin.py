@@ -56,6 +56,7 @@ XYZ = Format(
     arrangements=ARRANGEMENTS,
     takes_collections=True,
     predicts="molrec_xyz.write:predict_plain",
+    joins="molrec_xyz.joined:read_joined",
 )
 
 

@@ -44,6 +44,7 @@ _LONGEST_ROW = 2**16
 _PROPERTIES = re.compile(rb"""Properties\s*=\s*["']?([^\s"']+)""", re.IGNORECASE)
 #: Frames whose labels are looked at before the rest is read.
 _SAMPLED = 24
+UNITS_ARE_OPEN = "the file does not state the units of its numbers, and the record leaves them open; --units names them"
 
 
 def read_xyz(paths: Sequence[Path], context: ReadContext) -> Record | Collection:
@@ -101,9 +102,7 @@ def _read(path: Path, contents: Contents, context: ReadContext) -> Record | Coll
         system.meta.put("units", {"preset": options.units}, "json")
         report.carried("units", f"{options.units}, as asked")
     else:
-        report.warn(
-            "the file does not state the units of its numbers, and the record leaves them open; --units names them"
-        )
+        report.warn(UNITS_ARE_OPEN)
     if arrangement != "trajectory":
         return XyzCollection(source, Declaration({}, meta), system, contents)
     if len(table) == 1:

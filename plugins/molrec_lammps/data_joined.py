@@ -1,0 +1,115 @@
+"""Many small data files looked at in one go: of the first the state is read, of the others whether theirs is like it.
+
+Only files of atoms, velocities, masses, labels and relations whose atoms have the same columns. Their rows
+are read when a record is asked for; a fault in them is told then, and each record is the one `read_data` gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from molrec_convert.compression import compression_of
+from molrec_convert.formats import ReadContext
+from molrec_convert.model import Declaration, Record
+from molrec_convert.model.collection import Collection
+from molrec_convert.model.collection_joined import JoinedCollection
+from molrec_convert.model.collection_member import as_member
+from molrec_convert.model.collection_record import collection_units
+from molrec_convert.report import Report
+from molrec_lammps.data_file import Outline, Rows, fill_together, filled, outline_data
+from molrec_lammps.data_header import TYPE_KINDS
+from molrec_lammps.data_record import record_of_data
+from molrec_lammps.data_sections import RELATIONS
+
+__all__ = ["read_joined"]
+
+#: Texts are in memory together.
+_MOST_BYTES = 2**25
+_SECTIONS = frozenset(
+    {"Atoms", "Masses", "Velocities", *RELATIONS, *(f"{kind.capitalize()} Type Labels" for kind in TYPE_KINDS)}
+)
+
+
+def read_joined(paths: Sequence[Path], context: ReadContext) -> tuple[Collection, list[int]] | None:
+    """The records of all files, one of each; None where they are to be read one by one.
+
+    Raises `FormatError` and `UsageError` for one that is at fault before its rows.
+    """
+    texts = [_text(path) for path in paths]
+    if sum(map(len, texts)) > _MOST_BYTES or not all(text and compression_of(text) is None for text in texts):
+        return None
+    first = _outline(paths[0], texts[0], context)
+    if not _is_plain(first):
+        return None
+    outlines = [first]
+    for path, text in zip(paths[1:], texts[1:], strict=True):
+        outline = _outline(path, text, context)
+        if not _is_plain(outline) or not _are_alike(outline, first):
+            return None
+        outlines.append(outline)
+    files = _Files(outlines, context)
+    counts = [outline.sections["Atoms"].rows for outline in outlines]
+    made = JoinedCollection(paths, counts, files.declaration, files.units, files.record, files.reports)
+    return made, [1] * len(paths)
+
+
+def _text(path: Path) -> bytes:
+    with open(path, "rb", buffering=0) as file:
+        return file.readall()
+
+
+def _outline(path: Path, text: bytes, context: ReadContext) -> Outline:
+    return outline_data(path, text, atom_style=context.options.atom_style)
+
+
+def _is_plain(outline: Outline) -> bool:
+    """Whether a file has atoms, and nothing that makes columns of the state but Atoms and Velocities."""
+    sections, style = outline.sections, outline.choice.style
+    if style is None or style.bonus or outline.beyond is not None or not sections.keys() <= _SECTIONS:
+        return False
+    if "Atoms" not in sections or not sections["Atoms"].rows:
+        return False
+    # comments of velocities are a column of the state
+    return "Velocities" not in sections or b"#" not in sections["Velocities"].text(outline.data)
+
+
+def _are_alike(one: Outline, other: Outline) -> bool:
+    """Whether two files have the same columns of the state and the same units."""
+    styles = (one.choice.style, other.choice.style)
+    return (
+        one.choice.columns == other.choice.columns
+        and ("Velocities" in one.sections) == ("Velocities" in other.sections)
+        and (styles[0] is styles[1] or styles[0] == styles[1])
+        and one.header.units == other.header.units
+    )
+
+
+class _Files:
+    """The outlines of files that are alike, and how the record of one is made of its own."""
+
+    def __init__(self, outlines: Sequence[Outline], context: ReadContext) -> None:
+        self._outlines, self._context = outlines, context
+        self.reports = [Report() for _ in outlines]
+        self._rows: list[Rows] | None = None
+        member = as_member(self._read(0, None))
+        assert member.trajectory is not None
+        self.declaration = _widened(member.trajectory.declaration, outlines)
+        self.units = collection_units(member.units)
+
+    def record(self, number: int) -> Record:
+        """The record of one file."""
+        if self._rows is None:
+            self._rows = fill_together(self._outlines)
+        return as_member(self._read(number, self._rows[number]), self.reports[number], self.declaration)
+
+    def _read(self, number: int, rows: Rows | None) -> Record:
+        context = replace(self._context, report=self.reports[number])
+        return record_of_data(filled(self._outlines[number], rows), context)
+
+
+def _widened(declaration: Declaration, outlines: Sequence[Outline]) -> Declaration:
+    """A declaration with the most rows any of the files has."""
+    rows = max(outline.sections["Atoms"].rows for outline in outlines)
+    return replace(declaration, blocks={"atoms": replace(declaration.blocks["atoms"], rows=rows)})
