@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import UsageError
 from molrec_convert.model.collection import Collection
+from molrec_convert.model.distinct_values import distinct
 from molrec_convert.model.frame import Column
 
 __all__ = ["DEFAULT_FRACTIONS", "parse_fractions", "split_positions"]
@@ -85,8 +86,7 @@ def _groups(column: Column) -> tuple[NDArray[np.int64], list[bytes]]:
         values = np.where(values == 0, 0.0, values)
     elif values.dtype.kind == "c":
         raise UsageError("records are not divided by complex numbers")
-    unique, inverse = np.unique(values, return_inverse=True)
-    groups = inverse.reshape(-1).astype(np.int64)
+    unique, groups, _ = distinct(values)
     labels = [_label(value) for value in unique.tolist()]
     if column.validity is not None:
         missing = np.flatnonzero(~column.validity)

@@ -8,6 +8,7 @@ from molrec_convert.model.declaration import (
     Declaration,
     MetaDeclaration,
 )
+from molrec_convert.model.distinct_values import Distinct, distinct
 from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.frame import Block, Box, Column, Frame
 from molrec_convert.model.metrics import Event, Metrics, Series
@@ -31,6 +32,7 @@ __all__ = [
     "Column",
     "ColumnDeclaration",
     "Declaration",
+    "Distinct",
     "Event",
     "ForceField",
     "Frame",
@@ -49,4 +51,5 @@ __all__ = [
     "TrajectoryView",
     "UnknownContent",
     "batch_from_frames",
+    "distinct",
 ]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from molrec_convert.model.collection import Collection, CollectionView
+from molrec_convert.model.distinct_values import distinct
 from molrec_convert.model.frame import Column
 from molrec_convert.model.summary import forcefield_summary
 from molrec_convert.model.summary_words import Row, brief, bytes_words, forcefield_row, one_line
@@ -114,7 +115,7 @@ def _column(column: Column) -> dict[str, Any]:
     if column.dtype == "bool":
         document["true"] = int(np.count_nonzero(values))
     elif column.dtype == "string":
-        found, counts = np.unique(values, return_counts=True)
+        found, _, counts = distinct(values)
         order = np.argsort(-counts, kind="stable")[:_FEW_TEXTS]
         document["different"] = len(found)
         document["most_frequent"] = {str(found[n]): int(counts[n]) for n in order}

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from molrec_convert.model.batch import FrameBatch
 from molrec_convert.model.declaration import Declaration
+from molrec_convert.model.distinct_values import distinct
 from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.frame import Block, Box, Frame
 from molrec_convert.model.metrics import Metrics
@@ -142,7 +143,7 @@ def _tally(block: Block, name: str) -> dict[str, int] | None:
     if column is None or not 0 < block.count <= _FEW_ROWS or column.trailing:
         return None
     values = column.values if column.validity is None else column.values[column.validity]
-    found, counts = np.unique(values, return_counts=True)
+    found, _, counts = distinct(values)
     return {str(value): int(count) for value, count in zip(found.tolist(), counts.tolist(), strict=True)}
 
 

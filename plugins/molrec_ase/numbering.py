@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from molrec_ase.elements import NUMBERS
 from molrec_convert.errors import UsageError
-from molrec_convert.model import Column
+from molrec_convert.model import Column, distinct
 
 __all__ = ["atomic_numbers"]
 
@@ -52,7 +52,7 @@ def _by_type(column: Column, elements: Sequence[str]) -> dict[str, int]:
 
 
 def _of_labels(column: Column, known: Mapping[str, int], what: str) -> NDArray[np.int64]:
-    labels, positions = np.unique(column.values, return_inverse=True)
+    labels, positions, _ = distinct(column.values)
     for number, label in enumerate(labels.tolist()):
         if label not in known:
             row = int(np.flatnonzero(positions == number)[0])

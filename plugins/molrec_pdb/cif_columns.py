@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import FormatError
-from molrec_convert.model import Column
+from molrec_convert.model import Column, distinct
 from molrec_convert.report import Report
 from molrec_pdb.elements import symbol_of
 from molrec_pdb.identity import Identity
@@ -134,7 +134,7 @@ def read_atoms(path: Path, block: Any, report: Report) -> list[CifAtoms]:
     )  # fmt: skip
     raw, known = numbers
     chains = columns["chain"].values if "chain" in columns else np.full(site.count, "", _STRING)
-    codes = np.unique(chains, return_inverse=True)[1]
+    codes = distinct(chains).codes
     renumbered = positive(raw, known, codes, report)
     columns["res_id"] = Column(np.where(known, renumbered, 0).astype(np.uint64), known)
     if bool((renumbered != raw)[known].any()):
@@ -174,9 +174,10 @@ def _elements(site: _Site) -> dict[str, Column]:
     texts = site.texts(("type_symbol",))
     if texts is None:
         return {}
-    different, codes = np.unique(texts, return_inverse=True)
+    different, codes, _ = distinct(texts)
     symbols = [symbol_of(text) for text in different.tolist()]
-    strange = [text for text, symbol in zip(different.tolist(), symbols, strict=True) if symbol is None]
+    odd = [code for code, symbol in enumerate(symbols) if symbol is None]
+    strange = [different[code] for code in odd]
     columns = {
         "element": Column(
             np.array([symbol or "" for symbol in symbols], _STRING)[codes],
@@ -185,7 +186,7 @@ def _elements(site: _Site) -> dict[str, Column]:
     }
     if any(text not in ("", "X") for text in strange):
         site.report.warn(f"type_symbol has what is no element, such as {strange[-1]}: kept as element_text")
-        columns["element_text"] = Column(np.where(np.isin(texts, strange) & (texts != "X"), texts, "").astype(_STRING))
+        columns["element_text"] = Column(np.where(np.isin(codes, odd) & (texts != "X"), texts, "").astype(_STRING))
     return columns
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from molrec_convert.errors import UnsupportedError
 from molrec_convert.formats import WriteContext
-from molrec_convert.model import Box, Column, Record
+from molrec_convert.model import Box, Column, Record, distinct
 from molrec_convert.model.collection import Collection
 from molrec_convert.report import Report
 from molrec_convert.target_file import open_target
@@ -316,7 +316,7 @@ def _texts(column: Column | None, count: int, nothing: str) -> list[str]:
     """Texts, quoted where the syntax needs it; `nothing` for empty ones and nulls."""
     if column is None or column.values.dtype.kind != "T":
         return [nothing] * count
-    different, codes = np.unique(column.values, return_inverse=True)
+    different, codes, _ = distinct(column.values)
     quoted = [gemmi.cif.quote(text) if text else nothing for text in different.tolist()]
     found = [quoted[code] for code in codes.tolist()]
     if column.validity is not None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.model import Column
+from molrec_convert.model import Column, distinct
 
 __all__ = ["Coded", "coded", "combined", "constant", "placed_name"]
 
@@ -53,7 +53,7 @@ def _coded(texts: NDArray[Any]) -> Coded:
             # fixed-width text ends at a NUL, which a text may hold
             if np.array_equal(np.array([len(text) for text in plain])[codes], lengths):
                 return Coded(plain, codes)
-    every, codes = np.unique(texts, return_inverse=True)
+    every, codes, _ = distinct(texts)
     return Coded(every.tolist(), codes.astype(np.intp))
 
 
