@@ -240,6 +240,19 @@ def test_compressed(tmp_path: Path, name: str) -> None:
         assert gzip.decompress((tmp_path / name).read_bytes()).startswith(b"2\n")
 
 
+def test_frames_are_counted_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a collection, of records of some frames and of one of a system alone."""
+    text = "1\n\nH 0 0 0\n"
+    (tmp_path / "a.xyz").write_text(text * 3)
+    molrec_convert.convert(tmp_path / "a.xyz", tmp_path / "a.mrec.lmdb")
+    for source in ("a.xyz", "a.mrec.lmdb"):
+        assert run(["convert", str(tmp_path / source), str(tmp_path / "b.xyz"), "--overwrite"]) == 0
+        assert "b.xyz: 3 frames," in capsys.readouterr().err
+    molrec_convert.write(Record(system=molecule()), tmp_path / "one.mrec")
+    assert run(["convert", str(tmp_path / "one.mrec"), str(tmp_path / "c.xyz")]) == 0
+    assert "c.xyz: 1 frame," in capsys.readouterr().err
+
+
 def test_a_plain_file(tmp_path: Path) -> None:
     frame = molecule()
     frame.meta.put("comment", "one\ntwo", "string")

@@ -71,8 +71,7 @@ def _counted(source: Record | Collection) -> bool:
 def _write(source: Record | Collection, path: Path, context: WriteContext, *, plain: bool) -> None:
     options = context.options if isinstance(context.options, XyzTarget) else XyzTarget()
     name = path.name if context.target is None else context.target.name
-    count = len(source) if isinstance(source, Collection) else None
-    context.progress.start("records" if count is not None else "frames", count)
+    context.progress.start("frames", source.n_frames if isinstance(source, Collection) else None)
     if options.digits is not None:
         context.report.dropped("digits", f"numbers are rounded to {options.digits} behind the point, as asked")
     counted = _counted(source)
@@ -81,8 +80,6 @@ def _write(source: Record | Collection, path: Path, context: WriteContext, *, pl
             _Writer(
                 make_plan(record, context.report, plain=plain, counted=counted), options.digits, file, plain=plain
             ).write(context)
-            if count is not None:
-                context.progress.advance(1)
 
 
 class _Writer:
@@ -164,8 +161,7 @@ class _Writer:
         for name, updates in batch.blocks.items():
             if len(updates.frames):
                 self._before[name] = _last(updates)
-        if self._plan.trajectory is not None:
-            context.progress.advance(frames)
+        context.progress.advance(frames)
 
     def _values(
         self, batch: FrameBatch, counts: NDArray[np.int64]
