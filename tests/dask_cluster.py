@@ -19,7 +19,7 @@ class Cluster:
         folder.mkdir()
         self._processes: list[subprocess.Popen[bytes]] = []
         known = folder / "scheduler.json"
-        self._start("scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", known)
+        self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", known)
         end = time.monotonic() + 60
         while not (known.exists() and known.read_text().strip().endswith("}")):
             assert time.monotonic() < end, "the scheduler did not start"

@@ -25,6 +25,7 @@ pytest.importorskip("distributed")
 
 from molrec_convert.migration import dask_engine
 from molrec_convert.migration.dask_engine import DaskEngine
+from molrec_convert.migration.engine import EngineError
 
 HERE = Path(__file__).parent
 
@@ -209,6 +210,36 @@ class Counting(DaskEngine):
             if len(self.asked) == self._after:
                 self._act()
         return super()._submit(work, job)
+
+
+@pytest.mark.slow
+def test_nobody_is_waited_for_without_end(tmp_path, many_parts, monkeypatch):
+    """Workers and a scheduler that are stuck, which to the system look alive, and workers without memory."""
+    monkeypatch.setattr(dask_engine, "_SILENCE", 3)
+    monkeypatch.setattr(dask_engine, "_NOBODY", 1)
+    monkeypatch.setattr(dask_engine, "_ANSWER", 4)
+    make_files(tmp_path / "in", 60)
+    target = tmp_path / "a.mrec.lmdb"
+
+    def told(address: str, after: int = -1, act=None) -> str:
+        with pytest.raises(EngineError) as raised:
+            migrate([str(tmp_path / "in")], target, Settings(units=METAL), engine=Counting(address, after, act))
+        return str(raised.value)
+
+    with Cluster(tmp_path / "cluster", 0) as cluster:
+        poor = cluster.add_worker("--memory-limit", "1MB")
+        assert "are short of memory: give them more, and run the same command" in told(cluster.address)
+        poor.kill()
+        worker = cluster.add_worker()
+        assert os.listdir(tmp_path) in (["in", "cluster"], ["cluster", "in"])
+        scheduler = cluster.scheduler
+        assert "does not answer any more" in told(cluster.address, 2, lambda: scheduler.send_signal(signal.SIGSTOP))
+        scheduler.send_signal(signal.SIGCONT)
+        worker.send_signal(signal.SIGSTOP)
+        assert "answer within 3 s" in told(cluster.address)
+        worker.send_signal(signal.SIGCONT)
+        outcome = migrate([str(tmp_path / "in")], target, Settings(units=METAL), engine=DaskEngine(cluster.address))
+    assert (outcome.resumed, outcome.records) == (True, 60)
 
 
 @pytest.mark.slow

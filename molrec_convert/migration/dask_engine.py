@@ -14,6 +14,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -35,10 +36,14 @@ __all__ = ["DaskEngine"]
 
 #: A part is made of so many tasks, or of inputs of so many bytes.
 _PART_TASKS, _PART_BYTES = 8, 32 * 2**20
-#: Seconds until a scheduler that does not answer is given up, until one without workers is, and between looks at it.
+#: Seconds until a scheduler that does not answer at first is given up, until one without workers is, and between looks
+#: at it.
 _ANSWER, _NOBODY, _PATIENCE = 5, 60, 2
+#: Seconds until one that is not heard of any more is given up, or a worker: others may keep it busy.
+_SILENCE = 60
 #: Parts that may be ahead of the one that is due, beside two for each worker.
 _AHEAD = 6
+_GO_ON = "and run the same command, it goes on from here"
 _LOST = "was ended each time it was started again"
 
 
@@ -68,6 +73,7 @@ class DaskEngine(Engine):
         self._place: Place | None = None
         self._token = uuid.uuid4().hex
         self._levels: dict[str, int] = {}
+        self._nobody_since: float | None = None
 
     def begin(self, settings: Settings) -> None:
         """See `Engine.begin`. Dask is loaded now, and a scheduler looked for when there is something to do.
@@ -113,7 +119,9 @@ class DaskEngine(Engine):
         """See `Engine.close`."""
         for closing in (self._client, self._cluster):
             if closing is not None:
-                closing.close(timeout=_ANSWER)
+                # a scheduler that is silent does not keep us
+                with suppress(OSError, TimeoutError):
+                    closing.close(timeout=_ANSWER)
         self._client = self._cluster = None
         for name, level in self._levels.items():
             logging.getLogger(name).setLevel(level)
@@ -147,15 +155,26 @@ class DaskEngine(Engine):
             (parts / mark).touch()
         self._place = Place(__version__, os.getcwd(), None if parts is None else os.fspath(parts), mark)
         try:
-            answers = self._client.run(check_place, self._place, on_error="return")
+            answers = self._client.run(check_place, self._place, on_error="return", callback_timeout=_SILENCE)
+        except TimeoutError:
+            again = "end what is stuck, and run the same command"
+            silent = ", ".join(self._silent()) or "not known which"
+            raise EngineError(
+                f"not all workers of {self._name} answer within {_SILENCE} s ({silent}): {again}"
+            ) from None
         except Exception as error:
             raise EngineError(f"the workers of {self._name} do not answer: {error}") from None
-        for answer in answers.values():
+        lost = {address for address, answer in answers.items() if isinstance(answer, OSError)}
+        for address, answer in answers.items():
             if isinstance(answer, EngineError):
                 raise answer
-            if isinstance(answer, BaseException):
+            if isinstance(answer, BaseException) and address not in lost:
                 what = f"{type(answer).__name__}: {answer}"
                 raise EngineError(f"a worker of {self._name} cannot load molrec-convert {__version__}: {what}")
+        # one that was lost just now is no worker any more
+        for address in sorted(lost & self._asked("workers").keys()):
+            again = "end it, and run the same command"
+            raise EngineError(f"the worker at {address} of {self._name} does not answer: {again}")
         return self._place
 
     def _connect(self) -> None:
@@ -181,10 +200,9 @@ class DaskEngine(Engine):
         except (OSError, ValueError, TimeoutError) as error:
             reason = "" if isinstance(error, OSError) else f" ({error})"
             raise EngineError(f"no scheduler answers at {self.scheduler} within {_ANSWER} s{reason}") from None
-        try:
-            self._client.wait_for_workers(1, timeout=_ANSWER)
-        except TimeoutError:
-            raise EngineError(f"{self._name} has no worker: start some, and run the same command") from None
+        self._nobody_since = None
+        while not self._has_workers(_ANSWER, "and run the same command"):
+            time.sleep(0.1)
 
     @property
     def _name(self) -> str:
@@ -219,7 +237,6 @@ class DaskEngine(Engine):
     def _result(self, future: Any) -> Any:
         """What came of a task; None where the workers that did it were lost every time."""
         distributed = _distributed()
-        nobody_since: float | None = None
         try:
             while True:
                 try:
@@ -227,10 +244,7 @@ class DaskEngine(Engine):
                 except TimeoutError:
                     if future.done():
                         raise
-                nobody_since = None if self._workers() else nobody_since or time.monotonic()
-                if nobody_since is not None and time.monotonic() - nobody_since > _NOBODY:
-                    again = "start some, and run the same command, it goes on from here"
-                    raise EngineError(f"{self._name} has no worker any more: {again}")
+                self._has_workers(_NOBODY, _GO_ON)
         except distributed.scheduler.KilledWorker:
             return None
         except distributed.CancelledError:
@@ -240,14 +254,40 @@ class DaskEngine(Engine):
 
     def _wait(self, futures: Sequence[Any]) -> None:
         """Until all of them have ended, well or not."""
-        while self._workers() and not all(future.done() for future in futures):
+        while not all(future.done() for future in futures):
             time.sleep(0.1)
+            self._has_workers(_NOBODY, _GO_ON)
+
+    def _has_workers(self, patience: float, again: str) -> bool:
+        """Whether somebody does what there is to do. Raises `EngineError` where nobody did for so many seconds."""
+        workers = self._asked("workers").values()
+        # one without memory takes nothing up, and goes on with what it has begun
+        if any(worker["status"] == "running" or worker["metrics"].get("executing") for worker in workers):
+            self._nobody_since = None
+            return True
+        now = time.monotonic()
+        self._nobody_since = self._nobody_since or now
+        if now - self._nobody_since <= patience:
+            return False
+        if any(worker["status"] == "paused" for worker in workers):
+            raise EngineError(f"the workers of {self._name} are short of memory: give them more, {again}")
+        raise EngineError(f"{self._name} has no worker: start some, {again}")
+
+    def _silent(self) -> list[str]:
+        """Workers the scheduler has not heard of for long, while it heard of others."""
+        seen = {address: worker["last_seen"] for address, worker in self._asked("workers").items()}
+        newest = max(seen.values(), default=0.0)
+        return sorted(address for address, last in seen.items() if newest - last > _SILENCE / 2)
 
     def _workers(self) -> int:
         """How many workers there are. Raises `EngineError` where the scheduler does not answer."""
+        return len(self._asked("workers"))
+
+    def _asked(self, what: str) -> Any:
+        """What the scheduler says of itself. Raises `EngineError` where it does not answer."""
         try:
             if self._client.status == "running":
-                return len(self._client.nthreads())
+                return self._client.sync(self._client.scheduler.identity, callback_timeout=_SILENCE)[what]
         except (OSError, TimeoutError):
             pass
         raise self._gone()
@@ -315,7 +355,7 @@ def _is_whole(parts: Path | None, job: _Job) -> bool:
     if not path.exists():
         return False
     try:
-        open_collection(path).close()
+        open_collection(path, verify=True).close()
     except (MolrecError, OSError):
         path.unlink(missing_ok=True)
         return False
