@@ -35,6 +35,8 @@ output; progress is shown on a terminal only.
 | 2 | the call is wrong |
 | 3 | refused: the conversion would lose something (`--strict`) |
 | 4 | part of a batch failed |
+| 130 | interrupted; what can go on says so |
+| 141 | whoever reads the output has gone |
 """
 
 

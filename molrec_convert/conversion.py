@@ -33,7 +33,7 @@ from molrec_convert.separate import records_of
 from molrec_convert.shaping import shape
 from molrec_convert.staging import Staging, check_apart
 
-__all__ = ["append", "convert", "open", "read", "write"]
+__all__ = ["ManyRecordsError", "append", "convert", "open", "read", "write"]
 
 PathLike = str | os.PathLike[str]
 #: Keys of `meta` that every writer stamps.
@@ -270,6 +270,10 @@ def _chosen(
 _WAYS = {"trajectory": "one run of all: --as trajectory", "records": "a file of each: --as records"}
 
 
+class ManyRecordsError(UsageError):
+    """One record is wanted, and the source has another number of them."""
+
+
 def _fitting(
     source: Record | Collection, target: Format, report: Report, ways: Sequence[str] = ()
 ) -> Record | Collection:
@@ -283,7 +287,7 @@ def _fitting(
         where = "the source" if source.path is None else source.path
         many = f"is a collection of {len(source):,} records: choose one by its number (--record N)"
         many += "".join(f"; {said}" for way, said in _WAYS.items() if way in ways)
-        raise UsageError(f"{where} {many if len(source) else 'is a collection without a record'}")
+        raise ManyRecordsError(f"{where} {many if len(source) else 'is a collection without a record'}")
     from molrec_convert.collecting import standing_alone
 
     return standing_alone(source, 0, report)

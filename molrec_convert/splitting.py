@@ -74,7 +74,7 @@ def split_positions(
     for name, positions in found.items():
         if not len(positions):
             what = f"{count:,} records" if by is None else f"{len(labels):,} groups of equal {by}"
-            raise UsageError(f"of {what} none is left for {name!r}")
+            raise UsageError(f"of {what} none is left for {name!r}: name fewer sides with --fractions, or other parts")
     return found
 
 

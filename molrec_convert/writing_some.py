@@ -24,7 +24,10 @@ def write_some(
     progress: Progress | None = None,
 ) -> None:
     """Write the records of a view; the target appears when it is complete. Raises `UsageError` for another target."""
-    found = detect_target(Path(target))
+    try:
+        found = detect_target(Path(target))
+    except UsageError:
+        raise UsageError(f"{target} is to be a collection, whose name ends in .mrec.lmdb") from None
     if found.kind != "collection":
         raise UsageError(f"{target} is to be a collection, whose name ends in .mrec.lmdb, not {found.title}")
     if found.name == "mrec-lmdb":

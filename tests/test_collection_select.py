@@ -75,3 +75,14 @@ def test_wrong_calls_are_one_sentence(many: Path, tmp_path: Path, capsys: pytest
     assert run(["select", str(many), "energy < 0", "-o", target]) == 2
     assert run(["select", str(many), "energy < 0", "-o", target, "--overwrite"]) == 0
     assert len(molrec_convert.open(target)) == 10
+
+
+@pytest.mark.parametrize("target", ["some", "some.lmdb", "some.mrec"])
+def test_names_of_no_collection_are_told_in_one_line(many, tmp_path, capsys, target):
+    for command in (["select", many, "n_atoms > 0"], ["merge", many], ["split", many]):
+        place = str(tmp_path / (f"{{}}-{target}" if command[0] == "split" else target))
+        assert run([*map(str, command), "-o", place]) == 2
+        told = capsys.readouterr().err
+        assert "is to be a collection, whose name ends in .mrec.lmdb" in told
+        assert len(told) < 150 + len(place)
+    assert [path.name for path in tmp_path.iterdir()] == ["many.mrec.lmdb"]

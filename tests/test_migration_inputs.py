@@ -88,7 +88,7 @@ def test_wrong_places_for_records(tmp_path: Path, capsys: pytest.CaptureFixture[
         ([source, "-o", source], "where the results are to go"),
         ([source, "-o", source / "c00000.extxyz"], "is no directory"),
         ([source, "-o", tmp_path / "listed"], "is not the list of a migration"),
-        ([tmp_path / "none", "-o", tmp_path / "out"], "none of the 1 inputs gave a record, none is of a known format"),
+        ([tmp_path / "none", "-o", tmp_path / "out"], "the only input gave no record, none is of a known format"),
     ):
         assert run(["migrate", "--as", "records", "--workers", "1", *map(str, arguments)]) in (1, 2), said
         captured = capsys.readouterr().err

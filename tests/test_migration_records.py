@@ -110,3 +110,31 @@ def test_killed_at_random_moments(tmp_path):
         other = tmp_path / "killed" / path.relative_to(tmp_path / "whole")
         with molrec_convert.open(path) as a, molrec_convert.open(other) as b:
             assert a.trajectory[0] == b.trajectory[0]
+
+
+def test_other_options_than_those_of_what_is_done_are_told(tmp_path):
+    frame = "1\nProperties=species:S:1:pos:R:3 energy=-1.0 dft=-2.0\nH 0 0 0\n"
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.extxyz").write_text(frame)
+
+    def energy(**asked):
+        options = {key: asked.pop(key) for key in ("overwrite",) if key in asked}
+        migrate_records([tmp_path / "in"], tmp_path / "out", Settings(options=asked), workers=1, **options)
+        with molrec_convert.open(tmp_path / "out" / "a.mrec") as record:
+            return record.frame.meta["pe"] if record.frame is not None else record.trajectory[0].meta["pe"]
+
+    assert energy() == -1.0
+    with pytest.raises(UsageError, match=r"made with other options: go on with the same command, or .*--overwrite"):
+        energy(energy_key="dft")
+    assert energy(energy_key="dft", overwrite=True) == -2.0
+    assert energy(energy_key="dft") == -2.0
+
+
+def test_inputs_of_many_records_are_told_to_become_a_collection(tmp_path):
+    ase, ase_db = pytest.importorskip("ase"), pytest.importorskip("ase.db")
+    with ase_db.connect(str(tmp_path / "a.db")) as rows:
+        for _ in range(2):
+            rows.write(ase.Atoms("H"))
+    told = r"the only input gave no record.*a\.db holds no single record: leave off --as records"
+    with pytest.raises(MigrationStopped, match=told):
+        migrate_records([tmp_path / "a.db"], tmp_path / "out", workers=1)

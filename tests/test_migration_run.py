@@ -144,7 +144,7 @@ def test_a_mended_input_is_taken_when_it_goes_on(tmp_path):
 
 def test_nothing_to_keep_is_an_error(tmp_path):
     (tmp_path / "a.extxyz").write_text("3\nbroken\n")
-    with pytest.raises(MigrationStopped, match=r"none of the 1 inputs gave a record; the first: .*a\.extxyz"):
+    with pytest.raises(MigrationStopped, match=r"the only input gave no record; the first: .*a\.extxyz"):
         run([tmp_path / "a.extxyz"], tmp_path / "a.mrec.lmdb")
     assert not (tmp_path / "a.mrec.lmdb").exists()
 

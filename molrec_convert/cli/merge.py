@@ -10,6 +10,7 @@ import click
 from molrec_convert.cli.common import PATH, counts_of, directory_size, examples, human_size
 from molrec_convert.cli.progress import watch
 from molrec_convert.cli.showing import show_report
+from molrec_convert.errors import UsageError
 
 __all__ = ["merge_command"]
 
@@ -43,6 +44,8 @@ def merge_command(paths: tuple[Path, ...], output: Path, overwrite: bool) -> Non
         check_target(output, overwrite=overwrite)
         check_apart(output, paths)
         save_set(paths, output)
+    elif not output.name.endswith(".mrec.lmdb"):
+        raise UsageError(f"{output} is to be a collection, whose name ends in .mrec.lmdb, or a manifest, in .json")
     else:
         from molrec_convert.stores.lmdb.merging import merge_collections
 

@@ -132,7 +132,8 @@ def _migrate(inputs: Sequence[str], **arguments: Any) -> int:
     show_report(outcome.report)
     click.echo(_closing(target, outcome, time.monotonic() - began), err=True)
     if outcome.failures:
-        complain(f"{_count(outcome.failures, 'input')} could not be migrated: see {outcome.failures_path}")
+        count = "1 input" if outcome.failures == 1 else f"{outcome.failures:,} inputs or rows"
+        complain(f"{count} could not be migrated: see {outcome.failures_path}")
         return SOME_FAILED
     if outcome.report.truncations and not arguments.get("allow_truncated"):
         complain(f"some inputs are cut off, their whole frames are in {target}; accept that with --allow-truncated")
@@ -213,7 +214,7 @@ def _plan_lines(outcome: Outcome) -> Iterator[str]:
     if plan.aside:
         yield f"  of no known format, left aside: {len(plan.aside):,} ({', '.join(plan.aside[:3])}{_more(plan.aside)})"
     count = plan.n_records
-    yield f"records: {'known when they are read' if count is None else f'{count:,}'}, {plan.frames:,} frames"
+    yield f"records: {'known when they are read' if count is None else f'{count:,}'}, {_count(plan.frames, 'frame')}"
     yield f"units: {', '.join(f'{quantity} {unit}' for quantity, unit in plan.units.items()) or 'not known'}"
     for name, block in plan.declaration.blocks.items():
         columns = ", ".join(f"{key} {c.dtype}{'?' if c.nullable else ''}" for key, c in block.columns.items())

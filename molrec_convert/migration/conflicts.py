@@ -75,7 +75,8 @@ def _unconverted(content: Content, conversion: Conversion) -> Iterator[Conflict]
     ]
     for name in reals:
         if conversion.factor(name.rpartition("/")[2]) is None:
-            what = f"{_who([content])} are in other units, and what it is a quantity of is not known"
+            who = _who([content]) + (" is" if content.count == 1 else " are")
+            what = f"{who} in other units, and what it is a quantity of is not known"
             yield Conflict(name, what, f"--drop {name}, or migrate these inputs apart")
 
 
@@ -99,7 +100,7 @@ def _key_conflicts(contents: list[Content], naming: Naming) -> Iterator[Conflict
         if len(dtypes) > 1:
             yield Conflict(key, _variants(dtypes), f"--drop {key}, or a --declaration that states its dtype")
         if without and naming.fill_of(None, key) is None:
-            value = "NaN" if any(name.startswith("f") for name in dtypes) else "VALUE"
+            value = _fill_example(dtypes)
             yield Conflict(key, f"missing in {_who(without)}", f"--fill {key}={value}, --rename, or --drop {key}")
 
 
@@ -135,8 +136,16 @@ def _column_conflicts(
     if len(variants) > 1:
         yield Conflict(whole, _variants(variants), f"--drop {whole}, or a --declaration that states its dtype")
     if without and naming.fill_of(name, key) is None:
-        value = "NaN" if any(text.startswith("f") for text in variants) else "VALUE"
+        value = _fill_example(variants)
         yield Conflict(whole, f"missing in {_who(without)}", f"--fill {whole}={value}, --rename, or --drop {whole}")
+
+
+def _fill_example(dtypes: Iterable[str]) -> str:
+    """What a missing value may be given as; an empty text is one, too."""
+    known = list(dtypes)
+    if any(dtype.startswith("f") for dtype in known):
+        return "NaN"
+    return "" if known == ["string"] else "VALUE"
 
 
 def _variants(groups: Mapping[str, list[Content]]) -> str:

@@ -90,8 +90,13 @@ def index_value(
     if settings.group_by is not None:
         value = _value(settings.group_by, record, observed, own, columns)
         if value is None:
+            why = ""
+            if settings.group_by in settings.drop:
+                why = ", as --drop leaves it out"
+            elif settings.group_by == "formula":
+                why = ", as its elements are not known (see --elements)"
             rule = "--group-by names a key the record does not have"
-            raise ContractError(f"index/{GROUP}", rule, found=f"no {settings.group_by}")
+            raise ContractError(f"index/{GROUP}", rule, found=f"no {settings.group_by}{why}")
         columns[GROUP] = str(_plain(settings.group_by, value))
     return {"columns": columns, "elements": counts}
 

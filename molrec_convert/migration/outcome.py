@@ -12,7 +12,7 @@ from molrec_convert.errors import MolrecError
 from molrec_convert.migration.plan import Plan
 from molrec_convert.report import Fate, Item, Report
 
-__all__ = ["MigrationStopped", "NobodyWatches", "Outcome", "Watcher", "report_of"]
+__all__ = ["MigrationStopped", "NobodyWatches", "Outcome", "Watcher", "no_record", "report_of"]
 
 
 class Watcher(Protocol):
@@ -33,6 +33,11 @@ class NobodyWatches:
 
     def advance(self, inputs: int, nbytes: int, records: int, failures: int) -> None:
         """See `Watcher.advance`."""
+
+
+def no_record(count: int) -> str:
+    """That no input gave a record, for a message."""
+    return "the only input gave no record" if count == 1 else f"none of the {count:,} inputs gave a record"
 
 
 class MigrationStopped(MolrecError):

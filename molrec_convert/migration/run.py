@@ -20,7 +20,7 @@ from molrec_convert.migration.hashing import content_digest
 from molrec_convert.migration.index_values import check_index_names
 from molrec_convert.migration.inputs import InputTable, beside_notes, expand_inputs
 from molrec_convert.migration.journal import Journal
-from molrec_convert.migration.outcome import MigrationStopped, NobodyWatches, Outcome, Watcher, report_of
+from molrec_convert.migration.outcome import MigrationStopped, NobodyWatches, Outcome, Watcher, no_record, report_of
 from molrec_convert.migration.output import COMMIT_SECONDS, DUPLICATES, FAILURES, Output
 from molrec_convert.migration.plan import Plan, read_declaration
 from molrec_convert.migration.settings import Settings
@@ -129,6 +129,8 @@ class _Job:
         known = 0
         if overwrite and self.target.is_dir():
             check_target(self.target, overwrite=True)
+            if not is_set(self.target):
+                raise UsageError(f"{self.target} is a directory and no set of files: remove it, or name another target")
             if self.settings.shard_records is None:
                 raise UsageError(f"{self.target} is a set of files: say --shard-records, or remove it before")
         if os.path.lexists(self.target) and not overwrite:
@@ -187,7 +189,7 @@ class _Job:
                 # there is nothing to go on from, and what was at fault may be mended when it is called again
                 state.restart()
                 state.discard()
-                raise MigrationStopped(f"none of the {len(table):,} inputs gave a record{first}")
+                raise MigrationStopped(no_record(len(table)) + first)
             earlier = [] if before is None else list(state.manifest_entries())
             state.mark_finished([*earlier, *output.done()], output.failures())
             columns: dict[str, ColumnDeclaration] = {} if before is None else before.index_columns

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from molrec_convert.conversion import convert
+from molrec_convert.conversion import ManyRecordsError, convert
 from molrec_convert.errors import MolrecError, UsageError
 from molrec_convert.migration.failures import Failure, error_document, failure_text, write_failures
 from molrec_convert.migration.hashing import content_digest
 from molrec_convert.migration.inputs import InputTable, beside_notes, expand_inputs
-from molrec_convert.migration.outcome import MigrationStopped, NobodyWatches, Outcome, Watcher, report_of
+from molrec_convert.migration.outcome import MigrationStopped, NobodyWatches, Outcome, Watcher, no_record, report_of
 from molrec_convert.migration.pool import Pool
 from molrec_convert.migration.recovery import lost_failure
 from molrec_convert.migration.settings import Settings, default_workers
@@ -91,6 +91,8 @@ class RecordWorker:
             )
             digest = content_digest(os.fspath(path))
         except Exception as error:  # a reader is foreign code: one input that breaks it leaves the others alone
+            if isinstance(error, ManyRecordsError):
+                error = UsageError(f"{path} holds no single record: leave off --as records, for one collection of all")
             return Written(number, failure=error_document(error))
         items = [(item.fate.value, item.name, item.detail) for item in report.items if item.fate is not Fate.CARRIED]
         items += [("warning", text, "") for text in report.warnings]
@@ -162,8 +164,10 @@ def migrate_records(
         raise UsageError(f"cannot write {target}: there is no directory {root.parent}")
     root.mkdir(exist_ok=True)
     count = default_workers() if workers is None else workers
+    ledger = _Ledger(root)
+    ledger.ask(settings, overwrite=overwrite)
     with Pool(RecordWorker, (settings,), count, RecordRecovery) as pool:
-        return _run(table, targets, _Ledger(root), settings, pool, watcher, overwrite=overwrite)
+        return _run(table, targets, ledger, settings, pool, watcher, overwrite=overwrite)
 
 
 def record_targets(table: InputTable, root: Path) -> list[str]:
@@ -201,6 +205,7 @@ class _Ledger:
         self.failures = root.parent / f"{root.name}.failures.jsonl"
         self.done: dict[str, Known] = {}
         self.begun: set[str] = set()
+        self.asked: dict[str, Any] | None = None
         whole = 0
         if self.path.exists():
             with self.path.open("rb") as file:
@@ -221,8 +226,29 @@ class _Ledger:
     def _take(self, entry: dict[str, Any]) -> None:
         if "begun" in entry:
             self.begun.add(entry["begun"])
+        elif "asked" in entry:
+            if self.asked is not None:
+                # started over: what was done before is not what is asked for now
+                self.done.clear()
+            self.asked = entry["asked"]
         else:
             self.done[entry["path"]] = (entry["size"], entry["stamp"], entry["hash"])
+
+    def ask(self, settings: Settings, *, overwrite: bool) -> None:
+        """Records that are done are what is asked for now. Raises `UsageError` where they were made otherwise."""
+        facts = settings.facts()
+        asked = {name: facts[name] for name in ("from", "options")}
+        if asked == self.asked:
+            return
+        if self.done and self.asked is not None and not overwrite:
+            changed = " and ".join(name for name, value in asked.items() if self.asked.get(name) != value)
+            self.close()
+            raise UsageError(
+                f"the records listed in {self.path} were made with other {changed}: "
+                f"go on with the same command, or make them anew with --overwrite"
+            )
+        self._take({"asked": asked})
+        self.write({"asked": asked})
 
     def write(self, entry: dict[str, Any]) -> None:
         """A line, which survives a kill when this returns."""
@@ -271,7 +297,7 @@ def _run(
     write_failures(ledger.failures, failures)
     if not outcome.records and not outcome.known:
         first = f"; the first: {failure_text(*failures[0])}" if failures else ", none is of a known format"
-        raise MigrationStopped(f"none of the {len(table):,} inputs gave a record{first}")
+        raise MigrationStopped(no_record(len(table)) + first)
     outcome.failures, outcome.report = len(failures), report_of(tallies)
     for text in beside_notes(table):
         outcome.report.warn(text)
