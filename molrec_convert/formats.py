@@ -24,6 +24,7 @@ if typing.TYPE_CHECKING:
 
 __all__ = [
     "ARRANGEMENTS",
+    "Apart",
     "Arrangement",
     "Capability",
     "Format",
@@ -41,6 +42,29 @@ __all__ = [
 #: How many configurations in one source become records: one trajectory, a collection, or a record each.
 Arrangement = Literal["trajectory", "collection", "records"]
 ARRANGEMENTS: tuple[Arrangement, ...] = typing.get_args(Arrangement)
+
+
+class Apart(Exception):
+    """Of files that were to be read in one go those at some positions are to be read by themselves.
+
+    What reads them (`Format.joins`) raises it where the others may well go together.
+    """
+
+    def __init__(self, positions: Sequence[int]) -> None:
+        super().__init__(f"{len(positions)} files are not like the others")
+        self.positions = sorted(set(positions))
+
+    def spans(self, start: int, stop: int) -> list[tuple[int, int]]:
+        """The files from `start` to `stop`, which the positions count from, in runs: each that is apart by itself.
+
+        All of them are where no position is one of theirs.
+        """
+        found, at = [], start
+        apart = [start + position for position in self.positions if 0 <= position < stop - start]
+        for number in apart or range(start, stop):
+            found += [(at, number), (number, number + 1)]
+            at = number + 1
+        return [(one, other) for one, other in [*found, (at, stop)] if one < other]
 
 
 class Progress(Protocol):
@@ -190,7 +214,8 @@ class Format:
     where it `rehearses`, the writer reports all of that itself, and it is asked before a dry run and a strict one only.
     `arrangements`: what `--as` may ask this reader for; it returns a `Record` for "trajectory", else a `Collection`.
     `joins`: reads many small files in one go, `(paths, ReadContext) -> (Collection, number of records of each)`, or
-    None where they would not all be read as each is alone, or one of them is at fault.
+    None where they would not all be read as each is alone, or one of them is at fault; `Apart` names those that would
+    not.
     `owns`, of a format whose target is a directory: whether one that is there is this format's and holds nothing else,
     so that it may be replaced.
     """

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from migration_inputs import run
 
-from molrec_convert.formats import ReadContext
+from molrec_convert.formats import Apart, ReadContext
 from molrec_convert.migration.sources import Sources
 from molrec_convert.model import Record
 from molrec_convert.model.collection_member import as_member
@@ -200,6 +200,34 @@ def check(kind: str, paths: list[Path], ours: dict[str, str]) -> bool:
 
 
 # Tests
+
+
+def test_files_apart_divide_the_others():
+    assert Apart([3, 0, 3]).spans(10, 15) == [(10, 11), (11, 13), (13, 14), (14, 15)]
+    assert Apart([4]).spans(10, 15) == [(10, 14), (14, 15)]
+    assert Apart([0, 1]).spans(0, 2) == [(0, 1), (1, 2)]
+    assert Apart([]).spans(3, 5) == Apart([7]).spans(3, 5) == [(3, 4), (4, 5)]
+
+
+#: What takes a file to be read by itself, and is seen before its rows are read as numbers.
+ODD = {
+    "pdb": words("model|stars|negative|anisou|nobody|no end"),
+    "data": ["coefficients"],
+    "xyz": ["no end"],
+}
+
+
+@pytest.mark.parametrize(("kind", "feature"), [(kind, feature) for kind, all_ in ODD.items() for feature in all_])
+def test_one_that_is_odd_is_named(tmp_path, kind, feature):
+    paths = write(tmp_path, kind, [(), (), (feature,), (), ()])
+    if feature == "no end":
+        paths[2].write_bytes(paths[2].read_bytes().rstrip())
+    joiner = format_named(KINDS[kind][1]).joiner()
+    assert joiner is not None
+    options = format_named(KINDS[kind][1]).read_options()
+    with pytest.raises(Apart) as told:
+        joiner(paths, ReadContext(options, arrangement="collection", target="collection"))
+    assert told.value.positions == [2]
 
 
 @pytest.mark.parametrize(("kind", "feature"), [(kind, f) for kind, all_ in TOGETHER.items() for f in ("", *all_)])

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from molrec_convert.errors import FormatError, LayoutChanged, MolrecError
-from molrec_convert.formats import Format
+from molrec_convert.formats import Apart, Format
 from molrec_convert.migration.adapting import Adapter
 from molrec_convert.migration.batch_encoder import BatchEncoder, EncodedBatch
 from molrec_convert.migration.failures import Failure, error_document
@@ -205,7 +205,12 @@ class Encoder:
     def _run(self, task: Task, start: int, stop: int, chosen: Format) -> Iterator[Event]:
         """Inputs of one format, together where that can be, else each by itself."""
         if stop - start > 1 and not task.skip:
-            events = self._together(task, start, stop, chosen)
+            try:
+                events = self._together(task, start, stop, chosen)
+            except Apart as apart:
+                for first, end in apart.spans(start, stop):
+                    yield from self._run(task, first, end, chosen)
+                return
             if events is not None:
                 yield from events
                 return
@@ -219,7 +224,7 @@ class Encoder:
             yield from self._alone(task, number, chosen)
 
     def _together(self, task: Task, start: int, stop: int, chosen: Format) -> list[Event] | None:
-        """The events of small inputs read in one go; None where one of them is not as the others."""
+        """The events of small inputs read in one go; None where one of them is not as the others, or `Apart`."""
         mark = self._report.mark()
         try:
             joined = self._sources.open_together([Path(path) for path in task.paths[start:stop]], chosen)
@@ -232,6 +237,9 @@ class Encoder:
             if collection.reports is None:
                 self._add_items(events, mark)
             return events
+        except Apart:
+            self._report.rewind(mark)
+            raise
         except Exception:  # a reader is foreign code
             # which of them is at fault, and why, is told by reading them one by one
             self._report.rewind(mark)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from molrec_convert.errors import MolrecError
-from molrec_convert.formats import Format
+from molrec_convert.formats import Apart, Format
 from molrec_convert.migration.failures import error_document
 from molrec_convert.migration.frame_records import split_declaration
 from molrec_convert.migration.hashing import content_digest
@@ -115,6 +115,9 @@ class Scanner:
         if len(where) > 1:
             try:
                 joined = self._sources.open_together(where, chosen)
+            except Apart as apart:
+                spans = apart.spans(start, stop)
+                return [one for a, b in spans for one in self._scan(task, a, b, chosen, scan, known)]
             except Exception:  # a reader is foreign code: what is wrong is told by reading them one by one
                 joined = None
             if joined is not None:

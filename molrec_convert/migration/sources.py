@@ -12,7 +12,7 @@ from typing import Any
 
 from molrec_convert.compression import compression_of
 from molrec_convert.errors import MissingInputError, MolrecError, UsageError
-from molrec_convert.formats import Arrangement, Format, ReadContext, make_options
+from molrec_convert.formats import Apart, Arrangement, Format, ReadContext, make_options
 from molrec_convert.migration.frame_records import frames_of
 from molrec_convert.migration.settings import Settings
 from molrec_convert.model import Record
@@ -81,7 +81,9 @@ class Sources:
             mark = self._report.mark()
             try:
                 joined = self.open_together(pair, chosen)
-            except (MolrecError, OSError):
+            except Apart:
+                continue
+            except Exception:  # a reader is foreign code
                 return True
             finally:
                 self._report.rewind(mark)

@@ -6,18 +6,21 @@ are read when a record is asked for; a fault in them is told then, and each reco
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from molrec_convert.compression import compression_of
-from molrec_convert.formats import ReadContext
+from molrec_convert.errors import MolrecError
+from molrec_convert.formats import Apart, ReadContext
 from molrec_convert.model import Declaration, Record
 from molrec_convert.model.collection import Collection
 from molrec_convert.model.collection_joined import JoinedCollection
 from molrec_convert.model.collection_member import as_member
 from molrec_convert.model.collection_record import collection_units
 from molrec_convert.report import Report
+from molrec_lammps.atom_styles import Column
 from molrec_lammps.data_file import Outline, Rows, fill_together, filled, outline_data
 from molrec_lammps.data_header import TYPE_KINDS
 from molrec_lammps.data_record import record_of_data
@@ -35,20 +38,19 @@ _SECTIONS = frozenset(
 def read_joined(paths: Sequence[Path], context: ReadContext) -> tuple[Collection, list[int]] | None:
     """The records of all files, one of each; None where they are to be read one by one.
 
-    Raises `FormatError` and `UsageError` for one that is at fault before its rows.
+    Raises `Apart` for those that are.
     """
     texts = [_text(path) for path in paths]
-    if sum(map(len, texts)) > _MOST_BYTES or not all(text and compression_of(text) is None for text in texts):
+    if sum(map(len, texts)) > _MOST_BYTES:
         return None
-    first = _outline(paths[0], texts[0], context)
-    if not _is_plain(first):
+    found = [_outline(path, text, context) for path, text in zip(paths, texts, strict=True)]
+    plain = Counter(_kind(outline) for outline in found if outline is not None)
+    if not plain:
         return None
-    outlines = [first]
-    for path, text in zip(paths[1:], texts[1:], strict=True):
-        outline = _outline(path, text, context)
-        if not _is_plain(outline) or not _are_alike(outline, first):
-            return None
-        outlines.append(outline)
+    most = plain.most_common(1)[0][0]
+    outlines = [outline for outline in found if outline is not None and _kind(outline) == most]
+    if len(outlines) < len(found):
+        raise Apart([n for n, outline in enumerate(found) if outline is None or _kind(outline) != most])
     files = _Files(outlines, context)
     counts = [outline.sections["Atoms"].rows for outline in outlines]
     made = JoinedCollection(paths, counts, files.declaration, files.units, files.record, files.reports)
@@ -60,8 +62,15 @@ def _text(path: Path) -> bytes:
         return file.readall()
 
 
-def _outline(path: Path, text: bytes, context: ReadContext) -> Outline:
-    return outline_data(path, text, atom_style=context.options.atom_style)
+def _outline(path: Path, text: bytes, context: ReadContext) -> Outline | None:
+    """What is known of a file before its rows are read; None of one at fault, and where it is no plain one."""
+    if not text or compression_of(text) is not None:
+        return None
+    try:
+        outline = outline_data(path, text, atom_style=context.options.atom_style)
+    except MolrecError:
+        return None
+    return outline if _is_plain(outline) else None
 
 
 def _is_plain(outline: Outline) -> bool:
@@ -75,15 +84,11 @@ def _is_plain(outline: Outline) -> bool:
     return "Velocities" not in sections or b"#" not in sections["Velocities"].text(outline.data)
 
 
-def _are_alike(one: Outline, other: Outline) -> bool:
-    """Whether two files have the same columns of the state and the same units."""
-    styles = (one.choice.style, other.choice.style)
-    return (
-        one.choice.columns == other.choice.columns
-        and ("Velocities" in one.sections) == ("Velocities" in other.sections)
-        and (styles[0] is styles[1] or styles[0] == styles[1])
-        and one.header.units == other.header.units
-    )
+def _kind(outline: Outline) -> tuple[tuple[Column, ...], tuple[Column, ...], str | None]:
+    """What makes the columns of the state, and the units."""
+    style = outline.choice.style
+    moving = style.velocities if style is not None and "Velocities" in outline.sections else ()
+    return outline.choice.columns, moving, outline.header.units
 
 
 class _Files:

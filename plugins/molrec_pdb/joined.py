@@ -36,7 +36,7 @@ from molrec_pdb.header import frame_times, read_header
 from molrec_pdb.identity import Identity
 from molrec_pdb.joined_bonds import FileBonds, read_bonds
 from molrec_pdb.joined_identity import FileIdentities, read_identities
-from molrec_pdb.joined_lines import FileLines, scan_files
+from molrec_pdb.joined_lines import FileLines, scan_files, set_apart, set_rows_apart
 from molrec_pdb.lines import Scan, padded_rows, rows_beyond
 from molrec_pdb.options import PdbOptions
 from molrec_pdb.trajectory import ATOMS, Layout
@@ -54,30 +54,28 @@ _ORIGIN, _PERIODIC = np.zeros((1, 3)), np.ones((1, 3), np.bool_)
 def read_joined(paths: Sequence[Path], context: ReadContext) -> tuple[Collection, list[int]] | None:
     """The records of all files, one of each; None where they are to be read one by one.
 
-    Raises `FormatError` for one that is at fault.
+    Raises `Apart` for those that are, and `FormatError` for one that is at fault.
     """
     if context.arrangement != "collection":
         return None
     texts = [_text(path) for path in paths]
-    if sum(map(len, texts)) > _MOST_BYTES or not all(map(_is_plain, texts)):
+    if sum(map(len, texts)) > _MOST_BYTES:
         return None
+    set_apart(~np.array(list(map(_is_plain, texts)), np.bool_))
     data = b"".join(texts)
     lines = scan_files(paths, data, [len(text) for text in texts])
-    if lines is None or len(rows_beyond(data, lines.scan.starts, lines.scan.ends)):
-        return None
     scan = lines.scan
+    beyond = np.zeros(len(scan.starts), np.bool_)
+    beyond[rows_beyond(data, scan.starts, scan.ends)] = True
+    set_rows_apart(beyond, lines.first)
     source = Source(paths[0], data, scan)
     rows = AtomRows(source, padded_rows(data, scan.starts, scan.ends), 0)
     options = context.options if isinstance(context.options, PdbOptions) else PdbOptions()
     reports = [Report() for _ in paths]
     identities = read_identities(rows, lines.first, reports, infer_elements=options.infer_elements)
-    if identities is None:
-        return None
     bonds = read_bonds(data, lines, identities.serials.raw)
     state = read_state(rows)
     layout = _layout(state, lines.first)
-    if bonds is None or layout is None:
-        return None
     counts: list[int] = np.diff(lines.first).tolist()
     declaration = Declaration({ATOMS: layout.declared(max(counts))})
     files = _Files(lines, identities, bonds, state, layout, declaration, reports, _cells(paths, lines, reports))
@@ -94,17 +92,17 @@ def _is_plain(text: bytes) -> bool:
     return text[-1:] == b"\n" and text.isascii() and b"\r" not in text and compression_of(text) is None
 
 
-def _layout(state: State, first: NDArray[np.int64]) -> Layout | None:
-    """The columns of state, where they are the same in all files."""
+def _layout(state: State, first: NDArray[np.int64]) -> Layout:
+    """The columns of state that most files have; `Apart` names the others."""
     sizes = np.diff(first)
-    found = []
+    flags = []
     for mask in (state.has_occupancy, state.has_b_factor):
         there = np.add.reduceat(mask, first[:-1], dtype=np.int64)
-        some, missing = there > 0, there < sizes
-        if (some != some[0]).any() or (missing != missing[0]).any():
-            return None
-        found += [bool(some[0]), bool(missing[0])]
-    return Layout(*found)
+        flags += [there > 0, there < sizes]
+    kinds = np.stack(flags, axis=1) @ np.array([1, 2, 4, 8])
+    most = int(np.argmax(np.bincount(kinds)))
+    set_apart(kinds != most)
+    return Layout(*(bool(most >> bit & 1) for bit in range(4)))
 
 
 def _cells(paths: Sequence[Path], lines: FileLines, reports: Sequence[Report]) -> list[NDArray[np.float64] | None]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from molrec_convert.model import Block, Column
 from molrec_convert.report import Report
-from molrec_pdb.joined_lines import FileLines
+from molrec_pdb.joined_lines import FileLines, set_apart
 from molrec_pdb.lines import padded_rows
 from molrec_pdb.numbers import integers, word
 
@@ -50,8 +50,8 @@ class FileBonds:
         return Block(columns)
 
 
-def read_bonds(data: Any, lines: FileLines, serials: Int) -> FileBonds | None:
-    """The bonds of all files; None where a record holds anything but serials of two atoms of its file or more.
+def read_bonds(data: Any, lines: FileLines, serials: Int) -> FileBonds:
+    """The bonds of all files; `Apart` where a record holds anything but serials of two atoms of its file or more.
 
     `serials` are those of all atoms.
     """
@@ -59,31 +59,30 @@ def read_bonds(data: Any, lines: FileLines, serials: Int) -> FileBonds | None:
     rows = padded_rows(data, starts, ends)
     fields = np.zeros((len(rows), 5), np.int64)
     there = np.zeros((len(rows), 5), np.bool_)
+    odd = (rows[:, 31:61] != 32).any(axis=1)
     for place in range(5):
         column = 6 + 5 * place
         fields[:, place], there[:, place] = integers(rows, column, 5)
-        if (~there[:, place] & (word(rows, column, 5) != _BLANK)).any():
-            return None
-    if (rows[:, 31:61] != 32).any():
-        return None
+        odd |= ~there[:, place] & (word(rows, column, 5) != _BLANK)
+    odd |= (fields < 0).any(axis=1)
+    own_files = lines.conect_file
+    set_apart(_of_files(own_files[odd], lines))
     # a serial with the number of its file is a key of its own
     files = np.repeat(np.arange(len(lines.first) - 1, dtype=np.int64), np.diff(lines.first))
     keys = files * 10**6 + serials
     order = np.argsort(keys, kind="stable")
     ascending = keys[order]
     stated = there[:, 1:] & there[:, :1]
-    shift = np.broadcast_to(lines.conect_file[:, None] * 10**6, stated.shape)[stated]
+    file_of = np.broadcast_to(own_files[:, None], stated.shape)[stated]
+    shift = file_of * 10**6
     ends_ = []
     for wanted in (np.broadcast_to(fields[:, :1], stated.shape)[stated], fields[:, 1:][stated]):
-        if len(wanted) and (wanted.min() < 0 or wanted.max() >= 10**6):
-            return None
         low = np.searchsorted(ascending, wanted + shift, "left")
-        if (np.searchsorted(ascending, wanted + shift, "right") - low != 1).any():
-            return None
+        found = np.searchsorted(ascending, wanted + shift, "right") - low
+        set_apart(_of_files(file_of[found != 1], lines))
         ends_.append(order[low])
     one, other = ends_
-    if (one == other).any():
-        return None
+    set_apart(_of_files(file_of[one == other], lines))
     count = np.int64(max(len(serials), 1))
     directed, counts = np.unique(one * count + other, return_counts=True)
     low, high = np.minimum(directed // count, directed % count), np.maximum(directed // count, directed % count)
@@ -101,3 +100,10 @@ def read_bonds(data: Any, lines: FileLines, serials: Int) -> FileBonds | None:
         "bond_type": np.where(most <= 3, most, 0).astype(np.uint64),
     }
     return FileBonds(own, most, bounds, columns)
+
+
+def _of_files(numbers: Int, lines: FileLines) -> NDArray[np.bool_]:
+    """Which files are among some numbers."""
+    found = np.zeros(len(lines.first) - 1, np.bool_)
+    found[numbers] = True
+    return found

@@ -14,6 +14,7 @@ from molrec_convert.report import Report
 from molrec_pdb.atoms import AtomRows
 from molrec_pdb.elements import begins_left, infer, symbol_of
 from molrec_pdb.identity import Identity, _different, _letters, _spread, _text, charge_of
+from molrec_pdb.joined_lines import set_rows_apart
 from molrec_pdb.numbering import ResidueNumbers, Serials
 from molrec_pdb.numbers import integers, texts, word
 
@@ -52,17 +53,14 @@ class FileIdentities:
         )
 
 
-def read_identities(
-    atoms: AtomRows, first: Int, reports: Sequence[Report], *, infer_elements: bool
-) -> FileIdentities | None:
-    """What the atoms of all files are; None where numbers or fields are to be looked at file by file.
+def read_identities(atoms: AtomRows, first: Int, reports: Sequence[Report], *, infer_elements: bool) -> FileIdentities:
+    """What the atoms of all files are; `Apart` where numbers or fields are to be looked at file by file.
 
     What each file would say by itself goes to its report. `first` is the first row of each file, and the end.
     """
     rows = atoms.rows
-    serials, residues = _serials(rows), _residues(rows)
-    if serials is None or residues is None or (word(rows, 66, 6) != _STRANGE).any():
-        return None
+    serials, residues = _serials(rows, first), _residues(rows, first)
+    set_rows_apart(word(rows, 66, 6) != _STRANGE, first)
     begins = first[:-1]
 
     def files(there: Mask) -> list[bool]:
@@ -81,15 +79,12 @@ def read_identities(
     columns["hetatm"] = (rows[:, 0] | 0x20) == ord("h"), None, None
     segments = atoms.word(73, 76)
     if (segments != _BLANK4).any():
-        if ((rows[:, 79] >= 48) & (rows[:, 79] <= 57)).any():
-            # it may be the name of the file, with the numbers of lines behind it
-            return None
+        # it may be the name of the file, with the numbers of lines behind it
+        set_rows_apart((rows[:, 79] >= 48) & (rows[:, 79] <= 57) & (segments != _BLANK4), first)
         different, codes = texts(segments, 4)
         columns["segid"] = _spread(list(map(_text, different)), codes), None, files(segments != _BLANK4)
     elements = _elements(atoms, first, names, residue_names, reports, infer_elements=infer_elements)
-    charges = _charges(atoms)
-    if elements is None or charges is None:
-        return None
+    charges = _charges(atoms, first)
     if elements[1].any():
         columns["element"] = *elements, files(elements[1])
     if charges[1].any():
@@ -97,31 +92,29 @@ def read_identities(
     return FileIdentities(first.tolist(), columns, serials, residues)
 
 
-def _serials(rows: NDArray[np.uint8]) -> Serials | None:
+def _serials(rows: NDArray[np.uint8], first: Int) -> Serials:
     """Serials that are plain decimals."""
     values, form = integers(rows, 6, 5)
     column12 = rows[:, 11]
     wide = (column12 >= 48) & (column12 <= 57)
-    if wide.any() or not form.all() or values.min() < 0 or values.max() >= _LAST_SERIAL:
-        return None
+    set_rows_apart(wide | ~form | (values < 0) | (values >= _LAST_SERIAL), first)
     return Serials(values, form, values.astype(np.uint64), form)
 
 
-def _residues(rows: NDArray[np.uint8]) -> ResidueNumbers | None:
+def _residues(rows: NDArray[np.uint8], first: Int) -> ResidueNumbers:
     """Residue numbers that are plain decimals."""
     values, form = integers(rows, 22, 4)
     icode = rows[:, 26].copy()
     digit = (icode >= 48) & (icode <= 57)
-    if digit.any() or not form.all() or values.min() < 0 or values.max() >= _LAST_RESIDUE:
-        return None
+    set_rows_apart(digit | ~form | (values < 0) | (values >= _LAST_RESIDUE), first)
     return ResidueNumbers(values, form, values.astype(np.uint64), icode)
 
 
 def _elements(
     atoms: AtomRows, first: Int, names: tuple[list[bytes], NDArray[np.intp]],
     residues: tuple[list[bytes], NDArray[np.intp]], reports: Sequence[Report], *, infer_elements: bool,
-) -> tuple[NDArray[Any], Mask] | None:  # fmt: skip
-    """Elements of all atoms and which are known; None where columns 77-78 hold what is none."""
+) -> tuple[NDArray[Any], Mask]:  # fmt: skip
+    """Elements of all atoms and which are known; `Apart` where columns 77-78 hold what is none."""
     fields, codes = texts(atoms.word(77, 78), 2)
     stated, name_texts = list(map(_text, fields)), [raw.decode("latin-1") for raw in names[0]]
     residue_texts = list(map(_text, residues[0]))
@@ -136,16 +129,17 @@ def _elements(
     ]  # fmt: skip
     #: Of each key the symbol, and the one in a file whose names all begin in column 13.
     symbols: list[tuple[str | None, str | None]] = []
-    for text, name, residue in keys:
+    strange = np.zeros(len(keys), np.bool_)
+    for number, (text, name, residue) in enumerate(keys):
         if text:
             symbol = symbol_of(text)
-            if symbol is None and text.upper() != "X":
-                return None
+            strange[number] = symbol is None and text.upper() != "X"
             symbols.append((symbol, symbol))
         elif infer_elements:
             symbols.append((infer(name, residue, left=False), infer(name, residue, left=True)))
         else:
             symbols.append((None, None))
+    set_rows_apart(strange[which], first)
     begins, sizes = first[:-1], np.diff(first)
     blank = np.array([not text for text, _, _ in keys])
     is_left = np.array([not text and begins_left(name, residue) for text, name, residue in keys])
@@ -173,12 +167,17 @@ def _tell(blank: Mask, has: Mask, left: Mask, begins: Int, reports: Sequence[Rep
             report.warn("names begin in column 13 whatever the element: only residues of the standard have elements")
 
 
-def _charges(atoms: AtomRows) -> tuple[NDArray[np.int64], Mask] | None:
-    """Formal charges of all atoms and which are stated; None where columns 79-80 hold something else."""
+def _charges(atoms: AtomRows, first: Int) -> tuple[NDArray[np.int64], Mask]:
+    """Formal charges of all atoms and which are stated; `Apart` where columns 79-80 hold something else."""
     fields, codes = texts(atoms.word(79, 80), 2)
-    try:
-        values = [charge_of(raw.decode("latin-1")) for raw in fields]
-    except ValueError:
-        return None
+    strange = np.zeros(len(fields), np.bool_)
+    values: list[int | None] = []
+    for number, raw in enumerate(fields):
+        try:
+            values.append(charge_of(raw.decode("latin-1")))
+        except ValueError:
+            values.append(None)
+            strange[number] = True
+    set_rows_apart(strange[codes], first)
     numbers = np.array([value or 0 for value in values], np.int64)[codes]
     return numbers, np.array([value is not None for value in values])[codes]

@@ -33,7 +33,10 @@ def pdb_score(head: bytes, path: Path) -> float:
 
 def cif_score(head: bytes, path: Path) -> float:
     """An mmCIF file: a data block with atoms."""
-    text = re.sub(rb"^#.*$", b"", head.removeprefix(b"\xef\xbb\xbf"), flags=re.MULTILINE).lstrip()
+    text = head.removeprefix(b"\xef\xbb\xbf")
+    if b"#" in text:
+        text = re.sub(rb"^#.*$", b"", text, flags=re.MULTILINE)
+    text = text.lstrip()
     if not _BLOCK.match(text):
         return 0.0
     if _SITE.search(text):
