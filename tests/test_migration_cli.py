@@ -157,3 +157,36 @@ def test_memory_does_not_follow_the_inputs(tmp_path):
         peaks.append(max(sizes) / 1024)
     assert peaks[1] < 500
     assert peaks[1] - peaks[0] < 150
+
+
+@pytest.mark.parametrize("flag", ["--report", "--html", "--png"])
+def test_what_others_have_written_is_not_written_over(tmp_path, capsys, flag):
+    make_files(tmp_path / "in", 2)
+    target, other = tmp_path / "a.mrec.lmdb", tmp_path / "in" / "c00000.extxyz"
+    migrate = ["migrate", str(tmp_path / "in"), "-o", str(target), "--units", "metal", "--workers", "1"]
+    assert run(migrate) == 0
+    command = migrate if flag == "--report" else ["stats", str(target)]
+    for kept in (other, target):
+        before = kept.read_bytes()
+        assert run([*command, flag, str(kept)]) == 2
+        assert kept.read_bytes() == before
+        assert "name another file" in capsys.readouterr().err
+    if flag != "--png":
+        for _ in range(2):
+            assert run([*command, flag, str(tmp_path / "own")]) == 0
+
+
+def test_names_that_fit_nothing_are_told(tmp_path, capsys):
+    make_files(tmp_path / "in", 2)
+    options = ["--drop", "tpyo", "--rename", "nrg=energy", "--fill", "ep=NaN", "--fill", "energy=0", "--drop", "fx"]
+    code, _, err = mrec(capsys, tmp_path / "in", "-o", tmp_path / "a.mrec.lmdb", "--units", "metal", *options)
+    assert code == 0
+    told = [line for line in err.splitlines() if "fits no key, column or block of the frames" in line]
+    assert [line.split(" fits")[0].split(": ")[-1] for line in told] == ["--rename nrg", "--drop tpyo", "--fill ep"]
+
+
+def test_a_declaration_that_is_none_is_told(tmp_path, capsys):
+    make_files(tmp_path / "in", 2)
+    (tmp_path / "d.json").write_text('{"units": {"length": "angstrom"}}')
+    code, _, err = mrec(capsys, tmp_path / "in", "-o", tmp_path / "a.mrec.lmdb", "--declaration", tmp_path / "d.json")
+    assert (code, err) == (2, f"mrec: {tmp_path}/d.json holds no declaration: it names no blocks and no meta\n")

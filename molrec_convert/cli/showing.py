@@ -15,7 +15,7 @@ import click
 from molrec_convert.errors import UsageError
 from molrec_convert.report import Fate, Report
 
-__all__ = ["check_report_path", "show_breaks", "show_report", "write_report"]
+__all__ = ["check_replaced", "check_report_path", "show_breaks", "show_report", "write_report"]
 
 _COLOURS = {"derived": "cyan", "dropped": "yellow", "warning": "yellow", "cut off": "red"}
 
@@ -48,8 +48,19 @@ def check_report_path(path: Path, others: Iterable[Path]) -> None:
         raise UsageError(f"cannot write the report {path}: there is no directory {path.parent}")
     if path.is_dir():
         raise UsageError(f"cannot write the report {path}: it is a directory")
+    check_replaced(path, "--report", b'{\n  "')
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+
+def check_replaced(path: Path, flag: str, beginning: bytes) -> None:
+    """Refuse to write over a file that is there and does not begin as what an option writes does."""
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        head = file.read(len(beginning))
+    if head and head.lower() != beginning.lower():
+        raise UsageError(f"{path} is there and nothing {flag} has written: name another file, or remove it")
 
 
 def write_report(report: Report, path: Path, facts: dict[str, Any]) -> None:

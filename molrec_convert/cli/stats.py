@@ -9,6 +9,7 @@ import click
 
 from molrec_convert.cli.common import PATH, RECORD_OPTIONS, examples, print_json, print_lines
 from molrec_convert.cli.progress import watch
+from molrec_convert.cli.showing import check_replaced
 
 __all__ = ["stats_command"]
 
@@ -43,9 +44,12 @@ def stats_command(
     from molrec_convert.model.record import Record
     from molrec_convert.statistics import collect_statistics, save_picture, statistics_lines, statistics_page
 
-    for target in (page, picture):
-        if target is not None and not target.absolute().parent.is_dir():
+    for target, flag, beginning in ((page, "--html", b"<!doctype html>"), (picture, "--png", b"\x89PNG")):
+        if target is None:
+            continue
+        if not target.absolute().parent.is_dir():
             raise click.UsageError(f"cannot write {target}: there is no directory {target.parent}")
+        check_replaced(target, flag, beginning)
     with read(path, record=record, select=select, verify=True) as source:
         if isinstance(source, Record):
             alone = dataclasses.replace(source, forcefield=None, unknown=None, _close=None)

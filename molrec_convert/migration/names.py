@@ -82,5 +82,7 @@ class Naming:
 
     def idle(self, seen: set[str]) -> Iterator[str]:
         """What was asked for and met nothing: names no input has. `seen` are the names of all of them."""
-        for flag, names in (("--rename", self._rename), ("--drop", self._drop)):
+        # what a name becomes may be filled as well
+        filled = {name for name in self._fill if name not in self._rename.values()}
+        for flag, names in (("--rename", self._rename), ("--drop", self._drop), ("--fill", filled)):
             yield from (f"{flag} {name}" for name in sorted(names) if name not in seen)

@@ -50,6 +50,8 @@ class Plan:
         self.units: dict[str, str] = {}
         self.conflicts: list[Conflict] = []
         self.notes: list[str] = []
+        #: Those of options that meet nothing.
+        self.idle: list[str] = []
 
     @classmethod
     def unscanned(cls, table: InputTable, settings: Settings) -> Plan:
@@ -77,6 +79,7 @@ class Plan:
         plan.declaration = Declaration.from_json(kept["declaration"])
         plan.units = kept["units"]
         plan.nbytes, plan.frames, plan.notes = kept["nbytes"], kept["frames"], kept["notes"]
+        plan.idle = kept.get("idle", [])
         return plan
 
     def kept(self) -> dict[str, Any]:
@@ -99,6 +102,7 @@ class Plan:
             "nbytes": self.nbytes,
             "frames": self.frames,
             "notes": self.notes,
+            "idle": self.idle,
         }
 
     def settled(self) -> dict[str, Any]:
@@ -223,7 +227,8 @@ class Plan:
         for content in self.contents:
             for name, block in content["declaration"]["blocks"].items():
                 seen |= {name, *block["columns"], *(f"{name}/{key}" for key in block["columns"])}
-        self.notes += [f"{text} fits no key, column or block of the frames" for text in self.naming.idle(seen)]
+        self.idle = [f"{text} fits no key, column or block of the frames" for text in self.naming.idle(seen)]
+        self.notes += self.idle
 
 
 def _differ(stated: Mapping[str, str], units: Mapping[str, str]) -> bool:
@@ -277,4 +282,7 @@ def read_declaration(path: str) -> tuple[Declaration, dict[str, str] | None]:
     units = document.get("units") if "sequence_schema" in document else None
     if units is not None and not (isinstance(units, dict) and all(isinstance(u, str) for u in units.values())):
         raise UsageError(f"{path}: units are quantity → unit")
-    return Declaration.from_json(document.get("sequence_schema", document)), units
+    stated = document.get("sequence_schema", document)
+    if not (isinstance(stated, dict) and ("blocks" in stated or "meta" in stated)):
+        raise UsageError(f"{path} holds no declaration: it names no blocks and no meta")
+    return Declaration.from_json(stated), units
