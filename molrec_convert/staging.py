@@ -21,10 +21,11 @@ from typing import Any
 
 from molrec_convert.errors import UsageError
 
-__all__ = ["Staging", "check_apart", "check_target", "swap"]
+__all__ = ["Staging", "check_apart", "check_is_no_part", "check_target", "swap"]
 
 #: The document at the root of a record's directory, and of a collection's in several files.
 _ROOTS = ("zarr.json", "mrec-set.json")
+_SET = _ROOTS[1]
 
 _EXCHANGE = 2
 _AT_FDCWD = -100
@@ -111,11 +112,26 @@ def check_target(target: Path, *, overwrite: bool, owns: Callable[[Path], bool] 
         return
     if not overwrite:
         raise UsageError(f"{target} exists already: name another target, or replace it with --overwrite")
+    check_is_no_part(where)
     if not where.is_dir() or where.is_symlink() or not any(where.iterdir()):
         return
     if not any((where / root).is_file() for root in _ROOTS) and not (owns is not None and owns(where)):
         what = "holds no record" if owns is None else "holds more than this format writes"
         raise UsageError(f"{target} is a directory that {what}, and is not replaced: name another target")
+
+
+def check_is_no_part(target: Path) -> None:
+    """Refuse to replace a file of the set of collections in whose directory it lies. Raises `UsageError`."""
+    if not os.path.lexists(target):
+        return
+    try:
+        document = json.loads((target.parent / _SET).read_bytes())
+        names = [os.path.normpath(part["path"]) for part in document["parts"]]
+    except (OSError, ValueError, LookupError, TypeError):
+        # there is no set, or one nobody can read
+        return
+    if target.name in (*names, _SET):
+        raise UsageError(f"{target} is a part of the set {target.parent}, which would be damaged: name another target")
 
 
 def check_apart(target: Path, sources: Iterable[Path]) -> None:

@@ -177,6 +177,49 @@ def test_targets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "cut" in capsys.readouterr().err
 
 
+def test_no_part_of_a_set_is_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither by what is made of the set nor by anything else; nor a set by a file, nor what a manifest names."""
+    a = some(tmp_path / "a.mrec.lmdb", range(7))
+    parts = tmp_path / "set.mrec.lmdb"
+    assert run(["convert", str(a), str(parts), "--shard-records", "3"]) == 0
+    manifest = tmp_path / "named.json"
+    assert run(["merge", str(a), "-o", str(manifest)]) == 0
+    before = {path: path.read_bytes() for path in [a, *parts.iterdir()]}
+    part = parts / "part-00001.mrec.lmdb"
+    capsys.readouterr()
+    for arguments, said in (
+        (["merge", parts, "-o", part], "is the source, which the result would replace"),
+        (["merge", a, "-o", part], "is a part of the set"),
+        (["convert", parts, part], "is a part of the set"),
+        (["select", parts, "n_frames > 1", "-o", part], "is a part of the set"),
+        (["convert", a, parts / "mrec-set.json", "--to", "mrec-lmdb"], "is a part of the set"),
+        (["merge", manifest, "-o", a], "is the source, which the result would replace"),
+        (["merge", a, a, "-o", parts], "is a directory, and no file takes its place"),
+    ):
+        assert run([*map(str, arguments), "--overwrite"]) == 2
+        assert said in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in [a, *parts.iterdir()]} == before
+
+
+def test_a_manifest_of_sets_and_files(tmp_path: Path) -> None:
+    a, b = some(tmp_path / "a.mrec.lmdb", range(7)), some(tmp_path / "b.mrec.lmdb", range(7, 9))
+    parts = tmp_path / "set.mrec.lmdb"
+    assert run(["convert", str(a), str(parts), "--shard-records", "3"]) == 0
+    assert run(["merge", str(parts), str(b), "-o", str(tmp_path / "all.json")]) == 0
+    assert run(["merge", str(tmp_path / "all.json"), str(a), "-o", str(tmp_path / "more.json")]) == 0
+    merge_collections([tmp_path / "more.json"], tmp_path / "m.mrec.lmdb")
+    merge_collections([a, b, a], tmp_path / "n.mrec.lmdb")
+    assert contents(tmp_path / "m.mrec.lmdb") == contents(tmp_path / "n.mrec.lmdb")
+
+
+def test_what_is_no_collection(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "folder").mkdir()
+    for path, found in ((tmp_path / "folder", "a directory without mrec-set.json"), ("/dev/null", "no regular file")):
+        assert run(["merge", str(path), "-o", str(tmp_path / "m.mrec.lmdb")]) == 1
+        assert f"{path}: found {found}, expected a collection" in capsys.readouterr().err
+    assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
+
+
 def test_merged_values_are_bit_for_bit(tmp_path: Path) -> None:
     odd = np.array([-0.0, np.nan, np.inf, 5e-324, 1 / 3])
     record = points(0, atoms=5)

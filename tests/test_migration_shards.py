@@ -12,8 +12,8 @@ from migration_inputs import METAL, extxyz, make_files, run, same_collection
 
 import molrec_convert
 from molrec_convert.cli import run as mrec
-from molrec_convert.errors import UsageError
-from molrec_convert.migration import Settings
+from molrec_convert.errors import FormatError, UsageError
+from molrec_convert.migration import MigrationStopped, Settings
 from molrec_convert.migration.frame_files import SeveralFiles
 from molrec_convert.migration.output import Output
 from molrec_convert.stores.lmdb.merging import merge_collections
@@ -175,6 +175,21 @@ def test_a_file_is_not_made_a_set_in_silence(tmp_path):
     with pytest.raises(UsageError, match="is not replaced"):
         run(inputs, tmp_path / "c.mrec.lmdb", shard_records=2, overwrite=True)
     assert (tmp_path / "c.mrec.lmdb" / "diary").exists()
+
+
+def test_what_cannot_be_begun_leaves_nothing(tmp_path):
+    """A set that is damaged is not added to; an input at fault in the first pass stops it, where that is asked for."""
+    make_files(tmp_path / "in", 6)
+    target = tmp_path / "a.mrec.lmdb"
+    run([tmp_path / "in"], target, shard_records=3)
+    (target / "part-00000.mrec.lmdb").write_bytes(b"")
+    make_files(tmp_path / "in", 2, first=6)
+    with pytest.raises(FormatError, match="by the manifest of its set"):
+        run([tmp_path / "in"], target)
+    (tmp_path / "in" / "bad.extxyz").write_text("3\nbroken\n")
+    with pytest.raises(MigrationStopped):
+        run([tmp_path / "in"], tmp_path / "b.mrec.lmdb", on_error="stop")
+    assert sorted(os.listdir(tmp_path)) == ["a.migration.jsonl", "a.mrec.lmdb", "in"]
 
 
 def test_commands_take_a_set(tmp_path, capsys):

@@ -25,7 +25,7 @@ def pack_command(path: Path, target: Path | None, overwrite: bool) -> None:
     """
     from molrec_convert.stores.zarr.packing import pack
 
-    _refuse_collection(path, "packed: it is one file as it is")
+    _refuse_collection(path, "packed: it is a file, or a set of files, as it is")
     goal = path.parent / f"{path.resolve().name}.zip" if target is None else target
     pack(existing(path), goal, overwrite=overwrite)
     click.echo(f"{goal}: {human_size(directory_size(goal))}", err=True)

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from molrec_convert.errors import UsageError
+from molrec_convert.errors import MolrecError, UsageError
 from molrec_convert.migration.adding import continued
 from molrec_convert.migration.encode import Done, Entry, Failed, Many, Restart, RowFailed
-from molrec_convert.migration.engine import Engine, EngineError, LocalEngine
+from molrec_convert.migration.engine import Engine, LocalEngine
 from molrec_convert.migration.failures import failure_text, write_failures
 from molrec_convert.migration.hashing import content_digest
 from molrec_convert.migration.index_values import check_index_names
@@ -118,7 +118,7 @@ class _Job:
                 state.leave()
                 state.begin()
             return self._run(state, table, overwrite=overwrite)
-        except (EngineError, UsageError):
+        except (MolrecError, OSError):
             self._give_up(state)
             raise
         finally:

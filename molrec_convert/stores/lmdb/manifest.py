@@ -25,6 +25,7 @@ __all__ = [
     "Manifest",
     "Part",
     "file_checksum",
+    "files_of",
     "is_set",
     "manifest_path",
     "part_name",
@@ -37,6 +38,7 @@ SET_LAYOUT, SET_VERSION = "mrec-lmdb-set", 1
 _PIECE = 8 * 2**20
 #: A manifest is read whole: one that is longer than this has another purpose.
 _LONGEST = 2**28
+_LONGEST_PATH = 4096
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,14 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     return manifest
 
 
+def files_of(path: Path) -> list[Path]:
+    """A source and, of a set, the files it consists of: what is made of it must replace none of them."""
+    if not is_set(path):
+        return [path]
+    manifest = read_manifest(path)
+    return [path, manifest_path(path), *(manifest.where(part) for part in manifest.parts)]
+
+
 def save_manifest(folder: Path, parts: Sequence[Part], name: str = MANIFEST) -> Path:
     """Write the manifest of a set, in one step, and return its path."""
     target = folder / name
@@ -167,7 +177,7 @@ def _part(entry: Any, node: str) -> Part:
     if not isinstance(entry, dict):
         raise ContractError(node, "is not a JSON object", found=type(entry).__name__)
     path, checksum = entry.get("path"), entry.get("crc32c")
-    if not isinstance(path, str) or not path or "\0" in path:
+    if not isinstance(path, str) or not 0 < len(path) < _LONGEST_PATH or "\0" in path:
         raise ContractError(f"{node}.path", "is not a path", found=repr(path)[:60])
     if not isinstance(checksum, str) or len(checksum) != 8 or set(checksum) - set("0123456789abcdef"):
         raise ContractError(f"{node}.crc32c", "is not eight hexadecimal digits", found=repr(checksum)[:60])

@@ -28,6 +28,7 @@ from molrec_convert.staging import check_apart
 from molrec_convert.stores.lmdb.closing import collection_meta, last_values
 from molrec_convert.stores.lmdb.keys import FRAME, RECORD, SYSTEM, is_known, key_text
 from molrec_convert.stores.lmdb.leaf_pages import LeafFile
+from molrec_convert.stores.lmdb.manifest import files_of
 from molrec_convert.stores.lmdb.page_merging import check_margins, merge_pages
 from molrec_convert.stores.lmdb.page_tree import PageTree
 from molrec_convert.stores.lmdb.pages import PageFile
@@ -63,7 +64,9 @@ def merge_collections(
     paths = [Path(source) for source in sources]
     if not paths:
         raise UsageError("there is nothing to merge: name the collections")
-    check_apart(Path(target), paths)
+    check_apart(Path(target), [file for path in paths for file in files_of(path)])
+    if overwrite and Path(target).is_dir():
+        raise UsageError(f"{target} is a directory, and no file takes its place: name another target, or remove it")
     with ExitStack() as stack:
         parts: list[tuple[str, StoredCollection]] = []
         for path in paths:

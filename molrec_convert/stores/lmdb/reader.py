@@ -42,6 +42,7 @@ from molrec_convert.stores.lmdb.keys import (
     SYSTEM,
     numbered,
 )
+from molrec_convert.stores.lmdb.manifest import MANIFEST
 from molrec_convert.stores.lmdb.pages import PageFile
 from molrec_convert.stores.lmdb.shared_declaration import SharedDeclaration
 from molrec_convert.stores.lmdb.stored_frame import StoredFrame, stored_block
@@ -64,7 +65,8 @@ def open_collection(path: str | os.PathLike[str], *, verify: bool = False) -> St
     if not os.path.exists(where):
         raise MissingInputError(path)
     if not os.path.isfile(where):
-        raise FormatError(path, found="a directory", expected="a file")
+        what = f"a directory without {MANIFEST}" if os.path.isdir(where) else "no regular file"
+        raise FormatError(path, found=what, expected="a collection: a file, or a set of files with its manifest")
     with PageFile(where) as pages:
         if verify:
             pages.check()

@@ -20,8 +20,17 @@ from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.index_joining import declared_columns, joined_declarations
 from molrec_convert.model.record import Record
 from molrec_convert.report import Report
-from molrec_convert.staging import Staging
-from molrec_convert.stores.lmdb.manifest import Manifest, Part, file_checksum, part_name, save_manifest
+from molrec_convert.staging import Staging, check_apart
+from molrec_convert.stores.lmdb.manifest import (
+    Manifest,
+    Part,
+    file_checksum,
+    files_of,
+    is_set,
+    part_name,
+    read_manifest,
+    save_manifest,
+)
 from molrec_convert.stores.lmdb.reader import StoredCollection, open_collection
 from molrec_convert.stores.lmdb.sharded import ShardedCollection
 from molrec_convert.stores.lmdb.writer import CollectionWriter
@@ -216,13 +225,23 @@ def part_of(path: Path, folder: Path) -> Part:
 def save_set(paths: Sequence[str | os.PathLike[str]], manifest: str | os.PathLike[str]) -> Path:
     """Write the manifest of collections that are complete, in their order, where they lie; returns its path.
 
-    Raises `ContractError` where they do not declare the same, `UsageError` without any.
+    Of a set among them all parts are taken. Raises `ContractError` where they do not declare the same, `UsageError`
+    without any, or where the manifest is one of them.
     """
     where = Path(os.path.abspath(manifest))
     if not paths:
         raise UsageError("a set has at least one part")
-    parts = [part_of(Path(os.path.abspath(path)), where.parent) for path in paths]
+    check_apart(where, [file for path in paths for file in files_of(Path(path))])
+    parts = [part_of(file, where.parent) for path in paths for file in _single(Path(os.path.abspath(path)))]
     # what a reader refuses is refused now
     with ShardedCollection(os.fspath(where), Manifest(where.parent, tuple(parts))) as collection:
         _ = collection.index
     return save_manifest(where.parent, parts, where.name)
+
+
+def _single(path: Path) -> list[Path]:
+    """A collection, or the parts of a set."""
+    if not is_set(path):
+        return [path]
+    manifest = read_manifest(path)
+    return [manifest.where(part) for part in manifest.parts]

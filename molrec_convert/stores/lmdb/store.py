@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from molrec_convert.errors import UsageError
+from molrec_convert.staging import check_is_no_part
 from molrec_convert.stores.lmdb.environment import lmdb_library
 from molrec_convert.writeback import start_writeback
 
@@ -51,7 +52,9 @@ class StoreFile:
         if not self.target.parent.is_dir():
             raise UsageError(f"cannot write {target}: there is no directory {self.target.parent}")
         if os.path.lexists(self.target) and not overwrite:
-            raise UsageError(f"{target} exists already: name another target, or replace it with overwrite")
+            raise UsageError(f"{target} exists already: name another target, or replace it with --overwrite")
+        if not in_place:
+            check_is_no_part(self.target)
         self.path = self.target if in_place else self.target.parent / f".{self.target.name}.partial"
         self._claim: int | None = self._claim_path(resume=resume)
         # a file that is there fits the map
