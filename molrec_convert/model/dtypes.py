@@ -60,6 +60,8 @@ DTYPES: dict[str, DType] = {
 
 #: Kinds of numpy dtypes → the Python type whose values they hold unchanged, if they are in range.
 _PLAIN = {"f": float, "i": int, "u": int, "b": bool, "T": str}
+#: Of arrays of these there is nothing to look at.
+_OWN = {d.numpy: d.name for d in DTYPES.values() if d.name != "string"}
 _BY_NUMPY = {(d.numpy.kind, d.numpy.itemsize): d.name for d in DTYPES.values() if d.name != "string"}
 
 
@@ -81,6 +83,10 @@ def as_values(values: Any, dtype: str | None = None, node: str = "") -> Array:
     Python numbers become `i64` (`u64` from 2^63 on) or `f64`, text of any kind a `StringDType` array. With `dtype` an
     empty or untyped sequence takes that dtype; an array that already has another one is refused, never cast.
     """
+    if type(values) is np.ndarray and values.flags.c_contiguous:
+        own = _OWN.get(values.dtype)
+        if own is not None and (dtype is None or dtype == own):
+            return values.view()
     if isinstance(values, (np.ndarray, np.generic)) and values.dtype != np.object_:
         array = np.asarray(values)
     else:

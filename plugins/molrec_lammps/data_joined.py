@@ -1,7 +1,7 @@
 """Many small data files looked at in one go: of the first the state is read, of the others whether theirs is like it.
 
 Only files of atoms, velocities, masses, labels and relations whose atoms have the same columns. Their rows
-are read when a record is asked for; a fault in them is told then, and each record is the one `read_data` gives.
+are read together, a record is made of each when it is asked for, and is the one `read_data` gives.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from molrec_convert.model.collection_member import as_member
 from molrec_convert.model.collection_record import collection_units
 from molrec_convert.report import Report
 from molrec_lammps.atom_styles import Column
-from molrec_lammps.data_file import Outline, Rows, fill_together, filled, outline_data
+from molrec_lammps.data_file import DataFile, Outline, fill_together, filled, outline_data
 from molrec_lammps.data_header import TYPE_KINDS
 from molrec_lammps.data_record import record_of_data
 from molrec_lammps.data_sections import RELATIONS
@@ -51,7 +51,7 @@ def read_joined(paths: Sequence[Path], context: ReadContext) -> tuple[Collection
     outlines = [outline for outline in found if outline is not None and _kind(outline) == most]
     if len(outlines) < len(found):
         raise Apart([n for n, outline in enumerate(found) if outline is None or _kind(outline) != most])
-    files = _Files(outlines, context)
+    files = _Files(_read(outlines), context)
     counts = [outline.sections["Atoms"].rows for outline in outlines]
     made = JoinedCollection(paths, counts, files.declaration, files.units, files.record, files.reports)
     return made, [1] * len(paths)
@@ -60,6 +60,20 @@ def read_joined(paths: Sequence[Path], context: ReadContext) -> tuple[Collection
 def _text(path: Path) -> bytes:
     with open(path, "rb", buffering=0) as file:
         return file.readall()
+
+
+def _read(outlines: Sequence[Outline]) -> list[DataFile]:
+    """The files with their rows; `Apart` names those at fault."""
+    read: list[DataFile] = []
+    faults = []
+    for number, (outline, rows) in enumerate(zip(outlines, fill_together(outlines), strict=True)):
+        try:
+            read.append(filled(outline, rows))
+        except MolrecError:
+            faults.append(number)
+    if faults:
+        raise Apart(faults)
+    return read
 
 
 def _outline(path: Path, text: bytes, context: ReadContext) -> Outline | None:
@@ -92,29 +106,24 @@ def _kind(outline: Outline) -> tuple[tuple[Column, ...], tuple[Column, ...], str
 
 
 class _Files:
-    """The outlines of files that are alike, and how the record of one is made of its own."""
+    """Files that are alike, and how the record of one is made of it."""
 
-    def __init__(self, outlines: Sequence[Outline], context: ReadContext) -> None:
-        self._outlines, self._context = outlines, context
-        self.reports = [Report() for _ in outlines]
-        self._rows: list[Rows] | None = None
-        member = as_member(self._read(0, None))
+    def __init__(self, files: Sequence[DataFile], context: ReadContext) -> None:
+        self._files, self._context = files, context
+        self.reports = [Report() for _ in files]
+        member = as_member(self._read(0))
         assert member.trajectory is not None
-        self.declaration = _widened(member.trajectory.declaration, outlines)
+        self.declaration = _widened(member.trajectory.declaration, max(len(one.index.ids) for one in files))
         self.units = collection_units(member.units)
 
     def record(self, number: int) -> Record:
         """The record of one file."""
-        if self._rows is None:
-            self._rows = fill_together(self._outlines)
-        return as_member(self._read(number, self._rows[number]), self.reports[number], self.declaration)
+        return as_member(self._read(number), self.reports[number], self.declaration)
 
-    def _read(self, number: int, rows: Rows | None) -> Record:
-        context = replace(self._context, report=self.reports[number])
-        return record_of_data(filled(self._outlines[number], rows), context)
+    def _read(self, number: int) -> Record:
+        return record_of_data(self._files[number], replace(self._context, report=self.reports[number]))
 
 
-def _widened(declaration: Declaration, outlines: Sequence[Outline]) -> Declaration:
+def _widened(declaration: Declaration, rows: int) -> Declaration:
     """A declaration with the most rows any of the files has."""
-    rows = max(outline.sections["Atoms"].rows for outline in outlines)
     return replace(declaration, blocks={"atoms": replace(declaration.blocks["atoms"], rows=rows)})

@@ -23,6 +23,8 @@ __all__ = ["COEFFICIENTS", "RELATIONS", "SHAPES", "Piece", "Relation", "Section"
 #: Bytes of text parsed at once: the size that costs the parser least.
 PIECE_BYTES = 1 << 20
 _SCAN_BYTES = 1 << 18
+#: So few lines are found one by one.
+_FEW = 64
 
 
 @dataclass(frozen=True)
@@ -306,6 +308,8 @@ def _extent(
 
 def _skip_lines(data: Buffer, start: int, rows: int) -> tuple[int, int]:
     """The end of `rows` lines from `start` on, and how many lines there are up to it (fewer at the end of the file)."""
+    if rows < _FEW:
+        return _skip_few(data, start, rows)
     view = np.frombuffer(data, dtype=np.uint8)
     position, there = start, 0
     while there < rows and position < len(view):
@@ -315,6 +319,17 @@ def _skip_lines(data: Buffer, start: int, rows: int) -> tuple[int, int]:
             return position + int(np.flatnonzero(block)[rows - there - 1]) + 1, rows
         there, position = there + count, position + len(block)
     if there < rows and position > start and view[-1] != 10:
+        there += 1
+    return position, there
+
+
+def _skip_few(data: Buffer, start: int, rows: int) -> tuple[int, int]:
+    """What `_skip_lines` gives, line by line."""
+    size = len(data)
+    position, there = start, 0
+    while there < rows and position < size:
+        end = data.find(b"\n", position)
+        position = size if end < 0 else end + 1
         there += 1
     return position, there
 
