@@ -162,6 +162,7 @@ def test_a_scheduler_that_does_not_answer(tmp_path, capsys, monkeypatch):
     began = time.monotonic()
     wrong = "is no address of a Dask scheduler: expected tcp://HOST:PORT"
     cases = [("tcp://127.0.0.1:9", 1, "no scheduler answers at tcp://127.0.0.1:9")]
+    cases += [("tls://127.0.0.1:9", 1, "no scheduler answers at tls://127.0.0.1:9")]
     cases += [(address, 2, f"'{address}' {wrong}") for address in ("x y", "host", "no://host:1", "tcp://host:99999")]
     for address, wanted, said in cases:
         code, err = refused(capsys, *common, "--scheduler", address)

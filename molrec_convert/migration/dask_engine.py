@@ -196,9 +196,10 @@ class DaskEngine(Engine):
                 )
         target = self._cluster if self.scheduler is None else self.scheduler
         try:
-            self._client = distributed.Client(target, timeout=_ANSWER, set_as_default=False)
-        except (OSError, ValueError, TimeoutError) as error:
-            reason = "" if isinstance(error, OSError) else f" ({error})"
+            self._client = _client_class()(target, timeout=_ANSWER, set_as_default=False)
+        except (OSError, ValueError, TypeError, MemoryError) as error:
+            # without a certificate `tls` is a TypeError
+            reason = "" if isinstance(error, (OSError, MemoryError)) else f" ({error})"
             raise EngineError(f"no scheduler answers at {self.scheduler} within {_ANSWER} s{reason}") from None
         self._nobody_since = None
         while not self._has_workers(_ANSWER, "and run the same command"):
@@ -399,6 +400,17 @@ def _check_address(address: str) -> None:
         scheme, port = "", 0
     if scheme not in backends or not 0 < port < 2**16:
         raise UsageError(f"{address!r} is no address of a Dask scheduler: expected tcp://HOST:PORT")
+
+
+def _client_class() -> Any:
+    """Dask's client; one that did not come about is forgotten without a word on standard error."""
+
+    class Client(_distributed().Client):  # type: ignore[misc]
+        def __del__(self) -> None:
+            with suppress(Exception):
+                super().__del__()
+
+    return Client
 
 
 def _distributed() -> Any:
