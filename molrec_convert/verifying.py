@@ -167,7 +167,10 @@ class _Reading:
         self._sources, self._finder = Sources(settings, Report()), FormatFinder(settings)
         self._index = IndexCheck(collection, settings, result.note)
         self._failures = _failures(collection)
-        self._duplicates = self._faulty = self._aside = 0
+        self._duplicates = self._faulty = self._aside = self._elsewhere = 0
+        migration = collection.document.get("migration")
+        #: Whether the collection has only some records of the one that was made.
+        self.is_part = isinstance(migration, dict) and migration.get("part") is True
         self._adapters: dict[int, tuple[Declaration, Mapping[str, str], Adapter]] = {}
         self._precisions = {
             f"{name}/{key}": column.precision
@@ -222,6 +225,7 @@ class _Reading:
         for count, what in (
             (self._duplicates, "records of the sources are not in the collection, which has no duplicates"),
             (self._faulty, "records or sources are not in the collection, as they were at fault"),
+            (self._elsewhere, "records of the sources are not in this part of what was made of them"),
             (self._aside, "files that were found in directories cannot be read, and have no record"),
         ):
             if count:
@@ -233,6 +237,9 @@ class _Reading:
         known = len(ordinals) if None in faults else sum(ordinal in faults for ordinal in ordinals)
         self._faulty += known
         missing = [] if None in faults else [ordinal for ordinal in ordinals if ordinal not in faults]
+        if self.is_part:
+            self._elsewhere += len(missing)
+            return
         if self._settings.dedupe:
             self._duplicates += len(missing)
             return

@@ -159,6 +159,10 @@ def test_index_columns(sources: Path, migrated: Path, capsys: pytest.CaptureFixt
 def test_absent_and_surplus(sources: Path, migrated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     some = tmp_path / "some.mrec.lmdb"
     molrec_convert.convert([migrated], some, select="source_record != 3 and record_id != 'r2'")
+    # what says of itself that it is a part may lack the others
+    meta = json.loads(contents(some)[b"meta"])
+    del meta["collection"]["migration"]["part"]
+    put(some, b"meta", json.dumps(meta).encode())
     with molrec_convert.open(some) as collection:
         result = verify_collection(collection, [str(sources)])
     assert (result.compared, result.different, result.absent, result.surplus) == (10, 0, 2, 0)
@@ -187,3 +191,20 @@ def test_what_is_absent_on_purpose(sources: Path, tmp_path: Path) -> None:
     assert result.is_equal
     assert any("has no duplicates" in note for note in result.notes)
     assert any("cannot be read and has no record" in note for note in result.notes)
+
+
+def test_a_part_lacks_the_others_on_purpose(
+    sources: Path, migrated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["select", str(migrated), "source_record < 3", "-o", str(tmp_path / "some.mrec.lmdb")]) == 0
+    with molrec_convert.open(tmp_path / "some.mrec.lmdb") as some, molrec_convert.open(migrated) as whole:
+        assert some.document["migration"] == {**whole.document["migration"], "part": True}
+        assert whole[:].document == whole.document
+        found = verify_collection(some, [sources])
+        assert found.is_equal
+        assert found.compared == len(some) < len(whole)
+        assert found.notes == [
+            f"{len(whole) - len(some)} records of the sources are not in this part of what was made of them"
+        ]
+    assert run(["verify", str(tmp_path / "some.mrec.lmdb"), "--against", str(sources)]) == 0
+    assert "not in this part" in capsys.readouterr().err

@@ -20,6 +20,7 @@ from molrec_convert.model.collection_declaration import (
     check_member_declaration,
     collection_document,
     derive_declaration,
+    part_document,
 )
 from molrec_convert.model.collection_index import INDEX_COLUMNS, IndexBuilder, IndexColumns, first_frames, index_rows
 from molrec_convert.model.collection_member import as_member, first_update_rows, member_rows
@@ -287,8 +288,8 @@ class CollectionView(Collection):
 
     def __init__(self, source: Collection, positions: NDArray[np.int64]) -> None:
         self.source, self.positions = source, positions
-        self.declaration, self.document, self.path = source.declaration, source.document, source.path
-        self.extra = source.extra
+        self.declaration, self.path, self.extra = source.declaration, source.path, source.extra
+        self.document = source.document if len(positions) == len(source) else part_document(source.document)
         self._index: Block | None = None
 
     @property

@@ -14,7 +14,13 @@ from molrec_convert.model.declaration import BlockDeclaration, ColumnDeclaration
 from molrec_convert.model.record import check_version
 from molrec_convert.model.tags import check_json
 
-__all__ = ["check_collection_document", "check_member_declaration", "collection_document", "derive_declaration"]
+__all__ = [
+    "check_collection_document",
+    "check_member_declaration",
+    "collection_document",
+    "derive_declaration",
+    "part_document",
+]
 
 #: Stamped unless the document states its own.
 _VERSION = 1
@@ -25,6 +31,14 @@ def collection_document(document: Mapping[str, Any]) -> dict[str, Any]:
     stamped = {"molrec_version": document.get("molrec_version", _VERSION), **document}
     check_collection_document(stamped, "collection")
     return stamped
+
+
+def part_document(document: dict[str, Any]) -> dict[str, Any]:
+    """What some records of a collection say of themselves: where it was migrated, that they are not all that was."""
+    migration = document.get("migration")
+    if not isinstance(migration, dict) or migration.get("part") is True:
+        return document
+    return {**document, "migration": {**migration, "part": True}}
 
 
 def check_collection_document(document: Any, node: str) -> None:
