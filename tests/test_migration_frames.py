@@ -81,9 +81,7 @@ CASES = {
     ),
     "two blocks": lambda: Record(
         trajectory=MemoryTrajectory(
-            frames(
-                lambda n: Frame({"atoms": atoms(), "grid": Block({"v": Column(np.arange(3) + n)}, count=3)}, step=n)
-            )
+            frames(lambda n: Frame({"atoms": atoms(), "grid": Block({"v": Column(np.arange(3) + n)}, count=3)}, step=n))
         )
     ),
     "nulls": lambda: Record(trajectory=MemoryTrajectory(frames(nullable))),
