@@ -197,6 +197,25 @@ def test_workers_that_cannot_do_it(tmp_path, capsys, cluster, monkeypatch):
     assert os.listdir(tmp_path) == ["in"]
 
 
+def test_a_greeting_that_does_not_come_alone(tmp_path, cluster, monkeypatch):
+    """Dask's client asserts that it does; a busy scheduler is asked again."""
+    make_files(tmp_path / "in", 2)
+    asked = []
+    made = dask_engine._client_class
+
+    def client():
+        asked.append(len(asked))
+        if len(asked) == 1:
+            raise AssertionError
+        return made()
+
+    monkeypatch.setattr(dask_engine, "_client_class", client)
+    engine = DaskEngine(cluster.address)
+    outcome = migrate([str(tmp_path / "in")], tmp_path / "a.mrec.lmdb", Settings(units=METAL), engine=engine)
+    assert outcome.records == 2
+    assert asked == [0, 1]
+
+
 class Counting(DaskEngine):
     """Remembers the names of the parts that were asked for, and may do something after some."""
 

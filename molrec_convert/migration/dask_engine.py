@@ -41,6 +41,8 @@ _PART_TASKS, _PART_BYTES = 8, 32 * 2**20
 _ANSWER, _NOBODY, _PATIENCE = 5, 60, 2
 #: Seconds until one that is not heard of any more is given up, or a worker: others may keep it busy.
 _SILENCE = 60
+#: How often it is greeted.
+_GREETINGS = 5
 #: Parts that may be ahead of the one that is due, beside two for each worker.
 _AHEAD = 6
 _GO_ON = "and run the same command, it goes on from here"
@@ -196,7 +198,7 @@ class DaskEngine(Engine):
                 )
         target = self._cluster if self.scheduler is None else self.scheduler
         try:
-            self._client = _client_class()(target, timeout=_ANSWER, set_as_default=False)
+            self._client = _connected(target)
         except (OSError, ValueError, TypeError, MemoryError) as error:
             # without a certificate `tls` is a TypeError
             reason = "" if isinstance(error, (OSError, MemoryError)) else f" ({error})"
@@ -400,6 +402,17 @@ def _check_address(address: str) -> None:
         scheme, port = "", 0
     if scheme not in backends or not 0 < port < 2**16:
         raise UsageError(f"{address!r} is no address of a Dask scheduler: expected tcp://HOST:PORT")
+
+
+def _connected(target: Any) -> Any:
+    """A client. A scheduler whose greeting comes together with another message is asked again.
+
+    `distributed.client.Client` asserts that it comes alone, which on a busy scheduler it does not always.
+    """
+    for _ in range(_GREETINGS):
+        with suppress(AssertionError):
+            return _client_class()(target, timeout=_ANSWER, set_as_default=False)
+    raise TimeoutError
 
 
 def _client_class() -> Any:
