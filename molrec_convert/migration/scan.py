@@ -189,7 +189,7 @@ class _Digest:
         self._thread.start()
 
     def value(self) -> str:
-        """The hash. Raises `OSError` where the file cannot be read."""
+        """The hash. Raises what kept it from being made, `OSError` where the file cannot be read."""
         self._thread.join()
         if isinstance(self._value, Exception):
             raise self._value
@@ -203,7 +203,7 @@ class _Digest:
     def _make(self) -> None:
         try:
             self._value = content_digest(self._path, lambda: self._wanted)
-        except OSError as error:
+        except Exception as error:  # raised where it is asked for
             self._value = error
 
 

@@ -26,9 +26,11 @@ __all__ = [
     "IndexBuilder",
     "IndexColumns",
     "check_index",
+    "column_values",
     "derived_value",
     "first_frames",
     "index_rows",
+    "single_frame_columns",
 ]
 
 #: The columns the binding derives itself, and their dtypes.
@@ -177,6 +179,17 @@ class IndexBuilder:
             counts.frombytes(np.ascontiguousarray(index[name], np.uint64).tobytes())
         builder._has = bytearray(index["has_trajectory"].astype(np.uint8).tobytes())
         return builder
+
+
+def single_frame_columns(n_atoms: NDArray[Any]) -> dict[str, Column]:
+    """The binding's columns of an index of records of one frame each, of so many atoms."""
+    size = len(n_atoms)
+    return {
+        "first_frame": Column(np.arange(size, dtype=np.uint64)),
+        "n_frames": Column(np.ones(size, np.uint64)),
+        "n_atoms": Column(np.asarray(n_atoms).astype(np.uint64)),
+        "has_trajectory": Column(np.ones(size, np.bool_)),
+    }
 
 
 def column_values(column: Column, span: slice = slice(None)) -> list[Any]:

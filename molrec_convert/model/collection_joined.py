@@ -10,9 +10,10 @@ import numpy as np
 
 from molrec_convert.model.collection import Collection
 from molrec_convert.model.collection_declaration import collection_document
+from molrec_convert.model.collection_index import single_frame_columns
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.forcefield import ForceField
-from molrec_convert.model.frame import Block, Column
+from molrec_convert.model.frame import Block
 from molrec_convert.model.record import Record
 from molrec_convert.report import Report
 
@@ -41,16 +42,7 @@ class JoinedCollection(Collection):
         self.document = collection_document({"units": dict(units)})
         self.path = str(paths[0])
         self._make = make
-        size = len(paths)
-        self._index = Block(
-            {
-                "first_frame": Column(np.arange(size, dtype=np.uint64)),
-                "n_frames": Column(np.ones(size, np.uint64)),
-                "n_atoms": Column(np.asarray(counts, np.uint64)),
-                "has_trajectory": Column(np.ones(size, np.bool_)),
-            },
-            count=size,
-        )
+        self._index = Block(single_frame_columns(np.asarray(counts, np.int64)), count=len(paths))
 
     @property
     def index(self) -> Block:

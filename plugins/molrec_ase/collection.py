@@ -37,7 +37,7 @@ from molrec_convert.model import (
 )
 from molrec_convert.model.collection import Collection
 from molrec_convert.model.collection_declaration import collection_document
-from molrec_convert.model.collection_index import INDEX_COLUMNS
+from molrec_convert.model.collection_index import INDEX_COLUMNS, single_frame_columns
 from molrec_convert.model.collection_record import collection_units
 from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.model.names import name_fault
@@ -166,12 +166,7 @@ class AseCollection(Collection):
     def _make_index(self) -> Block:
         survey = self._source.survey
         frames = len(survey)
-        columns = {
-            "first_frame": Column(np.arange(frames, dtype=np.uint64)),
-            "n_frames": Column(np.ones(frames, np.uint64)),
-            "n_atoms": Column(survey.counts.astype(np.uint64)),
-            "has_trajectory": Column(np.ones(frames, np.bool_)),
-        }
+        columns = single_frame_columns(survey.counts)
         wanted = self._kinds
         found: dict[str, list[Any]] = {name: [] for name in wanted}
         if wanted:

@@ -32,6 +32,7 @@ from molrec_convert.model import (
 )
 from molrec_convert.model.collection import Collection
 from molrec_convert.model.collection_declaration import collection_document
+from molrec_convert.model.collection_index import single_frame_columns
 from molrec_convert.model.collection_record import collection_units
 from molrec_xyz.places import Place, is_state
 from molrec_xyz.reader import Batch
@@ -55,16 +56,7 @@ class XyzCollection(Collection):
         self.declaration = _declared(source, declaration)
         self.document = collection_document({"units": collection_units(system.meta.get("units"))})
         counts = source.reader.table.count
-        frames = len(counts)
-        self._index = Block(
-            {
-                "first_frame": Column(np.arange(frames, dtype=np.uint64)),
-                "n_frames": Column(np.ones(frames, np.uint64)),
-                "n_atoms": Column(counts.astype(np.uint64)),
-                "has_trajectory": Column(np.ones(frames, np.bool_)),
-            },
-            count=frames,
-        )
+        self._index = Block(single_frame_columns(counts), count=len(counts))
 
     @property
     def index(self) -> Block:
