@@ -13,3 +13,9 @@ def shared() -> Path:
     if not where or not Path(where).is_dir():
         pytest.skip("MOLREC_SHARED does not name the folder of reference files")
     return Path(where)
+
+
+@pytest.fixture(scope="session")
+def fixtures() -> Path:
+    """The folder of input files that belong to the tests."""
+    return Path(__file__).parent.parent / "fixtures"
