@@ -26,7 +26,8 @@ OURS = (
 _COMMAND_LINE = """# Command line
 
 `mrec` and `molrec-convert` are one program. Reports, warnings and progress go to standard error, results to standard
-output; progress is shown on a terminal only.
+output; progress is shown on a terminal only. A report is a line for each kind of thing: `--verbose` lists every item,
+carried ones too, `--quiet` shows errors only, and `--report FILE` has all of it in any case.
 
 | exit code | meaning |
 |---|---|

@@ -224,7 +224,8 @@ def test_what_has_no_place_is_told_by_name(tmp_path: Path, capsys: pytest.Captur
         json.dumps({"zarr_format": 3, "node_type": "group", "attributes": {"a": 1}})
     )
     report = tmp_path / "report.json"
-    assert run(["convert", str(tmp_path / "a.mrec"), str(tmp_path / "a.mrec.lmdb"), "--report", str(report)]) == 0
+    arguments = ["convert", str(tmp_path / "a.mrec"), str(tmp_path / "a.mrec.lmdb"), "--report", str(report)]
+    assert run([*arguments, "--verbose"]) == 0
     err = capsys.readouterr().err
     dropped = [item["name"] for item in json.loads(report.read_text())["dropped"]]
     assert sorted(dropped) == ["attributes of the root", "extra", "method", "observables"]

@@ -119,9 +119,12 @@ class App(click.Group):
 
 
 def show_problems() -> None:
-    """A warning for each plugin that was skipped."""
+    """Print a warning for each plugin that was skipped, unless the command is quiet."""
+    from molrec_convert.cli.showing import is_quiet
     from molrec_convert.plugins import problems
 
+    if is_quiet():
+        return
     for text in problems():
         click.echo(f"warning: {' '.join(text.split())}", err=True)
 

@@ -16,7 +16,7 @@ from molrec_convert.cli.common import PATH, RECORD_OPTIONS, directory_size, exam
 from molrec_convert.cli.options import FormatCommand, format_flags, given
 from molrec_convert.cli.outcome import DONE, FAULT, INTERRUPTED, complain, sentence
 from molrec_convert.cli.progress import Counter, watch
-from molrec_convert.cli.showing import check_report_path, show_report, write_report
+from molrec_convert.cli.showing import REPORT_OPTIONS, check_report_path, show_closing, show_report, write_report
 from molrec_convert.cli.streams import STREAM, in_words, standard_input, standard_output
 from molrec_convert.errors import LossError, MolrecError, UsageError
 from molrec_convert.formats import ARRANGEMENTS
@@ -120,6 +120,7 @@ _PARAMETERS: list[click.Parameter] = [
     click.Option(["--resume"], is_flag=True, help="Go on where an interrupted conversion to TARGET stopped."),
     click.Option(["--overwrite"], is_flag=True, help="Replace TARGET, once the new one is complete."),
     click.Option(["--allow-truncated"], is_flag=True, help="Exit with 0 although the last frame is cut off."),
+    *REPORT_OPTIONS,
 ]
 
 
@@ -176,7 +177,7 @@ def _convert(paths: Sequence[Path], **arguments: Any) -> int:
             facts = {"sources": [*map(str, sources)], "target": str(target), "dry_run": arguments["dry_run"]}
             reported = _write_report(report, report_path, facts)
     show_report(report)
-    click.echo(_closing(target, watcher, time.monotonic() - began, arguments), err=True)
+    show_closing(_closing(target, watcher, time.monotonic() - began, arguments))
     if report.truncations and not arguments["allow_truncated"]:
         there = "would be" if arguments["dry_run"] else "are"
         complain(f"the source is cut off, its whole frames {there} in {target}; accept that with --allow-truncated")

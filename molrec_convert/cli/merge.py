@@ -9,12 +9,13 @@ import click
 
 from molrec_convert.cli.common import PATH, counts_of, directory_size, examples, human_size
 from molrec_convert.cli.progress import watch
-from molrec_convert.cli.showing import show_report
+from molrec_convert.cli.showing import report_options, show_closing, show_report
 from molrec_convert.errors import UsageError
 
 __all__ = ["merge_command"]
 
 
+@report_options
 @click.command(
     "merge",
     epilog=examples(
@@ -55,4 +56,4 @@ def merge_command(paths: tuple[Path, ...], output: Path, overwrite: bool) -> Non
     with open_collection(output) as merged:
         counts = counts_of(merged)
     size = human_size(directory_size(output))
-    click.echo(f"{output}: {counts}, {size} in {time.monotonic() - began:.1f} s", err=True)
+    show_closing(f"{output}: {counts}, {size} in {time.monotonic() - began:.1f} s")

@@ -16,7 +16,7 @@ from molrec_convert.cli.common import PATH, directory_size, examples, human_size
 from molrec_convert.cli.migrate_progress import watch_migration
 from molrec_convert.cli.options import FormatCommand, format_flags, given
 from molrec_convert.cli.outcome import DONE, FAULT, INTERRUPTED, SOME_FAILED, USAGE, complain, sentence
-from molrec_convert.cli.showing import check_report_path, show_report, write_report
+from molrec_convert.cli.showing import REPORT_OPTIONS, check_report_path, show_closing, show_report, write_report
 from molrec_convert.errors import UsageError
 from molrec_convert.formats import NoOptions
 from molrec_convert.plugins import formats
@@ -93,6 +93,7 @@ _PARAMETERS: list[click.Parameter] = [
     click.Option(["--from", "from_format"], metavar="FORMAT", help="Format of all inputs, where not recognised."),
     click.Option(["--report", "report_path"], type=PATH, metavar="FILE", help="Write what became of every item."),
     click.Option(["--overwrite"], is_flag=True, help="Replace OUT, or start over what was begun otherwise."),
+    *REPORT_OPTIONS,
 ]
 
 
@@ -130,7 +131,7 @@ def _migrate(inputs: Sequence[str], **arguments: Any) -> int:
         conflicts = outcome.plan is not None and outcome.plan.conflicts
         return USAGE if conflicts else SOME_FAILED if outcome.failures else DONE
     show_report(outcome.report)
-    click.echo(_closing(target, outcome, time.monotonic() - began), err=True)
+    show_closing(_closing(target, outcome, time.monotonic() - began))
     if outcome.failures:
         count = "1 input" if outcome.failures == 1 else f"{outcome.failures:,} inputs or rows"
         complain(f"{count} could not be migrated: see {outcome.failures_path}")

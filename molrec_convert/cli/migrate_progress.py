@@ -7,6 +7,8 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from molrec_convert.cli.showing import is_quiet
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -91,5 +93,5 @@ class MigrationBar(Quiet):
 
 
 def watch_migration() -> Quiet:
-    """A bar where standard error is a terminal."""
-    return MigrationBar() if sys.stderr.isatty() else Quiet()
+    """Return a bar where standard error is a terminal and the command not quiet."""
+    return MigrationBar() if sys.stderr.isatty() and not is_quiet() else Quiet()

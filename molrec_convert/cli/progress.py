@@ -6,6 +6,8 @@ import sys
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from molrec_convert.cli.showing import is_quiet
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -98,5 +100,5 @@ class TerminalProgress(Counter):
 
 
 def watch() -> Counter:
-    """Who watches: a bar where stderr is a terminal, else nobody but the counter."""
-    return TerminalProgress() if sys.stderr.isatty() else Counter()
+    """Return who watches: a bar where stderr is a terminal and the command not quiet, else nobody but the counter."""
+    return TerminalProgress() if sys.stderr.isatty() and not is_quiet() else Counter()

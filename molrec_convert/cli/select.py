@@ -9,11 +9,12 @@ import click
 
 from molrec_convert.cli.common import PATH, counts_of, directory_size, examples, human_size
 from molrec_convert.cli.progress import watch
-from molrec_convert.cli.showing import show_report
+from molrec_convert.cli.showing import report_options, show_closing, show_report
 
 __all__ = ["select_command"]
 
 
+@report_options
 @click.command(
     "select",
     epilog=examples(
@@ -48,4 +49,4 @@ def select_command(path: Path, condition: str, output: Path | None, overwrite: b
             write_some(chosen, output, overwrite=overwrite, report=report, progress=watcher)
     show_report(report)
     size = human_size(directory_size(output))
-    click.echo(f"{output}: {counts}, {size} in {time.monotonic() - began:.1f} s", err=True)
+    show_closing(f"{output}: {counts}, {size} in {time.monotonic() - began:.1f} s")

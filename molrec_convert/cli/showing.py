@@ -1,37 +1,155 @@
-"""The fidelity report on stderr, and as a file."""
+"""The fidelity report on stderr, grouped by kind, and as a file; and how much a command tells at all."""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
+import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from molrec_convert.errors import UsageError
-from molrec_convert.report import Fate, Report
+from molrec_convert.report import Fate, Item, Report
 
-__all__ = ["check_replaced", "check_report_path", "show_breaks", "show_report", "write_report"]
+__all__ = [
+    "REPORT_OPTIONS",
+    "check_replaced",
+    "check_report_path",
+    "is_quiet",
+    "report_lines",
+    "report_options",
+    "show_breaks",
+    "show_closing",
+    "show_report",
+    "write_report",
+]
 
-_COLOURS = {"derived": "cyan", "dropped": "yellow", "warning": "yellow", "cut off": "red"}
+_COLOURS = {"carried": None, "converted": "cyan", "derived": "cyan", "dropped": "yellow", "warning": "yellow"}
+#: Where the context of a running command keeps how much it is to tell.
+_TELLS = f"{__name__}.tells"
+#: So many names of a group are shown.
+_MOST_NAMES = 6
+
+_T = TypeVar("_T")
+
+
+def _tells(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    """Keep "verbose" or "quiet" in the context."""
+    if value:
+        if _TELLS in context.meta:
+            raise click.UsageError("--verbose and --quiet exclude each other: leave one off", context)
+        context.meta[_TELLS] = parameter.name
+
+
+#: How much of its report a command shows; the same flags in every command that has one.
+REPORT_OPTIONS = (
+    click.Option(
+        ["-v", "--verbose"],
+        is_flag=True,
+        expose_value=False,
+        callback=_tells,
+        help="Show every item of the report, carried ones too, a line each.",
+    ),
+    click.Option(
+        ["-q", "--quiet"],
+        is_flag=True,
+        expose_value=False,
+        callback=_tells,
+        help="Show errors only: no report, no counts, no progress.",
+    ),
+)
+
+
+def report_options(command: click.Command) -> click.Command:
+    """Return the command with the flags that say how much of its report is shown."""
+    command.params.extend(REPORT_OPTIONS)
+    return command
+
+
+def is_quiet() -> bool:
+    """True if the running command is to show errors only."""
+    return _asked() == "quiet"
 
 
 def show_report(report: Report) -> None:
-    """What is derived and what is lost, warnings, and where the source broke off; one line each."""
-    for fate in (Fate.DERIVED, Fate.DROPPED):
-        for item in report.of(fate):
-            _line(fate.value, item.name + (f" ({item.detail})" if item.detail else ""))
-    for text in report.warnings:
-        _line("warning", text)
-    show_breaks(report)
+    """Print what is derived and lost, warnings, and where the source broke off: a line a kind.
+
+    With --verbose every item has a line, those that are carried or converted too; with --quiet nothing is printed.
+    """
+    if is_quiet():
+        return
+    for label, text in report_lines(report, grouped=_asked() != "verbose"):
+        _line(label, text)
+
+
+def show_closing(text: str) -> None:
+    """Print the last line of a command, what is there now, unless it is quiet."""
+    if not is_quiet():
+        click.echo(text, err=True)
+
+
+def report_lines(report: Report, *, grouped: bool = True) -> Iterator[tuple[str, str]]:
+    """Yield label and text of each line of a report; without `grouped` one for every item."""
+    if not grouped:
+        yield from ((item.fate.value, _item_text([item])) for fate in Fate for item in report.of(fate))
+        yield from (("warning", text) for text in report.warnings)
+    else:
+        for fate in (Fate.DERIVED, Fate.DROPPED):
+            yield from ((fate.value, _item_text(group)) for group in _groups(report.of(fate), _item_kind))
+        for texts in _groups(report.warnings, _shape):
+            more = f" (and {len(texts) - 1:,} more like it)" if len(texts) > 1 else ""
+            yield "warning", texts[0] + more
+    yield from (("cut off", text) for text in report.truncations)
+
+
+def _asked() -> str:
+    context = click.get_current_context(silent=True)
+    return "" if context is None else str(context.meta.get(_TELLS, ""))
+
+
+def _groups(things: Iterable[_T], kind: Callable[[_T], Hashable]) -> list[list[_T]]:
+    """Return the things in groups of one kind, in the order of the first of each."""
+    found: dict[Hashable, list[_T]] = {}
+    for thing in things:
+        found.setdefault(kind(thing), []).append(thing)
+    return list(found.values())
+
+
+def _item_kind(item: Item) -> tuple[str, str]:
+    """Return what items of one line have in common: the group they are in, and the reason but for its particulars."""
+    return item.name.rpartition("/")[0], _shape(item.detail)
+
+
+def _shape(text: str) -> str:
+    """Return a text without its numbers and what stands in quotes or parentheses."""
+    return re.sub(r"\d+(\.\d+)?", "#", re.sub(r"'[^']*'|\([^()]*\)", "…", text))
+
+
+def _item_text(items: Sequence[Item]) -> str:
+    """Return one line for items of one kind: `3 of system/meta: a, b, c (the format has no place for it)`."""
+    names = list(dict.fromkeys(item.name for item in items))
+    details = list(dict.fromkeys(item.detail for item in items))
+    group = names[0].rpartition("/")[0]
+    if len(names) == 1:
+        text = names[0]
+    else:
+        shown = ", ".join(name.rpartition("/")[2] for name in names[:_MOST_NAMES])
+        more = ", …" if len(names) > _MOST_NAMES else ""
+        text = f"{len(names):,} of {group}: {shown}{more}" if group else f"{shown}{more}"
+        text = f"{len(names):,}: {text}" if more and not group else text
+    if len(details) == 1:
+        return f"{text} ({details[0]})" if details[0] else text
+    more = f"and {len(details) - 1:,} more like it" if len(names) == 1 else "…"
+    return f"{text} ({details[0]}, {more})"
 
 
 def show_breaks(report: Report) -> None:
-    """Where a source broke off, one line each."""
+    """Print where a source broke off, one line each."""
     for text in report.truncations:
         _line("cut off", text)
 
@@ -74,4 +192,4 @@ def write_report(report: Report, path: Path, facts: dict[str, Any]) -> None:
 
 
 def _line(label: str, text: str) -> None:
-    click.echo(f"{click.style(label, fg=_COLOURS[label])}: {' '.join(text.split())}", err=True)
+    click.echo(f"{click.style(label, fg=_COLOURS.get(label, 'red'))}: {' '.join(text.split())}", err=True)

@@ -9,7 +9,7 @@ import click
 
 from molrec_convert.cli.common import PATH, counts_of, directory_size, examples, human_size
 from molrec_convert.cli.progress import watch
-from molrec_convert.cli.showing import show_report
+from molrec_convert.cli.showing import report_options, show_closing, show_report
 from molrec_convert.splitting import DEFAULT_FRACTIONS
 
 __all__ = ["split_command"]
@@ -17,6 +17,7 @@ __all__ = ["split_command"]
 _SUFFIX = ".mrec.lmdb"
 
 
+@report_options
 @click.command(
     "split",
     epilog=examples(
@@ -63,7 +64,7 @@ def split_command(path: Path, by: str | None, fractions: str, seed: int, output:
                 write_some(chosen, target, overwrite=overwrite, report=report, progress=watcher)
             counts = counts_of(chosen)
             size = human_size(directory_size(target))
-            click.echo(f"{target}: {counts}, {size} in {time.monotonic() - began:.1f} s", err=True)
+            show_closing(f"{target}: {counts}, {size} in {time.monotonic() - began:.1f} s")
     show_report(report)
 
 
