@@ -215,7 +215,7 @@ def test_missing_elements_say_how_to_give_one():
     assert record.to_ase(elements=("O", "H")).get_chemical_symbols() == ["H", "O"]
     with pytest.raises(UsageError, match="type 2"):
         record.to_ase(elements=("O",))
-    with pytest.raises(UsageError, match="'Zz', which is no element"):
+    with pytest.raises(UsageError, match="'Zz' is no element symbol"):
         record.to_ase(elements=("O", "Zz"))
     labels = lammps_like(type=["CT", "HC"])
     assert labels.to_ase(elements=("CT=C", "HC=H")).get_chemical_symbols() == ["C", "H"]

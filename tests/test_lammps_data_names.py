@@ -73,19 +73,6 @@ def test_a_mass_proposes_an_element_only_where_it_is_sure(mass, element):
     assert elements.element_of_mass(mass) == element
 
 
-def test_symbols_are_those_of_the_periodic_table():
-    periodictable = pytest.importorskip("periodictable")
-    assert tuple(e.symbol for e in periodictable.elements if e.number > 0) == elements.SYMBOLS
-
-
-def test_given_elements_name_each_type():
-    assert elements.given_elements(["C", "X", "H"], 3) == ["C", None, "H"]
-    with pytest.raises(UsageError, match="2 symbols for 3 atom types"):
-        elements.given_elements(["C", "H"], 3)
-    with pytest.raises(UsageError, match="'Xx' is no element symbol"):
-        elements.given_elements(["Xx"], 1)
-
-
 def test_labels_tell_elements_where_they_are_symbols_and_the_mass_agrees():
     report = Report()
     found = elements.elements_of_types(

@@ -56,8 +56,13 @@ class FormatCommand(click.Command):
 
 
 def words(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
-    """A comma-separated list as its words, blanks around them left off."""
-    return None if value is None else tuple(word.strip() for word in value.split(",") if word.strip())
+    """A comma-separated list as its words, blanks around them left off; none may be missing between two commas."""
+    if value is None or not value.strip():
+        return None if value is None else ()
+    found = tuple(word.strip() for word in value.split(","))
+    if not all(found):
+        raise click.BadParameter(f"{value!r} has nothing between two commas, or at an end", context, parameter)
+    return found
 
 
 def format_flags(formats: Iterable[Format], taken: Collection[str]) -> list[FormatFlag]:

@@ -14,6 +14,7 @@ from molrec_convert.migration.settings import Settings
 from molrec_convert.model import FrameBatch, Record, Trajectory
 from molrec_convert.model.collection_index import INDEX_COLUMNS, derived_value
 from molrec_convert.model.trajectory import MappedTrajectory, MemoryTrajectory
+from molrec_convert.quantities.elements import SYMBOLS
 
 __all__ = ["COUNT_PREFIX", "ENERGIES", "GROUP", "Observed", "energy_of", "formula", "index_value", "observe"]
 
@@ -23,13 +24,6 @@ COLUMNS = ("formula", "energy", "source", "source_record")
 GROUP, COUNT_PREFIX = "molecule_id", "n_"
 #: Per-step keys that are the energy, the first that there is.
 ENERGIES = ("pe", "energy")
-_ELEMENTS = (
-    "X H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr "
-    "Nb Mo Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce Pr Nd Pm Sm Eu Gd Tb Dy Ho Er Tm Yb Lu Hf Ta W Re Os Ir Pt "
-    "Au Hg Tl Pb Bi Po At Rn Fr Ra Ac Th Pa U Np Pu Am Cm Bk Cf Es Fm Md No Lr Rf Db Sg Bh Hs Mt Ds Rg Cn Nh Fl Mc Lv "
-    "Ts Og"
-)
-_SYMBOLS = tuple(_ELEMENTS.split())
 
 
 class Observed:
@@ -142,7 +136,7 @@ def _count(key: str, counts: Mapping[str, int] | None) -> int | None:
     symbol = key.removeprefix(COUNT_PREFIX)
     if counts is None or symbol == key:
         return None
-    return counts.get(symbol, 0 if symbol in _SYMBOLS else None)
+    return counts.get(symbol, 0 if symbol in SYMBOLS else None)
 
 
 def _plain(key: str, value: Any) -> Any:
@@ -159,8 +153,8 @@ def _elements(columns: Mapping[str, Any]) -> list[str] | None:
         return names
     if "atomic_number" in columns:
         numbers = columns["atomic_number"].tolist()
-        if all(0 <= number < len(_SYMBOLS) for number in numbers):
-            return [_SYMBOLS[number] for number in numbers]
+        if all(0 <= number < len(SYMBOLS) for number in numbers):
+            return [SYMBOLS[number] for number in numbers]
     return None
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from molrec_convert.formats import NoProgress, Progress
 from molrec_convert.model.collection import Collection
 from molrec_convert.model.collection_index import INDEX_COLUMNS
+from molrec_convert.quantities.elements import SYMBOLS
 
 __all__ = ["Distribution", "Texts", "collect_statistics"]
 
@@ -28,13 +29,6 @@ _LARGEST = 1e300
 _DIFFERENT = 100_000
 #: Gathered before they are looked at.
 _FRAMES, _VALUES = 2000, 2**20
-_ELEMENTS = (
-    "X H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr "
-    "Nb Mo Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce Pr Nd Pm Sm Eu Gd Tb Dy Ho Er Tm Yb Lu Hf Ta W Re Os Ir Pt "
-    "Au Hg Tl Pb Bi Po At Rn Fr Ra Ac Th Pa U Np Pu Am Cm Bk Cf Es Fm Md No Lr Rf Db Sg Bh Hs Mt Ds Rg Cn Nh Fl Mc Lv "
-    "Ts Og"
-)
-_SYMBOLS = tuple(_ELEMENTS.split())
 
 
 class Distribution:
@@ -255,7 +249,7 @@ class _Gathered:
             found = Counter(map(str, said[0]["atoms/element"]))
         elif numbered:
             numbers = numbered[0]["atoms/atomic_number"].tolist()
-            found = Counter(_SYMBOLS[n] if n < len(_SYMBOLS) else f"Z={n}" for n in numbers)
+            found = Counter(SYMBOLS[n] if n < len(SYMBOLS) else f"Z={n}" for n in numbers)
         else:
             return
         self._elements.update(found)

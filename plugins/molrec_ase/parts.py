@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from molrec_ase.chunk import Part
 from molrec_ase.constraints import free_atoms
-from molrec_ase.elements import SYMBOL_ARRAY, SYMBOLS
+from molrec_ase.elements import SYMBOL_ARRAY
 from molrec_ase.names import (
     ARRAYS,
     ATOM_RESULTS,
@@ -33,6 +33,7 @@ from molrec_ase.names import (
 )
 from molrec_ase.plain import NotPlain, to_plain
 from molrec_ase.values import as_value
+from molrec_convert.quantities.elements import SYMBOLS
 from molrec_convert.report import Report
 
 __all__ = ["make_part", "result_value", "species", "velocities"]

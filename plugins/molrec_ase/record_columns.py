@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_ase.chunk import Chunk
-from molrec_ase.elements import SYMBOLS
 from molrec_ase.names import IDENTITY
 from molrec_ase.trajectory import batch_of
 from molrec_ase.values import tag_of
 from molrec_convert.model import BoxUpdates, Coded, Declaration, RecordColumns
+from molrec_convert.quantities.elements import SYMBOLS
 
 __all__ = ["record_columns"]
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from molrec_ase.beside import put_back
 from molrec_ase.chunk import Chunk, join_parts, split_chunk
-from molrec_ase.elements import SYMBOL_ARRAY, SYMBOLS
+from molrec_ase.elements import SYMBOL_ARRAY
 from molrec_ase.names import ARRAYS, CONSTRAINTS, RESULTS, VECTORS
 from molrec_ase.parts import table_masses, velocities
 from molrec_ase.source import Source
@@ -29,6 +29,7 @@ from molrec_ase.survey import Survey
 from molrec_convert.errors import FormatError
 from molrec_convert.formats import NoProgress, Progress
 from molrec_convert.model.tags import from_typed_json
+from molrec_convert.quantities.elements import SYMBOLS
 
 __all__ = ["SqliteRows", "connect", "is_database"]
 

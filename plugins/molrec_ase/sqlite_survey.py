@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_ase.elements import SYMBOLS
 from molrec_ase.sqlite_blobs import BLOBS
+from molrec_convert.quantities.elements import SYMBOLS
 
 __all__ = ["REALS", "Table", "look_at"]
 

@@ -230,9 +230,18 @@ def _elements(
         given=options.elements,
         guess=options.guess_elements,
         labels=data.labels.get("atom", ()),
+        comments=_mass_comments(data),
         masses=None if masses is None else dict(zip(masses["type"].tolist(), masses["mass"].tolist(), strict=True)),
         units=units,
     )
+
+
+def _mass_comments(data: DataFile) -> list[str]:
+    """The comment behind the mass of each type, "" for none; empty where no row of Masses has one."""
+    if data.masses is None or data.masses.comments is None:
+        return []
+    comments = dict(zip(data.masses["type"].tolist(), data.masses.comments.tolist(), strict=True))
+    return [comments.get(number, "") for number in range(1, data.header.count("atom types") + 1)]
 
 
 def _masses(data: DataFile, types: NDArray[np.int64]) -> Column:
@@ -281,9 +290,8 @@ def _document(data: DataFile) -> dict[str, Any]:
         numbers = data.masses["type"].tolist()
         by_type = dict(zip(numbers, data.masses["mass"].tolist(), strict=True))
         document["masses"] = [by_type.get(number) for number in range(1, count + 1)]
-        if data.masses.comments is not None:
-            comments = dict(zip(numbers, data.masses.comments.tolist(), strict=True))
-            document["mass_comments"] = [comments.get(number, "") for number in range(1, count + 1)]
+        if comments := _mass_comments(data):
+            document["mass_comments"] = comments
     tilt = header.tilt()
     if tilt is not None and not tilt.any():
         document["tilted"] = True

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import UsageError
+from molrec_convert.quantities.elements import parse_elements
 from molrec_convert.report import Report
 from molrec_lammps.dump_batch import RowReader
 from molrec_lammps.dump_columns import ByType, OutColumn, Word
@@ -95,16 +96,18 @@ def _by_type(
     """An element for each type, where the user, labels or masses tell."""
     types = first.values["type"]
     highest = int(types.max(initial=0))
-    given = options.elements
-    if given and highest > len(given):
-        raise UsageError(f"--elements: {len(given)} symbols, but there are atoms of type {highest}; name one for each")
+    given = parse_elements(options.elements)
+    if given.ordered and highest > len(given.ordered):
+        raise UsageError(
+            f"--elements: {len(given.ordered)} symbols, but there are atoms of type {highest}; name one for each"
+        )
     labels = facts.type_labels or _labels(reader, first)
     masses = facts.masses or _masses(first, types)
-    count = len(given) or max(highest, *labels, *masses, 0)
+    count = len(given.ordered) or max(highest, given.highest, *labels, *([] if given else masses), 0)
     found = elements_of_types(
         count,
         report,
-        given=given,
+        given=options.elements,
         guess=options.guess_elements,
         labels=[labels.get(number, "") for number in range(1, count + 1)] if labels else (),
         masses=masses,
@@ -116,7 +119,7 @@ def _by_type(
     table = symbols.astype(np.dtypes.StringDType())
     known = symbols != ""
     whole = bool(given) and bool(known[1:].all())
-    make = ByType(table, known, reader, f"one of the {len(given)} types --elements names" if given else None)
+    make = ByType(table, known, reader, f"one of the {count} types --elements names" if given else None)
     return OutColumn("element", "string", ("type",), make, names["type"] or not whole)
 
 

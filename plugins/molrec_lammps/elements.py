@@ -1,40 +1,29 @@
 """Elements of atom types: given by the user, told by type labels, or proposed from masses on request; never guessed.
 
-A label tells an element when it is the symbol itself (`C`, `Na`) and the mass does not contradict it. A mass proposes
-an element only where it is that of the element and of nothing else that is common in simulations: united atoms,
-repartitioned hydrogens and beads stay unknown. Atomic weights: `periodictable`.
+A label tells an element when it is the symbol itself (`C`, `Na`) and the mass does not contradict it; the comment of a
+type behind its mass (`1 15.9994 # O`) proposes one in the same way. A mass proposes an element only where it is that of
+the element and of nothing else that is common in simulations: united atoms, repartitioned hydrogens and beads stay
+unknown. Atomic weights: `periodictable`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import zip_longest
 
-from molrec_convert.errors import UnsupportedError, UsageError
+from molrec_convert.errors import UnsupportedError
+from molrec_convert.quantities.elements import NUMBERS, parse_elements
 from molrec_convert.report import Report
 from molrec_lammps.units import UnitsStyle
 
 __all__ = [
-    "SYMBOLS",
-    "UNKNOWN",
     "agrees_with_mass",
     "element_of_mass",
     "elements_of_types",
-    "given_elements",
     "mass_of_element",
 ]
 
-_TEXT = """
-    H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr Nb Mo
-    Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce Pr Nd Pm Sm Eu Gd Tb Dy Ho Er Tm Yb Lu Hf Ta W Re Os Ir Pt Au Hg Tl
-    Pb Bi Po At Rn Fr Ra Ac Th Pa U Np Pu Am Cm Bk Cf Es Fm Md No Lr Rf Db Sg Bh Hs Mt Ds Rg Cn Nh Fl Mc Lv Ts Og
-"""
-#: Symbols of the elements 1 to 118.
-SYMBOLS = tuple(_TEXT.split())
-#: What stands in `--elements` for a type that is no element: a bead, a united atom, a virtual site.
-UNKNOWN = "X"
-
-_NUMBER = {symbol: number for number, symbol in enumerate(SYMBOLS, 1)}
 #: Elements without a standard atomic weight: their mass is that of one isotope, a whole number as beads have it.
 _UNSTABLE = frozenset((43, 61, *range(84, 90), *range(93, 119)))
 #: A mass (amu) proposes an element when it is this near. CH2 (14.027) is 0.020 from N, NH with two repartitioned
@@ -51,34 +40,28 @@ def elements_of_types(
     given: Sequence[str] = (),
     guess: bool = False,
     labels: Sequence[str] = (),
+    comments: Sequence[str] = (),
     masses: Mapping[int, float] | None = None,
     units: UnitsStyle | None = None,
 ) -> list[str | None] | None:
     """The element of each type 1 … count, or None when nothing tells any.
 
-    `given` is `--elements`; `labels` are the labels of the types, `masses` their masses by type in the mass unit of
-    `units` (amu where unstated). What is not in the source as such is reported as derived. UsageError: `given` does not
-    name each type's element.
+    `given` is `--elements`; `labels` are the labels of the types, `comments` what stands behind their masses ("" for
+    nothing), `masses` their masses by type in the mass unit of `units` (amu where unstated). What is not in the source
+    as such is reported as derived. UsageError: `given` does not name each type's element.
     """
     if given:
-        elements = given_elements(given, count)
+        elements = parse_elements(given).of_types(count, labels)
         report.derived("atoms/element", f"from --elements {','.join(given)}")
         return elements
     known = masses or {}
-    found: list[str | None] = _from_labels(labels, known, units, report) if labels else [None] * count
+    found: list[str | None] = _from_labels(labels, known, units, report, "type labels") if labels else [None] * count
     if guess:
+        if any(comments):
+            told = _from_labels(comments, known, units, report, "the comments behind masses")
+            found = [element or proposed for element, proposed in zip_longest(found, told[:count])]
         found = _from_masses(found, known, units, report)
     return found if any(found) else None
-
-
-def given_elements(given: Sequence[str], count: int) -> list[str | None]:
-    """Elements from `--elements`, one for each of `count` types; `X` stands for none."""
-    for symbol in given:
-        if symbol != UNKNOWN and symbol not in _NUMBER:
-            raise UsageError(f"--elements: {symbol!r} is no element symbol (X stands for a type that is none)")
-    if len(given) != count:
-        raise UsageError(f"--elements: {len(given)} symbols for {count} atom types; name one for each, X for none")
-    return [None if symbol == UNKNOWN else symbol for symbol in given]
 
 
 def element_of_mass(mass: float) -> str | None:
@@ -87,7 +70,7 @@ def element_of_mass(mass: float) -> str | None:
     return next(
         (
             symbol
-            for symbol, number in _NUMBER.items()
+            for symbol, number in NUMBERS.items()
             if number not in _UNSTABLE and abs(mass - weights[symbol]) <= min(_NEAR, _NEAR_FRACTION * weights[symbol])
         ),
         None,
@@ -101,12 +84,12 @@ def agrees_with_mass(symbol: str, mass: float) -> bool:
 
 
 def _from_labels(
-    labels: Sequence[str], masses: Mapping[int, float], units: UnitsStyle | None, report: Report
+    labels: Sequence[str], masses: Mapping[int, float], units: UnitsStyle | None, report: Report, source: str
 ) -> list[str | None]:
     factor = 1.0 if units is None else units.mass
     found: list[str | None] = []
     for number, label in enumerate(labels, 1):
-        element = label if label in _NUMBER else None
+        element = label if label in NUMBERS else None
         if element is not None and factor is not None and number in masses:
             mass = masses[number] * factor
             if not agrees_with_mass(element, mass):
@@ -115,7 +98,7 @@ def _from_labels(
         found.append(element)
     told = sorted({element for element in found if element is not None})
     if told:
-        report.derived("atoms/element", f"{', '.join(told)}: from type labels that are element symbols")
+        report.derived("atoms/element", f"{', '.join(told)}: from {source} that are element symbols")
     return found
 
 
@@ -144,7 +127,7 @@ def _from_masses(
 
 def mass_of_element(symbol: str) -> float | None:
     """The atomic weight of an element in amu, None for what is no element."""
-    return _weights().get(symbol) if symbol in _NUMBER else None
+    return _weights().get(symbol) if symbol in NUMBERS else None
 
 
 @cache

@@ -23,7 +23,9 @@ class CommonOptions:
     """What every LAMMPS format can be told."""
 
     units: str | None = option(None, "LAMMPS units style, where the files do not state it", choices=UNITS_STYLES)
-    elements: tuple[str, ...] = option((), "element of each atom type, from type 1 on: C,H,O", metavar="SYMBOLS")
+    elements: tuple[str, ...] = option(
+        (), "element of each atom type: C,H,O from type 1 on, or 1=C,HC=H; X for none", metavar="SYMBOLS"
+    )
     guess_elements: bool = option(False, "propose elements from the masses of the atom types")
 
 

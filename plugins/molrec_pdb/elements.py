@@ -7,15 +7,12 @@ Source: Contents Guide 3.3, "ATOM".
 
 from __future__ import annotations
 
+from molrec_convert.quantities.elements import NUMBERS
+
 __all__ = ["STANDARD_RESIDUES", "SYMBOLS", "begins_left", "infer", "symbol_of"]
 
-_EVERY = (
-    "H D T He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr "
-    "Y Zr Nb Mo Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce Pr Nd Pm Sm Eu Gd Tb Dy Ho Er Tm Yb Lu Hf Ta W Re "
-    "Os Ir Pt Au Hg Tl Pb Bi Po At Rn Fr Ra Ac Th Pa U Np Pu Am Cm Bk Cf Es Fm Md No Lr Rf Db Sg Bh Hs Mt Ds Rg "
-    "Cn Nh Fl Mc Lv Ts Og"
-)
-SYMBOLS = frozenset(_EVERY.split())
+#: Deuterium and tritium have symbols of their own in PDB files.
+SYMBOLS = frozenset((*NUMBERS, "D", "T"))
 _AMINO = (
     "ALA ARG ASN ASP CYS GLN GLU GLY HIS ILE LEU LYS MET PHE PRO SER THR TRP TYR VAL ASX GLX MSE SEC PYL ACE NME NMA "
     "NH2 FOR HID HIE HIP HSD HSE HSP CYX CYM ASH GLH LYN LYP ARN TYM"

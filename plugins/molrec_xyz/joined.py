@@ -19,11 +19,11 @@ from molrec_convert.contents import Contents
 from molrec_convert.formats import Apart, ReadContext
 from molrec_convert.model import Declaration, Frame
 from molrec_convert.model.collection import Collection
+from molrec_convert.quantities.elements import NUMBERS
 from molrec_convert.report import Report
 from molrec_xyz.cells import read_cells
 from molrec_xyz.collection import XyzCollection
 from molrec_xyz.dialects import is_of_names, states_facts
-from molrec_xyz.elements import NUMBERS
 from molrec_xyz.headers import COLUMNS, Headers, Part, read_headers
 from molrec_xyz.keyvalues import INTEGER
 from molrec_xyz.options import XyzOptions

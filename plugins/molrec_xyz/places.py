@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from molrec_convert.errors import FormatError, UsageError
 from molrec_convert.model import ColumnDeclaration
 from molrec_convert.model.standard import STANDARD_DTYPES, STATE_COLUMNS
+from molrec_convert.quantities.elements import NUMBERS
 from molrec_convert.report import Report
 from molrec_xyz.columns import FileColumn, RowLayout
-from molrec_xyz.elements import NUMBERS
 from molrec_xyz.names import ALIASES, FORCES, POSITIONS, SINGLE, aliases_of, apart, record_name
 from molrec_xyz.options import XyzOptions
 

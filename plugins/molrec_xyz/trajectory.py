@@ -22,7 +22,7 @@ from molrec_convert.model import (
     Trajectory,
 )
 from molrec_convert.model.dtypes import DTYPES
-from molrec_xyz.elements import NUMBERS
+from molrec_convert.quantities.elements import NUMBERS
 from molrec_xyz.places import LABELS, WIDE, Place, is_state
 from molrec_xyz.reader import Batch, Reader
 

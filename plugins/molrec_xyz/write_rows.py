@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError
-from molrec_xyz.elements import SYMBOLS
+from molrec_convert.quantities.elements import SYMBOLS, UNKNOWN
 
 __all__ = ["rows_text"]
 
@@ -74,7 +74,7 @@ def _words(name: str, letter: str, values: NDArray[Any], digits: int | None) -> 
     if letter == "L":
         return ["T" if item else "F" for item in items]
     if letter == "Z":
-        return [SYMBOLS[item - 1] if 0 < item <= len(SYMBOLS) else "X" for item in items]
+        return [SYMBOLS[item] if 0 < item < len(SYMBOLS) else UNKNOWN for item in items]
     _check_words(name, items)
     return items
 
