@@ -17,10 +17,11 @@ from layout_examples.records import build_peroxide
 
 from molrec_convert.errors import ContractError
 from molrec_convert.forcefield.categories import CATEGORIES, block_name, split_block_name
-from molrec_convert.forcefield.units import PRESETS, QUANTITIES, dimension_fault, same_unit, unit_of
+from molrec_convert.forcefield.units import unit_of
 from molrec_convert.formats import WriteContext
 from molrec_convert.model import Block, Column
 from molrec_convert.model.forcefield import ForceField, table_from_rows
+from molrec_convert.quantities.units import PRESETS, QUANTITIES, dimension_fault, same_unit
 from molrec_convert.stores.zarr.frames import read_frame
 from molrec_convert.stores.zarr.record_writer import write_record
 from molrec_convert.stores.zarr.storage import open_storage, read_document

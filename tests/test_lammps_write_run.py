@@ -16,9 +16,9 @@ from molrec_convert import Record
 from molrec_convert.comparison.records import differences
 from molrec_convert.errors import UnsupportedError, UsageError
 from molrec_convert.forcefield.definitions import to_definitions
-from molrec_convert.forcefield.units import unit_of_quantity
 from molrec_convert.model import Block, Box, Frame
 from molrec_convert.model.forcefield import ForceField, table_from_rows
+from molrec_convert.quantities.units import unit_of_quantity
 from molrec_convert.report import Report
 from molrec_lammps.potential import Coefficient, Potential, PotentialStyle
 from molrec_lammps.write_coefficients import coefficient_commands, coefficient_sections, style_commands

@@ -16,11 +16,12 @@ from molrec_convert.forcefield.expression import FUNCTIONS, Expression
 from molrec_convert.forcefield.linking import Remark
 from molrec_convert.forcefield.registry import STANDARD, Registry
 from molrec_convert.forcefield.styles import StyleDefinition
-from molrec_convert.forcefield.units import QUANTITIES, angle_unit, dimension_fault, unit_of
+from molrec_convert.forcefield.units import angle_unit, unit_of
 from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.forcefield_document import Style
 from molrec_convert.model.forcefield_tables import endpoint_columns, parameter_columns
 from molrec_convert.model.frame import Block
+from molrec_convert.quantities.units import QUANTITIES, dimension_fault
 
 __all__ = ["remarks"]
 

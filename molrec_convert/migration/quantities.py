@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from molrec_convert.forcefield.units import conversion_factor
+from molrec_convert.quantities.units import conversion_factor
 
 __all__ = ["BOX", "TIME", "Conversion"]
 

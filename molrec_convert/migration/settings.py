@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from molrec_convert.errors import UsageError
-from molrec_convert.forcefield.units import PRESETS, same_unit
 from molrec_convert.model.collection_record import collection_units
+from molrec_convert.quantities.units import PRESETS, same_unit
 
 __all__ = ["SPLITS", "OnError", "Settings", "Split", "parse_pairs", "parse_units", "parse_value"]
 

@@ -9,11 +9,11 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from molrec_convert.forcefield.units import PRESETS, QUANTITIES
 from molrec_convert.model.collection import Collection
 from molrec_convert.model.frame import Frame
 from molrec_convert.model.record import Record
 from molrec_convert.model.tags import Meta
+from molrec_convert.quantities.units import PRESETS, QUANTITIES
 from molrec_convert.report import Report
 
 __all__ = ["collection_units", "record_of"]

@@ -1,1 +1,4 @@
-"""What numbers mean: quantities, their units, and the chemical elements. Without a record and without a format."""
+"""What numbers mean: units, dimensions, the standard quantities, elements, tensors. All readers and writers ask here.
+
+Nothing here knows a record; `molrec_convert.record_units` and `molrec_convert.record_quantities` apply it to one.
+"""

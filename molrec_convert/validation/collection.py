@@ -20,7 +20,6 @@ import numpy as np
 from molrec_convert.errors import FormatError
 from molrec_convert.forcefield.findings import remarks
 from molrec_convert.forcefield.linking import resolve
-from molrec_convert.forcefield.units import QUANTITIES, dimension_fault
 from molrec_convert.model.alignment import Alignment
 from molrec_convert.model.collection_index import INDEX_COLUMNS
 from molrec_convert.model.collection_member import member_rows
@@ -29,6 +28,7 @@ from molrec_convert.model.frame import Column
 from molrec_convert.model.precision import off_grid
 from molrec_convert.model.record import Record, absolute_rows
 from molrec_convert.plugins import style_registry
+from molrec_convert.quantities.units import QUANTITIES, dimension_fault
 from molrec_convert.stores.lmdb.frame_bytes import FrameBytes, decode
 from molrec_convert.stores.lmdb.frame_layout import padding
 from molrec_convert.stores.lmdb.header_json import from_utf8, mapping

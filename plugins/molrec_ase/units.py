@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from molrec_convert.errors import UnsupportedError, UsageError
-from molrec_convert.forcefield.units import PRESETS, same_unit, unit_of_quantity
+from molrec_convert.quantities.units import PRESETS, same_unit, unit_of_quantity
 
 __all__ = ["Factors", "factors_of"]
 

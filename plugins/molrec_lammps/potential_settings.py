@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from molrec_convert.errors import FormatError
-from molrec_convert.forcefield.units import PRESETS, same_unit
+from molrec_convert.quantities.units import PRESETS, same_unit
 from molrec_lammps.style_patterns import is_number, number_words
 
 __all__ = ["COULOMB", "PairSettings", "SpecialBonds", "pair_settings", "special_bonds", "special_words", "units_style"]

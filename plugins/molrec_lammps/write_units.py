@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from molrec_convert.errors import UnsupportedError
-from molrec_convert.forcefield.units import unit_of_quantity
 from molrec_convert.model import Record
+from molrec_convert.quantities.units import unit_of_quantity
 from molrec_lammps.units import UNITS
 
 __all__ = ["DIMENSIONS", "Conversion", "conversion_of", "preset_of", "title_with_units"]

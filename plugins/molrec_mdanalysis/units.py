@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from molrec_convert.errors import UnsupportedError
-from molrec_convert.forcefield.units import conversion_factor, unit_of_quantity
+from molrec_convert.quantities.units import conversion_factor, unit_of_quantity
 from molrec_mdanalysis.names import UNITS
 
 __all__ = ["Factors", "factors_between", "factors_of", "handed_out", "said"]

@@ -215,7 +215,7 @@ class _RecordWriter:
 
 def length_unit(units: Any) -> str | None:
     """The unit of length a record's units state, by themselves or with their preset."""
-    from molrec_convert.forcefield.units import PRESETS
+    from molrec_convert.quantities.units import PRESETS
 
     if isinstance(units, str):
         units = {"preset": units}

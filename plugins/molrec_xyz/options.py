@@ -34,7 +34,7 @@ class XyzOptions:
     allow_truncated: bool = option(False, "exit with 0 although the last frame is cut off")
 
     def __post_init__(self) -> None:
-        from molrec_convert.forcefield.units import PRESETS
+        from molrec_convert.quantities.units import PRESETS
 
         if self.units is not None and self.units not in PRESETS:
             raise UsageError(f"--units {self.units}: there are the presets {', '.join(PRESETS)}")
