@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import corpus_index
 import pytest
 
 
@@ -19,3 +20,9 @@ def shared() -> Path:
 def fixtures() -> Path:
     """The folder of input files that belong to the tests."""
     return Path(__file__).parent.parent / "fixtures"
+
+
+@pytest.fixture(scope="session")
+def corpus(fixtures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of files that others made, those that come with installed packages among them."""
+    return corpus_index.gather(fixtures / "corpus", tmp_path_factory.mktemp("corpus", numbered=False))

@@ -71,9 +71,9 @@ def test_a_run_comes_back(tmp_path):
         assert all(found[name] == column for name, column in there.items())
 
 
-@pytest.mark.parametrize("name", ["files/ase-traj/dpdata_MoS2.traj", "files/xyz/ase_opls_structure_ext.xyz"])
-def test_corpus_files_come_back(shared, tmp_path, name):
-    report, (code, output) = there_and_back(shared / "corpus" / name, tmp_path)
+@pytest.mark.parametrize("name", ["files/ase-traj/own_MoS2.traj", "files/xyz/ase_opls_structure_ext.xyz"])
+def test_corpus_files_come_back(corpus, tmp_path, name):
+    report, (code, output) = there_and_back(corpus / name, tmp_path)
     assert not report.lossy
     if "traj" in name:
         assert (code, output) == (0, "")

@@ -1,6 +1,5 @@
 """ASE's `.traj` files: every field as ASE reads it."""
 
-import csv
 import json
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 pytest.importorskip("ase")
 
 import ase_atoms
+import corpus_index
 import numpy as np
 from ase import Atoms
 from ase.calculators.singlepoint import SinglePointCalculator
@@ -41,12 +41,11 @@ def write(path, images):
     return path
 
 
-def test_corpus_files_give_their_index_values(shared):
-    with (shared / "corpus" / "INDEX.tsv").open() as file:
-        rows = [row for row in csv.DictReader(file, delimiter="\t") if row["format"] == "ase-traj"]
+def test_corpus_files_give_their_index_values(corpus):
+    rows = corpus_index.rows("ase-traj")
     assert rows
     for row in rows:
-        path = shared / "corpus" / row["path"]
+        path = corpus / row["path"]
         other = json.loads(row["other"])["calc"]
         with molrec_convert.open(path) as record:
             assert record.trajectory.n_frames == int(row["n_frames"])

@@ -154,9 +154,9 @@ def test_several_records_become_one(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert ids(tmp_path / "more.mrec.lmdb") == [*(f"r{n}" for n in range(12)), "r0"]
 
 
-def test_the_key_order_case(tmp_path: Path, shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The shared case by the command line: twelve frames in, twelve records out, in order."""
-    lines = (shared / "cases" / "81-lmdb-key-order" / "frames.xyz").read_text(encoding="utf-8").splitlines()
+def test_the_key_order_case(tmp_path: Path, fixtures: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The case by the command line: twelve frames in, twelve records out, in order."""
+    lines = (fixtures / "cases" / "81-lmdb-key-order" / "frames.xyz").read_text(encoding="utf-8").splitlines()
     sources = []
     for start in range(0, len(lines), 3):
         element, *xyz = lines[start + 2].split()
@@ -179,7 +179,7 @@ def test_the_key_order_case(tmp_path: Path, shared: Path, capsys: pytest.Capture
 
 
 @pytest.mark.parametrize("arrangement", [None, "trajectory"])
-def test_the_key_order_case_from_its_file(tmp_path: Path, shared: Path, arrangement: str | None) -> None:
+def test_the_key_order_case_from_its_file(tmp_path: Path, fixtures: Path, arrangement: str | None) -> None:
     """From the file itself, as twelve records and as one run of twelve frames: entry 10 is the tenth."""
     from molrec_convert.plugins import formats
 
@@ -187,7 +187,7 @@ def test_the_key_order_case_from_its_file(tmp_path: Path, shared: Path, arrangem
         pytest.skip("no plugin reads XYZ")
     target = tmp_path / "c.mrec.lmdb"
     options = [] if arrangement is None else ["--as", arrangement]
-    assert run(["convert", str(shared / "cases" / "81-lmdb-key-order" / "frames.xyz"), str(target), *options]) == 0
+    assert run(["convert", str(fixtures / "cases" / "81-lmdb-key-order" / "frames.xyz"), str(target), *options]) == 0
     with molrec_convert.open(target) as collection:
         assert (len(collection), collection.n_frames) == (12 if arrangement is None else 1, 12)
         assert [collection.frame(n)["atoms"]["x"].tolist() for n in range(12)] == [[float(n)] for n in range(12)]

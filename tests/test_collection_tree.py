@@ -23,15 +23,15 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0)
     return (out if code == 0 else err).splitlines()
 
 
-def test_the_seed(path: Path, shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    page = (shared / "seeds" / "layout-by-example.txt").read_text().splitlines()
+def test_the_seed(path: Path, fixtures: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (fixtures / "layout-by-example.txt").read_text().splitlines()
     start = page.index("conformers.mrec.lmdb    (one file; keys in LMDB's byte order)")
     stop = next(i for i in range(start, len(page)) if page[i].startswith("Keys are bytes"))
     assert shown(capsys, write_conformers(path)) == page[start : stop - 1]
 
 
-def test_a_value_of_the_seed(path: Path, shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    page = (shared / "seeds" / "layout-by-example.txt").read_text().splitlines()
+def test_a_value_of_the_seed(path: Path, fixtures: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (fixtures / "layout-by-example.txt").read_text().splitlines()
     start = next(i for i, line in enumerate(page) if line.startswith("key f ‖ u64be(1) ="))
     stop = next(i for i in range(start, len(page)) if page[i].startswith("[304, 336)"))
     assert shown(capsys, write_conformers(path), "f1") == page[start : stop + 1]

@@ -35,10 +35,10 @@ def atoms(*types: str, **columns: Any) -> Frame:
     return Frame({"atoms": Block({"type": list(types), **columns})})
 
 
-def test_the_resolution_table_of_the_seed(shared: Path) -> None:
+def test_the_resolution_table_of_the_seed(fixtures: Path) -> None:
     """The table is read from the page; every line of it is resolved."""
     resolution = resolve(peroxide_system(), peroxide())
-    text = (shared / "seeds/layout-by-example.txt").read_text().partition("Resolved against the tables read back")[2]
+    text = (fixtures / "layout-by-example.txt").read_text().partition("Resolved against the tables read back")[2]
     lines = re.findall(r"^`(\w+)\[(\d+)\]`\t`([^`]+)`\t`([^`]+)` row (\d+)\t(.+)$", text, flags=re.MULTILINE)
     assert len(lines) == 6
     for block, index, name, table, row, parameters in lines:

@@ -45,9 +45,9 @@ def read_back(value: Any) -> Frame:
 # the page
 
 
-def test_annotated_value_of_the_page(shared: Path) -> None:
+def test_annotated_value_of_the_page(fixtures: Path) -> None:
     """Byte range by byte range: magic, length, header, padding, and the three buffers."""
-    lines = page(shared)
+    lines = page(fixtures)
     start = next(i for i, line in enumerate(lines) if line.startswith("key f ‖ u64be(1) ="))
     assert lines[start].endswith("value 336 B")
     listing = "\n".join(lines[start : start + 30])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import random
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -170,11 +172,8 @@ def test_every_style_comes_back_from_a_hybrid(row: StyleRow, seed: int, definiti
     round_trip(potential, definitions)
 
 
-def test_the_table_has_every_style_there_are_facts_about(shared: object) -> None:
-    import csv
-    from pathlib import Path
-
-    text = Path(str(shared)) / "formats/lammps/styles.tsv"
+def test_the_table_has_every_style_there_are_facts_about(fixtures: Path) -> None:
+    text = fixtures / "lammps/styles.tsv"
     missing = []
     with text.open() as lines:
         for line in csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE):

@@ -93,54 +93,54 @@ TREES = {
 
 
 @pytest.mark.parametrize("block", TREES)
-def test_trees(blocks: dict[str, list[str]], shared: Path, block: str) -> None:
-    tree = seed_page.seed_tree(shared, *TREES[block])
+def test_trees(blocks: dict[str, list[str]], fixtures: Path, block: str) -> None:
+    tree = seed_page.seed_tree(fixtures, *TREES[block])
     assert len(tree) > 15
     assert blocks[block][1:] == tree
 
 
-def test_overview(blocks: dict[str, list[str]], shared: Path) -> None:
-    assert blocks["tour"][1:] == seed_page.seed_overview(shared)
+def test_overview(blocks: dict[str, list[str]], fixtures: Path) -> None:
+    assert blocks["tour"][1:] == seed_page.seed_overview(fixtures)
 
 
-def test_log(blocks: dict[str, list[str]], shared: Path) -> None:
-    assert blocks["log"] == seed_page.seed_log(shared).splitlines()
+def test_log(blocks: dict[str, list[str]], fixtures: Path) -> None:
+    assert blocks["log"] == seed_page.seed_log(fixtures).splitlines()
     assert len(blocks["log"]) == 3
 
 
-def test_packed_form(blocks: dict[str, list[str]], shared: Path) -> None:
-    assert blocks["listing"][1:] == seed_page.seed_listing(shared)
-    assert blocks["packed"] == seed_page.following(shared, "water.mrec.zip ", 2)
+def test_packed_form(blocks: dict[str, list[str]], fixtures: Path) -> None:
+    assert blocks["listing"][1:] == seed_page.seed_listing(fixtures)
+    assert blocks["packed"] == seed_page.following(fixtures, "water.mrec.zip ", 2)
 
 
-def test_collection(blocks: dict[str, list[str]], shared: Path) -> None:
+def test_collection(blocks: dict[str, list[str]], fixtures: Path) -> None:
     """Keys, sizes of headers, padding and payload, steps, meta, buffers: line by line."""
-    assert blocks["collection"][1:] == seed_page.following(shared, "conformers.mrec.lmdb ", 75)
-    assert seed_page.following(shared, "conformers.mrec.lmdb ", 76)[-1] == ""
+    assert blocks["collection"][1:] == seed_page.following(fixtures, "conformers.mrec.lmdb ", 75)
+    assert seed_page.following(fixtures, "conformers.mrec.lmdb ", 76)[-1] == ""
 
 
-def test_bytes_of_a_frame(blocks: dict[str, list[str]], shared: Path) -> None:
-    assert blocks["frame-bytes"][1:] == seed_page.following(shared, "key f ‖ u64be(1) =", 24)
-    assert seed_page.following(shared, "key f ‖ u64be(1) =", 25)[-1] == ""
+def test_bytes_of_a_frame(blocks: dict[str, list[str]], fixtures: Path) -> None:
+    assert blocks["frame-bytes"][1:] == seed_page.following(fixtures, "key f ‖ u64be(1) =", 24)
+    assert seed_page.following(fixtures, "key f ‖ u64be(1) =", 25)[-1] == ""
 
 
 @pytest.mark.parametrize(
     ("block", "heads", "rows"), [("resolution", "frame `i`\t`step[i]`", 5), ("links", "system row\t", 6)]
 )
-def test_tables(blocks: dict[str, list[str]], shared: Path, block: str, heads: str, rows: int) -> None:
-    expected = [row.split("\t") for row in seed_page.following(shared, heads, rows + 1)]
+def test_tables(blocks: dict[str, list[str]], fixtures: Path, block: str, heads: str, rows: int) -> None:
+    expected = [row.split("\t") for row in seed_page.following(fixtures, heads, rows + 1)]
     assert [[cell.replace('"', "") for cell in row] for row in expected] == cells(blocks[block])
 
 
-def test_what_coordinates_cost(blocks: dict[str, list[str]], shared: Path) -> None:
-    _, *expected = (row.split("\t") for row in seed_page.following(shared, "coordinates `x`, `y`, `z`\t", 4))
+def test_what_coordinates_cost(blocks: dict[str, list[str]], fixtures: Path) -> None:
+    _, *expected = (row.split("\t") for row in seed_page.following(fixtures, "coordinates `x`, `y`, `z`\t", 4))
     _, *measured = cells(blocks["coordinates"])
     assert [row[:2] for row in measured] == [row[:2] for row in expected]
     assert [float(row[2]) for row in measured] == pytest.approx([float(row[2]) for row in expected], abs=0.06)
 
 
-def test_what_trajectories_have_beyond_values(blocks: dict[str, list[str]], shared: Path) -> None:
-    _, *expected = (row.split("\t") for row in seed_page.following(shared, "record\tsection\tupdates", 11))
+def test_what_trajectories_have_beyond_values(blocks: dict[str, list[str]], fixtures: Path) -> None:
+    _, *expected = (row.split("\t") for row in seed_page.following(fixtures, "record\tsection\tupdates", 11))
     _, *found = cells(blocks["overhead"])
     assert [[cell.replace("`", "").replace("—", "–") for cell in row] for row in expected] == [
         [cell.replace("`", "") for cell in row] for row in found

@@ -53,9 +53,9 @@ def saved(source: Any, path: Path, **options: Any) -> WriteContext:
     return writing
 
 
-def test_key_order_case(tmp_path: Path, shared: Path) -> None:
-    """The shared case: twelve frames come back in the order written."""
-    lines = (shared / "cases" / "81-lmdb-key-order" / "frames.xyz").read_text(encoding="utf-8").splitlines()
+def test_key_order_case(tmp_path: Path, fixtures: Path) -> None:
+    """The case: twelve frames come back in the order written."""
+    lines = (fixtures / "cases" / "81-lmdb-key-order" / "frames.xyz").read_text(encoding="utf-8").splitlines()
     records = []
     for start in range(0, len(lines), 3):
         element, *xyz = lines[start + 2].split()

@@ -43,9 +43,9 @@ def use(collection: StoredCollection) -> str:
 
 
 @pytest.mark.parametrize("name", ["open", "open_collection", "read"])
-def test_fork_and_pickle_case(path: Path, shared: Path, tmp_path: Path, name: str) -> None:
-    """The shared case: its script with our reader filled in prints OK."""
-    script = (shared / "cases" / "83-lmdb-fork-pickle" / "check.py").read_text(encoding="utf-8")
+def test_fork_and_pickle_case(path: Path, fixtures: Path, tmp_path: Path, name: str) -> None:
+    """The case: its script with our reader filled in prints OK."""
+    script = (fixtures / "cases" / "83-lmdb-fork-pickle" / "check.py").read_text(encoding="utf-8")
     line = "def open_reader(path): raise SystemExit('give the reader of the converter here')"
     assert line in script
     filled = script.replace(

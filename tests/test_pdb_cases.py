@@ -40,9 +40,9 @@ def column(record: Any, name: str) -> list[Any]:
     return [value if there else None for value, there in zip(block[name].tolist(), mask, strict=True)]
 
 
-def test_missing_elements(shared: Path) -> None:
+def test_missing_elements(fixtures: Path) -> None:
     report = Report()
-    folder = shared / "cases/62-pdb-missing-elements"
+    folder = fixtures / "cases/62-pdb-missing-elements"
     record = read(folder / "noelem.pdb", report=report)
     assert column(record, "element") == ["N", "C", "H", "H", "C", "H", "O", "Ca", "Na", "Hg", "Cl", "Fe", "Br"]
     assert any(item.name == "element" for item in report.of(Fate.DERIVED))
@@ -78,22 +78,22 @@ def test_no_element_is_inferred_when_not_wanted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["em.pdb", "zeros.pdb"])
-def test_placeholder_cells(shared: Path, name: str) -> None:
+def test_placeholder_cells(fixtures: Path, name: str) -> None:
     report = Report()
-    record = read(shared / "cases/63-pdb-cryst1-placeholder" / name, report=report)
+    record = read(fixtures / "cases/63-pdb-cryst1-placeholder" / name, report=report)
     assert record.trajectory[0].box is None
     assert [item.name for item in report.of(Fate.CONVERTED)] == ["CRYST1"]
 
 
-def test_small_cell_is_real(shared: Path) -> None:
-    box = read(shared / "cases/63-pdb-cryst1-placeholder/real_small.pdb").trajectory[0].box
+def test_small_cell_is_real(fixtures: Path) -> None:
+    box = read(fixtures / "cases/63-pdb-cryst1-placeholder/real_small.pdb").trajectory[0].box
     assert np.allclose(box.vectors, [[2.46, -1.23, 0], [0, 2.130422, 0], [0, 0, 6.7]], atol=1e-6)
     assert box.vectors[1, 0] == box.vectors[2, 0] == box.vectors[2, 1] == box.vectors[0, 2] == 0
     assert box.boundary.all()
 
 
-def test_insertion_codes(shared: Path, tmp_path: Path) -> None:
-    record = read(shared / "cases/66-pdb-insertion-codes/icode.pdb")
+def test_insertion_codes(fixtures: Path, tmp_path: Path) -> None:
+    record = read(fixtures / "cases/66-pdb-insertion-codes/icode.pdb")
     for found in (record, _again(record, tmp_path)):
         assert column(found, "res_seq") == [51, 52, 52, 52, 53, -1, 0]
         assert column(found, "res_id") == [51, 52, 52, 52, 53, 54, 0]
@@ -108,8 +108,8 @@ def _again(record: Any, folder: Path, **options: Any) -> Any:
     return read(folder / "again.pdb")
 
 
-def test_touching_columns(shared: Path) -> None:
-    record = read(shared / "cases/67-pdb-touching-columns/touching.pdb")
+def test_touching_columns(fixtures: Path) -> None:
+    record = read(fixtures / "cases/67-pdb-touching-columns/touching.pdb")
     frame = record.trajectory[0]["atoms"]
     found = np.stack([frame[axis] for axis in "xyz"], axis=1).tolist()
     assert found == [[2345.678, -456.789, -123.456], [-999.999] * 3, [9999.999] * 3]
@@ -120,11 +120,11 @@ def test_touching_columns(shared: Path) -> None:
     assert column(record, "formal_charge") == [None, 1, None]
 
 
-def test_wide_coordinates_are_an_error(shared: Path) -> None:
+def test_wide_coordinates_are_an_error(fixtures: Path) -> None:
     with pytest.raises(
         FormatError, match=r"wide\.pdb, line 1: found '21450\.12' followed by '5', expected x in columns"
     ):
-        read(shared / "cases/67-pdb-touching-columns/wide.pdb").trajectory[0]
+        read(fixtures / "cases/67-pdb-touching-columns/wide.pdb").trajectory[0]
 
 
 @pytest.mark.parametrize("x", ["-12345.678", "-1234.5678"])
@@ -134,8 +134,8 @@ def test_shifted_coordinates_are_an_error(tmp_path: Path, x: str) -> None:
         read(write(tmp_path / "a.pdb", text)).trajectory[0]
 
 
-def test_formal_charges(shared: Path, tmp_path: Path) -> None:
-    record = read(shared / "cases/70-pdb-formal-charge/charges.pdb")
+def test_formal_charges(fixtures: Path, tmp_path: Path) -> None:
+    record = read(fixtures / "cases/70-pdb-formal-charge/charges.pdb")
     expected = [2, -1, 1, -1, 2, None, 0]
     assert column(record, "formal_charge") == expected
     assert column(record, "element") == ["Zn", "Cl", "N", "O", "Mg", "C", "H"]
@@ -145,18 +145,18 @@ def test_formal_charges(shared: Path, tmp_path: Path) -> None:
     assert "charge" not in atoms(record)
 
 
-def test_wrapped_residue_numbers(shared: Path, tmp_path: Path) -> None:
+def test_wrapped_residue_numbers(fixtures: Path, tmp_path: Path) -> None:
     report = Report()
-    record = read(shared / "cases/72-pdb-residue-number-wrap/wrap.pdb", report=report)
+    record = read(fixtures / "cases/72-pdb-residue-number-wrap/wrap.pdb", report=report)
     assert column(record, "res_seq") == [9999] * 3 + [0] * 6 + [1] * 3
     assert column(record, "res_id") == [9999] * 3 + [10000] * 3 + [10001] * 3 + [10002] * 3
     assert any(item.name == "residue numbers" for item in report.of(Fate.CONVERTED))
     assert column(_again(record, tmp_path), "res_id") == column(record, "res_id")
 
 
-def test_five_digits_in_the_insertion_code(shared: Path) -> None:
+def test_five_digits_in_the_insertion_code(fixtures: Path) -> None:
     report = Report()
-    record = read(shared / "cases/72-pdb-residue-number-wrap/spill.pdb", report=report)
+    record = read(fixtures / "cases/72-pdb-residue-number-wrap/spill.pdb", report=report)
     assert column(record, "res_id") == [9999, 10000, 10001]
     assert "icode" not in atoms(record)
     assert any("column 27" in text for text in report.warnings)

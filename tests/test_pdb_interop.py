@@ -193,9 +193,9 @@ def test_a_trajectory_is_read_the_same(peer: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("peer", list(PEERS))
 @pytest.mark.parametrize("name", ["gemmi_5wkd.pdb", "mda_1hvr.pdb", "parmed_2koc.pdb", "cf_1bcu.pdb"])
-def test_exports_of_real_files_are_read_the_same(peer: str, name: str, shared: Path, tmp_path: Path) -> None:
+def test_exports_of_real_files_are_read_the_same(peer: str, name: str, corpus: Path, tmp_path: Path) -> None:
     path = tmp_path / "out.pdb"
-    convert(shared / "corpus/files/pdb" / name, path)
+    convert(corpus / "files/pdb" / name, path)
     # chemfiles adds the bonds of standard residues; ASE knows no placeholder for "no cell"
     same(ours(path), _without_placeholder(ask(peer, path)), leave=("bonds",))
 

@@ -128,10 +128,10 @@ def test_what_pdb_has_no_columns_for_is_refused_or_said(site: Path, tmp_path: Pa
 
 @pytest.mark.parametrize(
     "name",
-    ["parmed_4lzt.pdb", "cf_1bcu.pdb", "parmed_2koc.pdb", "mda_1hvr.pdb", "parmed_1kx5.pdb", "ovito_4nn0.ent.pdb"],
+    ["parmed_4lzt.pdb", "cf_1bcu.pdb", "parmed_2koc.pdb", "mda_1hvr.pdb", "mda_4E43.pdb"],
 )
-def test_the_atoms_are_those_of_the_pdb_file(shared: Path, tmp_path: Path, name: str) -> None:
-    source = shared / "corpus/files/pdb" / name
+def test_the_atoms_are_those_of_the_pdb_file(corpus: Path, tmp_path: Path, name: str) -> None:
+    source = corpus / "files/pdb" / name
     structure = gemmi.read_pdb(str(source))
     structure.setup_entities()
     structure.make_mmcif_document().write_file(str(tmp_path / "a.cif"))
@@ -161,8 +161,8 @@ def test_the_atoms_are_those_of_the_pdb_file(shared: Path, tmp_path: Path, name:
         assert list(differences(first, second)) == []
 
 
-def test_pdb_to_mmcif_loses_what_is_said(shared: Path, tmp_path: Path) -> None:
-    source = shared / "corpus/files/pdb/parmed_4lzt.pdb"
+def test_pdb_to_mmcif_loses_what_is_said(corpus: Path, tmp_path: Path) -> None:
+    source = corpus / "files/pdb/parmed_4lzt.pdb"
     predicted, report = Report(), Report()
     convert(source, tmp_path / "a.cif", report=predicted, dry_run=True)
     convert(source, tmp_path / "a.cif", report=report)

@@ -517,12 +517,12 @@ def positions(path: Path) -> list[list[list[float]]]:
 
 @pytest.mark.parametrize("consolidated", [False, True])
 def test_frames_appended_to_a_consolidated_store_are_seen_by_all(
-    tmp_path: Path, shared: Path, consolidated: bool, recwarn: pytest.WarningsRecorder
+    tmp_path: Path, fixtures: Path, consolidated: bool, recwarn: pytest.WarningsRecorder
 ) -> None:
-    """The shared case 86: two frames, three more, and no reader that still sees two."""
+    """The case 86: two frames, three more, and no reader that still sees two."""
     import zarr
 
-    case = shared / "cases" / "86-zarr-stale-consolidated"
+    case = fixtures / "cases" / "86-zarr-stale-consolidated"
 
     def frames_of(name: str) -> list[Frame]:
         return [

@@ -172,8 +172,8 @@ def test_they_read_back_equal(tmp_path: Path, build_record: Any) -> None:
     ts.same_as_zarr(tmp_path, trajectory)
 
 
-def test_the_table_on_the_page_is_this_one(shared: Path) -> None:
-    page = (shared / "seeds" / "layout-by-example.txt").read_text(encoding="utf-8").splitlines()
+def test_the_table_on_the_page_is_this_one(fixtures: Path) -> None:
+    page = (fixtures / "layout-by-example.txt").read_text(encoding="utf-8").splitlines()
     start = next(i for i, line in enumerate(page) if line.startswith("frame `i`\t`step[i]`"))
 
     def cell(rows: tuple[int, int, int] | None) -> str:

@@ -11,8 +11,8 @@ import molrec_convert
 from molrec_convert import Record, Report
 
 
-def case(shared: Path, slug: str, name: str, report: Report | None = None, **options: object) -> Record:
-    record = molrec_convert.read(shared / "cases" / slug / name, report=report, **options)
+def case(fixtures: Path, slug: str, name: str, report: Report | None = None, **options: object) -> Record:
+    record = molrec_convert.read(fixtures / "cases" / slug / name, report=report, **options)
     assert isinstance(record, Record)
     return record
 
@@ -24,9 +24,9 @@ def cell(record: Record, index: int = 0) -> list[float]:
     return box.vectors.diagonal().tolist()
 
 
-def test_qm9(shared: Path) -> None:
+def test_qm9(fixtures: Path) -> None:
     report = Report()
-    record = case(shared, "41-xyz-qm9-layout", "mol.xyz", report)
+    record = case(fixtures, "41-xyz-qm9-layout", "mol.xyz", report)
     assert record.trajectory is not None
     assert len(record.trajectory) == 1
     found = arrays(record)
@@ -40,8 +40,8 @@ def test_qm9(shared: Path) -> None:
     ]
 
 
-def test_quoting(shared: Path) -> None:
-    record = case(shared, "42-extxyz-quoting", "quotes.extxyz")
+def test_quoting(fixtures: Path) -> None:
+    record = case(fixtures, "42-extxyz-quoting", "quotes.extxyz")
     assert cell(record) == [4.0, 5.0, 6.0]
     assert record.trajectory[0].box.boundary.tolist() == [False, False, True]
     assert meta_of(record) == {
@@ -59,8 +59,8 @@ def test_quoting(shared: Path) -> None:
     assert arrays(record) == {"element": ["Ar"], "x": [1.0], "y": [1.0], "z": [1.0]}
 
 
-def test_periodicity_where_it_is_not_stated(shared: Path) -> None:
-    collection = molrec_convert.read(shared / "cases/44-extxyz-pbc-defaults/defaults.extxyz")
+def test_periodicity_where_it_is_not_stated(fixtures: Path) -> None:
+    collection = molrec_convert.read(fixtures / "cases/44-extxyz-pbc-defaults/defaults.extxyz")
     boxes = [record.trajectory[0].box for record in collection]
     assert [None if box is None else box.boundary.tolist() for box in boxes] == [
         [True, True, True],
@@ -77,9 +77,9 @@ def test_periodicity_where_it_is_not_stated(shared: Path) -> None:
     assert [meta_of(record)["comment"] for record in collection] == [None, None, None, "plain comment"]
 
 
-def test_several_energies(shared: Path, tmp_path: Path) -> None:
+def test_several_energies(fixtures: Path, tmp_path: Path) -> None:
     report = Report()
-    record = case(shared, "45-extxyz-several-energies", "keys.extxyz", report)
+    record = case(fixtures, "45-extxyz-several-energies", "keys.extxyz", report)
     keys = {
         "pe": -3.25,
         "free_energy": -3.5,
@@ -105,21 +105,21 @@ def test_several_energies(shared: Path, tmp_path: Path) -> None:
         assert f":{column}:R:" in head
 
 
-def test_momenta(shared: Path) -> None:
-    record = case(shared, "48-extxyz-momenta-and-velocities", "momenta.extxyz")
+def test_momenta(fixtures: Path) -> None:
+    record = case(fixtures, "48-extxyz-momenta-and-velocities", "momenta.extxyz")
     assert arrays(record)["mass"] == [40.0]
     assert arrays(record)["momenta"] == [[2.0, 0.0, -1.0]]
     assert "vx" not in arrays(record)
     for units, scale in (("metal", 1000.0), ("real", 1.0)):
-        found = arrays(case(shared, "48-extxyz-momenta-and-velocities", "momenta.extxyz", units=units))
+        found = arrays(case(fixtures, "48-extxyz-momenta-and-velocities", "momenta.extxyz", units=units))
         assert found["vx"] == pytest.approx([0.00491135 * scale], rel=1e-5)
         assert found["vy"] == [0.0]
         assert found["vz"] == pytest.approx([-0.00245567 * scale], rel=1e-5)
         assert found["momenta"] == [[2.0, 0.0, -1.0]]
 
 
-def test_velocities_of_unknown_units(shared: Path) -> None:
-    found = arrays(case(shared, "48-extxyz-momenta-and-velocities", "velo.extxyz", units="metal"))
+def test_velocities_of_unknown_units(fixtures: Path) -> None:
+    found = arrays(case(fixtures, "48-extxyz-momenta-and-velocities", "velo.extxyz", units="metal"))
     assert found["velo"] == [[0.05, 0.0, -0.025]]
     assert "vx" not in found
 
@@ -135,17 +135,17 @@ def test_velocities_of_unknown_units(shared: Path) -> None:
         ("no_final_newline", ["frame a", "frame a"]),
     ],
 )
-def test_line_endings_and_blanks(shared: Path, name: str, comments: list[str]) -> None:
-    record = case(shared, "52-xyz-line-endings-and-blanks", f"{name}.xyz")
+def test_line_endings_and_blanks(fixtures: Path, name: str, comments: list[str]) -> None:
+    record = case(fixtures, "52-xyz-line-endings-and-blanks", f"{name}.xyz")
     assert [meta_of(record, index)["comment"] for index in range(len(record.trajectory))] == comments
     expected = [1.0, 2.0, 3.0] if name == "empty_comment" else [1.0, 0.0, 0.0]
     found = arrays(record, len(comments) - 1)
     assert [found[axis][0] for axis in "xyz"] == expected
 
 
-def test_latin1(shared: Path) -> None:
+def test_latin1(fixtures: Path) -> None:
     report = Report()
-    record = case(shared, "52-xyz-line-endings-and-blanks", "latin1_comment.xyz", report)
+    record = case(fixtures, "52-xyz-line-endings-and-blanks", "latin1_comment.xyz", report)
     assert meta_of(record)["comment"] == "fichier créé µ"
     assert arrays(record) == {"element": ["He"], "x": [1.0], "y": [2.0], "z": [3.0]}
     assert any("Latin-1" in text for text in report.warnings)
@@ -155,8 +155,8 @@ RAGGED = [["N", "N"], ["O"], ["C", "H", "O", "O"]]
 
 
 @pytest.mark.parametrize("name", ["a.mrec", "a.mrec.lmdb"])
-def test_ragged_frames(shared: Path, tmp_path: Path, name: str) -> None:
-    source = shared / "cases/53-xyz-ragged-frames/ragged.extxyz"
+def test_ragged_frames(fixtures: Path, tmp_path: Path, name: str) -> None:
+    source = fixtures / "cases/53-xyz-ragged-frames/ragged.extxyz"
     molrec_convert.convert(source, tmp_path / name)
     molrec_convert.convert(tmp_path / name, tmp_path / "b.extxyz")
     record = molrec_convert.read(tmp_path / "b.extxyz")
@@ -167,8 +167,8 @@ def test_ragged_frames(shared: Path, tmp_path: Path, name: str) -> None:
     assert (last["x"], last["y"], last["z"]) == ([0.0, 0.0, 1.2, 0.0], [0.0, 0.0, 0.0, 1.3], [0.0, 1.1, 0.0, 0.0])
 
 
-def test_odd_keys(shared: Path) -> None:
-    record = case(shared, "55-extxyz-odd-keys", "odd.extxyz")
+def test_odd_keys(fixtures: Path) -> None:
+    record = case(fixtures, "55-extxyz-odd-keys", "odd.extxyz")
     assert cell(record) == [5.0] * 3
     assert record.trajectory[0].box.boundary.all()
     assert meta_of(record) == {
@@ -177,9 +177,9 @@ def test_odd_keys(shared: Path) -> None:
     }  # fmt: skip
 
 
-def test_keys_in_another_case(shared: Path) -> None:
+def test_keys_in_another_case(fixtures: Path) -> None:
     report = Report()
-    record = case(shared, "55-extxyz-odd-keys", "lower.extxyz", report)
+    record = case(fixtures, "55-extxyz-odd-keys", "lower.extxyz", report)
     assert cell(record) == [5.0] * 3
     assert record.trajectory[0].box.boundary.tolist() == [True, True, False]
     assert meta_of(record) == {"Energy": -1.0}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import os
 from pathlib import Path
 from typing import Any
 
+import corpus_index
 import numpy as np
 import pytest
 
@@ -15,26 +14,13 @@ from molrec_convert import Record, Report
 from molrec_convert.comparison.records import differences
 from molrec_convert.errors import FormatError
 
-
-def _rows() -> list[dict[str, str]]:
-    where = os.environ.get("MOLREC_SHARED")
-    index = Path(where or "") / "corpus/INDEX.tsv"
-    if not where or not index.is_file():
-        return []
-    with index.open() as file:
-        return [row for row in csv.DictReader(file, delimiter="\t") if row["format"] == "xyz"]
-
-
-ROWS = _rows()
+ROWS = corpus_index.rows("xyz")
 #: Files that say what cannot be: none of their readers agrees with another, or with the format.
 FAULTY = {
     "bad_helium.xyz": "found 4 rows before the end of the file, expected 8, as line 1 says",
     "bad_extended-bad-properties.xyz": "line 3: found 'H', expected a number",
-    "parmed_nma.xyz": "Tinker file, which is another format",
 }
 GOOD = [row for row in ROWS if Path(row["path"]).name not in FAULTY]
-if not ROWS:
-    pytest.skip("MOLREC_SHARED does not name the folder of reference files", allow_module_level=True)
 
 
 def names(row: dict[str, str]) -> str:
@@ -46,8 +32,8 @@ def frames_of(source: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("row", GOOD, ids=names)
-def test_values(shared: Path, row: dict[str, str]) -> None:
-    frames = frames_of(molrec_convert.read(shared / "corpus" / row["path"]))
+def test_values(corpus: Path, row: dict[str, str]) -> None:
+    frames = frames_of(molrec_convert.read(corpus / row["path"]))
     assert len(frames) == int(row["n_frames"])
     assert frames[0]["atoms"].count == int(row["n_atoms_first"])
     if row["n_atoms_last"]:
@@ -66,8 +52,8 @@ def test_values(shared: Path, row: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if Path(row["path"]).name in FAULTY], ids=names)
-def test_faulty_files_are_refused_in_one_sentence(shared: Path, tmp_path: Path, row: dict[str, str]) -> None:
-    path = shared / "corpus" / row["path"]
+def test_faulty_files_are_refused_in_one_sentence(corpus: Path, tmp_path: Path, row: dict[str, str]) -> None:
+    path = corpus / row["path"]
     with pytest.raises(FormatError) as caught:
         molrec_convert.convert(path, tmp_path / "a.mrec")
     assert FAULTY[path.name] in str(caught.value)
@@ -76,9 +62,9 @@ def test_faulty_files_are_refused_in_one_sentence(shared: Path, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("row", GOOD, ids=names)
-def test_through_a_record_and_back(shared: Path, tmp_path: Path, row: dict[str, str]) -> None:
+def test_through_a_record_and_back(corpus: Path, tmp_path: Path, row: dict[str, str]) -> None:
     first, back, second = tmp_path / "a.mrec", tmp_path / "a.extxyz", tmp_path / "b.mrec"
-    molrec_convert.convert(shared / "corpus" / row["path"], first)
+    molrec_convert.convert(corpus / row["path"], first)
     report = Report()
     molrec_convert.convert(first, back, report=report)
     assert report.losses() == []
@@ -89,9 +75,9 @@ def test_through_a_record_and_back(shared: Path, tmp_path: Path, row: dict[str, 
 
 @pytest.mark.parametrize("target", ["extxyz", "xyz"])
 @pytest.mark.parametrize("row", GOOD, ids=names)
-def test_losses_are_predicted(shared: Path, tmp_path: Path, row: dict[str, str], target: str) -> None:
+def test_losses_are_predicted(corpus: Path, tmp_path: Path, row: dict[str, str], target: str) -> None:
     first = tmp_path / "a.mrec"
-    molrec_convert.convert(shared / "corpus" / row["path"], first)
+    molrec_convert.convert(corpus / row["path"], first)
     predicted, found = Report(), Report()
     molrec_convert.convert(first, tmp_path / "a.xyz", to_format=target, dry_run=True, report=predicted)
     assert not (tmp_path / "a.xyz").exists()

@@ -49,9 +49,9 @@ def root() -> tuple[str, bytes]:
     return "zarr.json", b'{"zarr_format": 3, "node_type": "group"}'
 
 
-def test_the_thirty_entries_of_water(tmp_path: Path, water: Path, shared: Path) -> None:
+def test_the_thirty_entries_of_water(tmp_path: Path, water: Path, fixtures: Path) -> None:
     pack(water, tmp_path / "water.mrec.zip")
-    expected = [line.split("    ")[0].strip() for line in seed_listing(shared)]
+    expected = [line.split("    ")[0].strip() for line in seed_listing(fixtures)]
     expected = [name for name in expected if (" " not in name and "/" in name) or name == "zarr.json"]
     with zipfile.ZipFile(tmp_path / "water.mrec.zip") as packed:
         assert packed.namelist() == expected
