@@ -15,6 +15,7 @@ from molrec_convert.model import Block, Column, Frame
 from molrec_convert.report import Fate
 from molrec_lammps import dump_batch
 from molrec_lammps.dump_record import RunFacts, Thermo
+from molrec_lammps.run_clock import Clock
 
 
 def topology() -> Frame:
@@ -170,16 +171,16 @@ class TestThermoAndTime:
 
     def test_time_from_the_timestep(self, tmp_path: Path) -> None:
         path = write(tmp_path / "a.dump", *(frame(n * 10, rows(ALL)) for n in range(3)))
-        record, report = read(path, RunFacts(timestep=0.005))
+        record, report = read(path, RunFacts(clock=Clock.even(0.005)))
         assert record.trajectory.times.tolist() == [0, 10 * 0.005, 20 * 0.005]
         assert fates(report, "derived: trajectory/time")
         path = write(tmp_path / "b.dump", *(frame(n * 10, rows(ALL), time=n + 100) for n in range(3)))
-        assert read(path, RunFacts(timestep=0.005))[0].trajectory.times.tolist() == [100, 101, 102]
+        assert read(path, RunFacts(clock=Clock.even(0.005)))[0].trajectory.times.tolist() == [100, 101, 102]
 
     def test_frames_numbered_by_their_order_have_neither(self, tmp_path: Path) -> None:
         path = write(tmp_path / "a.dump", frame(10, rows(ALL)), frame(5, rows(ALL)))
         thermo = Thermo(np.array([0, 1]), {"pe": np.array([1.0, 2])})
-        record, report = read(path, RunFacts(thermo=thermo, timestep=0.5), steps="index")
+        record, report = read(path, RunFacts(thermo=thermo, clock=Clock.even(0.5)), steps="index")
         assert record.trajectory.times is None
         assert list(record.trajectory.declaration.meta) == ["source_step"]
         assert any("thermo output is in metrics only" in text for text in report.warnings)

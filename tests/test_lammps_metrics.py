@@ -182,7 +182,7 @@ class TestRuns:
             assert stored.method == record.method
             assert stored.status == record.status
         assert set(curves(record)["thermo/temp"].wall_time.tolist()) == {UNSTATED}
-        assert any("wall times" in item.name for item in report.of(Fate.DERIVED))
+        assert [item.name for item in report.of(Fate.CONVERTED)].count("wall times of metrics") == 1
 
 
 class TestTexts:

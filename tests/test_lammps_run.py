@@ -395,8 +395,45 @@ class TestRuns:
         record, report = read(tmp_path)
         compare(record, frames)
         assert record.trajectory is not None
+        assert record.trajectory.times.tolist() == pytest.approx([0.0, 0.04, 0.06])
+        (tmp_path / "log.lammps").unlink()
+        record, report = read(tmp_path)
         assert record.trajectory.times is None
         assert any("several timesteps (0.002, 0.004)" in text for text in report.warnings)
+
+    @pytest.mark.parametrize(
+        "commands",
+        [
+            "{dump}minimize 0 0 3 100\nrun 10\nminimize 0 0 2 100\nrun 10\n",
+            "minimize 0 0 3 100\n{dump}timestep 0.002\nrun 10\n",
+            "minimize 0 0 3 100\nreset_timestep 0\n{dump}run 10\ntimestep 0.001\nminimize 0 0 3 100\nrun 20\n",
+            "run 7\nreset_timestep 100 time 7.5\n{dump}run 10\nrun 10\n",
+            "run 3\n{dump}run 7\nundump d\nreset_timestep 0\ntimestep 0.001\nrun 20\n",
+        ],
+    )
+    def test_times_are_those_of_lammps(self, tmp_path: Path, commands: str) -> None:
+        """As LAMMPS writes them into the dump itself (`dump_modify time yes`): minimizations take no time."""
+        text = dump("x.dump").replace("custom 10", "custom 1") + "dump_modify d time yes\n"
+        play(tmp_path, MELT + commands.format(dump=text))
+        record, _ = read(tmp_path)
+        assert record.trajectory is not None
+        steps, wanted = record.trajectory.steps.tolist(), record.trajectory.times
+        lines = (tmp_path / "x.dump").read_text().split("\n")
+        stated = [place for place, line in enumerate(lines) if line.startswith("ITEM: TIME") and "STEP" not in line]
+        gone = {*stated, *(place + 1 for place in stated)}
+        (tmp_path / "x.dump").write_text("\n".join(line for place, line in enumerate(lines) if place not in gone))
+        record, _ = read(tmp_path)
+        assert record.trajectory is not None
+        assert record.trajectory.steps.tolist() == steps
+        assert record.trajectory.times == pytest.approx(wanted, rel=1e-12)
+
+    def test_without_a_log_steps_of_a_minimization_leave_times_open(self, tmp_path: Path) -> None:
+        play(tmp_path, MELT + "minimize 0 0 3 100\n" + dump("x.dump") + "run 10\n")
+        (tmp_path / "log.lammps").unlink()
+        record, report = read(tmp_path)
+        assert record.trajectory is not None
+        assert record.trajectory.times is None
+        assert any("only the log says how many" in text for text in report.warnings)
 
     def test_times_that_the_dump_states(self, tmp_path: Path) -> None:
         play(tmp_path, MELT + dump("x.dump") + "dump_modify d time yes\nrun 10\ntimestep 0.002\nrun 10\n")

@@ -1,10 +1,11 @@
-"""What a run knows beside its dump: the data file, thermo output, the timestep, labels and masses of types, units."""
+"""What a run knows beside its dump: the data file, thermo output, the clock, labels and masses of types, units."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from molrec_convert.model import Block, Frame
+from molrec_lammps.run_clock import Clock
 from molrec_lammps.thermo import Thermo
 
 __all__ = ["RunFacts"]
@@ -15,13 +16,13 @@ class RunFacts:
     """Facts about a run; every one is optional.
 
     `system` is the topology of a data file: `atoms` with ascending `id`, relations with 0-based endpoints into it.
-    `timestep` turns steps into times where the dump has no TIME items. `masses` are by type, for a dump without a data
+    `clock` turns steps into times where the dump has no TIME items. `masses` are by type, for a dump without a data
     file; `units` is the word of a LAMMPS units style that is known from elsewhere.
     """
 
     system: Frame | None = None
     thermo: Thermo | None = None
-    timestep: float | None = None
+    clock: Clock | None = None
     type_labels: dict[int, str] | None = None
     masses: dict[int, float] | None = None
     units: str | None = None

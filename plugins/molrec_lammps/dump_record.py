@@ -273,15 +273,15 @@ def _put_meta(system: Frame, plan: Plan, units: UnitsStyle | None) -> None:
 
 
 def _times(dump: Dump, facts: RunFacts, by_order: bool, report: Report) -> NDArray[np.float64] | None:
-    """Times: TIME items, else step times timestep; all frames or none."""
+    """Times: TIME items, else those of the clock; all frames or none."""
     times, steps = dump.table.time.copy(), dump.table.step
     missing = np.isnan(times)
     if not missing.any():
         report.carried("TIME")
         return times
-    if facts.timestep is not None and not by_order:
-        times[missing] = steps[missing] * facts.timestep
-        report.derived("trajectory/time", f"step times the timestep {facts.timestep!r}")
+    if facts.clock is not None and not by_order:
+        times[missing] = facts.clock.times(steps[missing])
+        report.derived("trajectory/time", facts.clock.described)
         return times
     if not missing.all():
         stated = int((~missing).sum())

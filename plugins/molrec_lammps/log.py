@@ -49,12 +49,16 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Run:
-    """One thermo table: the kind of command behind it, its rows, what a minimiser said at its end, its speed."""
+    """One thermo table: the kind of command behind it, its rows, what a minimiser said at its end, its speed.
+
+    `before` is how many commands the log echoes before the table.
+    """
 
     kind: str
     table: Table
     minimization: dict[str, Any] | None = None
     performance: dict[str, Any] = field(default_factory=dict)
+    before: int = 0
 
     @property
     def first_step(self) -> int | None:
@@ -167,6 +171,7 @@ def _runs(data: Buffer, tables: Sequence[Table], echoes: Sequence[Echo]) -> tupl
     running = ("run", "minimize", "rerun", "temper", "neb", "prd", "tad", "hyper", "dynamical_matrix")
     makers = [(echo.position, echo.command.name) for echo in echoes if echo.command.name in running]
     positions = [position for position, _ in makers]
+    places = [echo.position for echo in echoes]
     runs = []
     for index, table in enumerate(tables):
         following = tables[index + 1].start if index + 1 < len(tables) else len(data)
@@ -175,7 +180,8 @@ def _runs(data: Buffer, tables: Sequence[Table], echoes: Sequence[Echo]) -> tupl
         before = bisect_right(positions, table.start) - 1
         kind = makers[before][1] if before >= 0 else "run"
         speed = performance_of(below) if table.complete else {}
-        runs.append(Run("minimize" if minimization else kind, table, minimization, speed))
+        echoed = bisect_right(places, table.start)
+        runs.append(Run("minimize" if minimization else kind, table, minimization, speed, echoed))
     return tuple(runs)
 
 

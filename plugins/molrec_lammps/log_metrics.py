@@ -100,4 +100,4 @@ def metrics_of(logs: Sequence[Log], thermo: Thermo | None, report: Report) -> di
 def report_unstated(metrics: Metrics | None, report: Report) -> None:
     """Say what stands in for the wall times of curves."""
     if metrics is not None and len(metrics):
-        report.derived("wall times of metrics", f"{UNSTATED}: the files do not state when a value was taken")
+        report.converted("wall times of metrics", f"{UNSTATED}: the files do not state when a value was taken")

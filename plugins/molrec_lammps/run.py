@@ -20,9 +20,10 @@ from molrec_lammps.data_file import DataFile
 from molrec_lammps.data_record import data_frame
 from molrec_lammps.dump_record import RunFacts, dump_record
 from molrec_lammps.dump_sides_join import add_sides, open_sides
-from molrec_lammps.log import Log
+from molrec_lammps.log import Log, echo_everything
 from molrec_lammps.log_metrics import metrics_of, report_unstated
 from molrec_lammps.log_thermo import thermo_of
+from molrec_lammps.run_clock import Clock, clock_of
 from molrec_lammps.run_commands import settings_of
 from molrec_lammps.run_discovery import Sources, classify, find_logs, find_script
 from molrec_lammps.run_documents import method_document, normalized, status_document
@@ -83,12 +84,12 @@ def read_run(paths: Sequence[Path], context: ReadContext) -> Record:
         )
     options = replace(options, units=units)
     system = source.frame(options, report)
-    timestep, no_time = _timestep(settings, run.dumps, units, report)
+    clock, no_time = _clock(run, units, report)
     thermo = thermo_of([entry.table for log in run.logs for entry in log.runs])
     curves = {**metrics_of(run.logs, thermo, report), **averages.curves}
     _compare(data, run, report)
     if run.dumps:
-        record = _dumped(run, data, system, thermo, timestep, units, context)
+        record = _dumped(run, data, system, thermo, clock, units, context)
         if no_time and not any(item.name == "TIME" for item in report.of(Fate.CARRIED)):
             report.warn(f"no time is worked out from the steps: {no_time}")
     else:
@@ -106,7 +107,7 @@ def read_run(paths: Sequence[Path], context: ReadContext) -> Record:
     record.forcefield = source.force_field(options, report)
     if options.molrec_version != 1:
         record.meta["molrec_version"] = options.molrec_version
-    _document(record, run, timestep, report)
+    _document(record, run, None if clock is None else clock.timestep, report)
     return record
 
 
@@ -126,16 +127,26 @@ def _gather(sources: Sources, report: Report) -> _Run:
     return run
 
 
-def _timestep(
-    settings: Settings | None, dumps: Sequence[DumpFiles], units: str | None, report: Report
-) -> tuple[float | None, str]:
-    """The one timestep that makes steps of the trajectory times, or None and why there is none."""
-    if settings is None or not dumps:
+def _clock(run: _Run, units: str | None, report: Report) -> tuple[Clock | None, str]:
+    """The clock of the trajectory's steps, or None and why there is none."""
+    settings = run.settings
+    if settings is None or not run.dumps:
         return None, ""
-    timestep, why = settings.timestep_of(dumps[0].command, units)
+    command = run.dumps[0].command
+    if echo_everything(run.logs) and not settings.time_fault:
+        default = UNITS[units].timestep if units in UNITS else None
+        clock = clock_of(run.logs, None if command is None else command.id, default)
+        if clock is not None:
+            _report_default(clock.timestep, settings, units, report)
+            return clock, ""
+    timestep, why = settings.timestep_of(command, units)
+    _report_default(timestep, settings, units, report)
+    return None if timestep is None else Clock.even(timestep), why
+
+
+def _report_default(timestep: float | None, settings: Settings, units: str | None, report: Report) -> None:
     if timestep is not None and timestep not in settings.timesteps:
         report.derived("timestep", f"{timestep:g}, LAMMPS' default in units {units}")
-    return timestep, why
 
 
 def _compare(data: DataFile | None, run: _Run, report: Report) -> None:
@@ -163,7 +174,7 @@ def _dumped(
     data: DataFile | None,
     system: Frame | None,
     thermo: Thermo | None,
-    timestep: float | None,
+    clock: Clock | None,
     units: str | None,
     context: ReadContext,
 ) -> Record:
@@ -185,7 +196,7 @@ def _dumped(
     facts = RunFacts(
         system=system,
         thermo=thermo,
-        timestep=timestep,
+        clock=clock,
         type_labels=labels or None,
         masses=masses or None,
         units=units,

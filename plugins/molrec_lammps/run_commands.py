@@ -64,6 +64,7 @@ class _OpenDump:
     used: set[float | None]
     append: bool = False
     modified: tuple[str, ...] = ()
+    shifted: str = ""
 
 
 class _Walker:
@@ -73,6 +74,8 @@ class _Walker:
         self.timestep: float | None = None
         self.normalize: bool | None = None
         self.since_reset: set[float | None] = set()
+        self.minimized = False
+        self.shifted = ""
         self.open: dict[str, _OpenDump] = {}
         self.dumps: list[_OpenDump] = []
 
@@ -121,12 +124,23 @@ class _Walker:
         """Steps are taken at the timestep in effect (`run 0` and `rerun` take none)."""
         self.found.runs.append(" ".join((command.name, *command.args)))
         self.found.normalized.add(self.normalize)
+        if command.name == "minimize":
+            self.minimized = True
+        elif self.minimized:
+            self.minimized = False
+            self.shift("steps of a minimization take no time, and only the log says how many there were")
         if command.name == "rerun" or (command.name == "run" and command.args[:1] == ("0",)):
             return
         self.since_reset.add(self.timestep)
         self.found.timesteps.add(self.timestep)
         for entry in self.open.values():
             entry.used.add(self.timestep)
+
+    def shift(self, why: str) -> None:
+        """From here on the time is not the step times the timestep."""
+        self.shifted = why
+        for entry in self.open.values():
+            entry.shifted = why
 
     def take_units(self, command: Command) -> None:
         if command.args[0] not in UNITS:
@@ -143,6 +157,9 @@ class _Walker:
 
     def take_reset_timestep(self, command: Command) -> None:
         self.since_reset = set()
+        self.minimized, self.shifted = False, ""
+        if "time" in command.args:
+            self.shift("reset_timestep sets a time of its own")
 
     def take_read_data(self, command: Command) -> None:
         self.found.data.append((command.args[0], command.args[1:]))
@@ -193,7 +210,7 @@ class _Walker:
     def take_dump(self, command: Command) -> None:
         name, group, style, every, file, *attributes = command.args
         dump = DumpCommand(name, group, style, every, file, tuple(attributes), command.text)
-        entry = _OpenDump(dump, set(self.since_reset))
+        entry = _OpenDump(dump, set(self.since_reset), shifted=self.shifted)
         self.open[name] = entry
         self.dumps.append(entry)
 
@@ -214,7 +231,13 @@ class _Walker:
     def finish(self) -> Settings:
         """The settings, each dump with the timesteps it saw."""
         self.found.dumps = [
-            replace(entry.dump, timesteps=frozenset(entry.used), append=entry.append, modified=entry.modified)
+            replace(
+                entry.dump,
+                timesteps=frozenset(entry.used),
+                append=entry.append,
+                modified=entry.modified,
+                shifted=entry.shifted,
+            )
             for entry in self.dumps
         ]
         for name in ("fixes", "coefficients", "skipped", "changed"):

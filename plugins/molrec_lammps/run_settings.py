@@ -23,7 +23,7 @@ class DumpCommand:
     """One `dump` command: its style, file name as given, attributes, the timesteps in effect while it was written.
 
     A timestep of None is LAMMPS' default. `append`: frames are added to a file that is there (`dump_modify append`);
-    `modified` are the words of all its `dump_modify` commands.
+    `modified` are the words of all its `dump_modify` commands, `shifted` says why times are not steps times timestep.
     """
 
     id: str
@@ -36,6 +36,7 @@ class DumpCommand:
     timesteps: frozenset[float | None] = frozenset()
     append: bool = False
     modified: tuple[str, ...] = ()
+    shifted: str = ""
 
     @property
     def readable(self) -> bool:
@@ -104,6 +105,8 @@ class Settings:
         """The one timestep a dump was written at (None: any dump), or None and why there is none."""
         if self.time_fault:
             return None, self.time_fault
+        if dump is not None and dump.shifted:
+            return None, dump.shifted
         used = self.timesteps if dump is None else dump.timesteps
         default = UNITS[units].timestep if units in UNITS and self.complete else None
         values = {default if value is None else value for value in used}
