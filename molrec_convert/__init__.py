@@ -22,6 +22,7 @@ from molrec_convert._version import __version__
 from molrec_convert.wiring import provide
 
 if TYPE_CHECKING:
+    from molrec_convert.continuing import join_records
     from molrec_convert.conversion import append, convert, open, read, write
     from molrec_convert.errors import (
         ContractError,
@@ -70,6 +71,7 @@ _HOME = {
     ),
     **dict.fromkeys(("Capability", "Format", "ReadContext", "WriteContext", "option"), "molrec_convert.formats"),
     "hookimpl": "molrec_convert.hookspecs",
+    "join_records": "molrec_convert.continuing",
     **dict.fromkeys(
         (
             "Block",
@@ -148,6 +150,7 @@ __all__ = [
     "from_ase",
     "from_universe",
     "hookimpl",
+    "join_records",
     "merge_collections",
     "open",
     "open_collection",

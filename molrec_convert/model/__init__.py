@@ -1,6 +1,7 @@
 """Records in memory: columns, blocks, frames, trajectories, force fields, observables, metrics, records."""
 
 from molrec_convert.model.batch import BlockUpdates, BoxUpdates, FrameBatch, batch_from_frames
+from molrec_convert.model.chained import ChainedTrajectory, Part
 from molrec_convert.model.declaration import (
     NO_FILL,
     BlockDeclaration,
@@ -28,6 +29,7 @@ __all__ = [
     "BlockUpdates",
     "Box",
     "BoxUpdates",
+    "ChainedTrajectory",
     "Coded",
     "Column",
     "ColumnDeclaration",
@@ -43,6 +45,7 @@ __all__ = [
     "Metrics",
     "Observable",
     "Observables",
+    "Part",
     "Record",
     "RecordBatch",
     "RecordColumns",

@@ -1,0 +1,201 @@
+"""Where each trajectory of a chain begins and ends: overlapping steps, repeated frames, clocks that start again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_convert.errors import ContractError, UsageError
+from molrec_convert.report import Report
+
+__all__ = ["Clock", "Overlap", "Place", "places"]
+
+#: What is taken where the steps of two trajectories overlap.
+Overlap = Literal["first", "last", "refuse"]
+#: Whether the first frame of a later trajectory is a frame of an earlier one: (earlier, frame, later).
+SameState = Callable[[int, int, int], bool]
+
+
+@dataclass
+class Clock:
+    """The steps int64[n] and times f64[n] (None: it states none) of a trajectory, by the name messages call it."""
+
+    name: str
+    steps: NDArray[np.int64]
+    times: NDArray[np.float64] | None
+
+    def check(self) -> None:
+        """Refuse steps that do not ascend."""
+        back = np.flatnonzero(np.diff(self.steps) <= 0)
+        if len(back):
+            at = int(back[0])
+            raise ContractError(
+                "trajectory/step",
+                f"the steps of {self.name} do not ascend: step {self.steps[at + 1]} comes after {self.steps[at]}; "
+                "--steps index takes the order of the frames",
+            )
+
+
+@dataclass
+class Place:
+    """The frames [start, stop) taken of a trajectory, and what is added to their steps and times."""
+
+    start: int
+    stop: int
+    step_shift: int = 0
+    time_shift: float = 0.0
+
+    @property
+    def count(self) -> int:
+        """Number of frames that are taken."""
+        return max(0, self.stop - self.start)
+
+    def shifted(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return times as they are in the chain."""
+        return times + self.time_shift if self.time_shift else times
+
+
+def places(
+    clocks: Sequence[Clock], same_state: SameState, *, overlap: Overlap, shift: bool, report: Report
+) -> list[Place]:
+    """Return what is taken of each trajectory; see `ChainedTrajectory`. Raises `UsageError`, `ContractError`."""
+    if overlap not in ("first", "last", "refuse"):
+        raise UsageError(f"overlap is first, last or refuse, not {overlap!r}")
+    chain = _Chain(clocks, same_state, overlap, shift, report)
+    for number, clock in enumerate(clocks):
+        clock.check()
+        chain.add(number)
+    return chain.places
+
+
+class _Chain:
+    """What was placed so far."""
+
+    def __init__(
+        self, clocks: Sequence[Clock], same_state: SameState, overlap: Overlap, shift: bool, report: Report
+    ) -> None:
+        self._clocks, self._same, self._overlap, self._shift, self._report = clocks, same_state, overlap, shift, report
+        self.places: list[Place] = []
+
+    def add(self, number: int) -> None:
+        """Place the next trajectory."""
+        clock = self._clocks[number]
+        self.places.append(Place(0, len(clock.steps)))
+        if not len(clock.steps):
+            self._report.warn(f"{clock.name} has no frames")
+            return
+        earlier = next((n for n in range(number - 1, -1, -1) if self.places[n].count), None)
+        if earlier is None:
+            return
+        if clock.steps[0] <= self._end(earlier):
+            self._settle(earlier, number)
+        if clock.times is not None and self.places[number].count:
+            self._set_time(number)
+
+    def _end(self, number: int) -> int:
+        """The last step that is taken of a trajectory."""
+        place = self.places[number]
+        return int(self._clocks[number].steps[place.stop - 1]) + place.step_shift
+
+    def _settle(self, earlier: int, later: int) -> None:
+        """Place a trajectory that begins at or before the end of the one before it."""
+        one, other = self._clocks[earlier], self._clocks[later]
+        place, end, start = self.places[later], self._end(earlier), int(other.steps[0])
+        first = next(n for n, known in enumerate(self.places) if known.count)
+        begin = int(self._clocks[first].steps[self.places[first].start]) + self.places[first].step_shift
+        if self._shift and self._overlap == "refuse" and start <= begin:
+            self._start_again(earlier, later)
+            return
+        if int(other.steps[-1]) < begin:
+            raise UsageError(
+                f"{other.name} ends at step {other.steps[-1]}, before {self._clocks[first].name} begins at step "
+                f"{begin}: name the sources in the order of time"
+            )
+        if start == end and self._same(earlier, self.places[earlier].stop - 1, later):
+            place.start = 1
+            self._tell_repeated(one.name, other.name, start)
+            return
+        shared = f"step {start}" if start == min(end, int(other.steps[-1])) else f"the steps {start} to {end}"
+        if self._overlap == "refuse":
+            differ = " and the frames there differ" if start == end else ""
+            again = ", or --shift-time where its clock started again" if start <= begin else ""
+            raise UsageError(
+                f"{shared} {'is' if start == end else 'are'} in {one.name} and in {other.name}{differ}: "
+                f"say which frames are taken with --overlap first or --overlap last{again}"
+            )
+        if self._overlap == "first":
+            place.start = int(np.searchsorted(other.steps, end, side="right"))
+            self._tell(other.name, place.start, f"up to step {end} the frames of {one.name} are taken")
+            return
+        for number in range(later):
+            known = self.places[number]
+            stop = int(np.searchsorted(self._clocks[number].steps + known.step_shift, start))
+            left = known.stop - max(known.start, min(stop, known.stop))
+            known.stop -= left
+            self._tell(self._clocks[number].name, left, f"from step {start} on the frames of {other.name} are taken")
+
+    def _start_again(self, earlier: int, later: int) -> None:
+        """Let the steps of a trajectory that go back to the beginning go on at the end of the one before it."""
+        one, other, place = self._clocks[earlier], self._clocks[later], self.places[later]
+        end, start = self._end(earlier), int(other.steps[0])
+        if self._same(earlier, self.places[earlier].stop - 1, later):
+            place.start, place.step_shift = 1, end - start
+            self._tell_repeated(one.name, other.name, end)
+        else:
+            spacing = other.steps if len(other.steps) > 1 else one.steps
+            place.step_shift = end - start + (int(spacing[1] - spacing[0]) if len(spacing) > 1 else 1)
+        self._report.derived(
+            f"trajectory/step of {other.name}", f"{place.step_shift} more than in the source: its steps start again"
+        )
+
+    def _set_time(self, later: int) -> None:
+        """Hold the times of a trajectory against those before it."""
+        earlier = next((n for n in range(later - 1, -1, -1) if self.places[n].count), None)
+        if earlier is None:
+            return
+        one, other, place, before = self._clocks[earlier], self._clocks[later], self.places[later], self.places[earlier]
+        assert one.times is not None
+        assert other.times is not None
+        end, begin = float(one.times[before.stop - 1]) + before.time_shift, float(other.times[place.start])
+        step = int(other.steps[place.start]) + place.step_shift
+        shared = place.start > 0 and int(other.steps[place.start - 1]) + place.step_shift == self._end(earlier)
+        known = float(other.times[place.start - 1]) if shared else begin
+        # at the step both have, the clocks may differ by less than there is between two frames
+        if begin > end and (not shared or abs(known - end) < begin - known):
+            return
+        if not self._shift:
+            raise UsageError(
+                f"the time of {other.name} starts again: {begin!r} at step {step}, after {end!r} at the end of "
+                f"{one.name}; let it go on from there with --shift-time"
+            )
+        if shared:
+            place.time_shift = end - known
+        else:
+            place.time_shift = end + self._rate(one, other) * (step - self._end(earlier)) - begin
+        self._report.derived(
+            f"trajectory/time of {other.name}", f"{place.time_shift!r} more than in the source: its clock starts again"
+        )
+
+    def _rate(self, one: Clock, other: Clock) -> float:
+        """Time per step, as the trajectory says or the one before it."""
+        for clock in (other, one):
+            if clock.times is not None and len(clock.steps) > 1:
+                return float(clock.times[1] - clock.times[0]) / int(clock.steps[1] - clock.steps[0])
+        raise UsageError(
+            f"the time of {other.name} starts again, and a single frame does not tell how long a step is: "
+            "it cannot be shifted"
+        )
+
+    def _tell_repeated(self, one: str, other: str, step: int) -> None:
+        self._report.converted(
+            "trajectory", f"step {step}, the last of {one} and the first of {other}, equal bit for bit, is taken once"
+        )
+
+    def _tell(self, name: str, count: int, why: str) -> None:
+        if count:
+            frames = "1 frame is" if count == 1 else f"{count:,} frames are"
+            self._report.converted(f"trajectory of {name}", f"{frames} left out as asked: {why}")
