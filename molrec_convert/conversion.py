@@ -27,6 +27,7 @@ from molrec_convert.formats import (
 from molrec_convert.model.collection import Collection, Selection
 from molrec_convert.model.record import Record
 from molrec_convert.model.trajectory import Trajectory, TrajectoryView
+from molrec_convert.plugin_faults import Use, naming_faults, plugin_fault
 from molrec_convert.plugins import detect, detect_target, format_named, plugin_manager
 from molrec_convert.report import Report
 from molrec_convert.separate import records_of
@@ -127,8 +128,9 @@ def write(
         creator=False,
     )
     record = _fitting(record, chosen, report)
-    _predict(record, chosen, context, ahead=strict)
-    _write(record, chosen, staging, context, _fingerprint(record, chosen, context), resume=resume, strict=strict)
+    with naming_faults((chosen, f"writing {target}")):
+        _predict(record, chosen, context, ahead=strict)
+        _write(record, chosen, staging, context, _fingerprint(record, chosen, context), resume=resume, strict=strict)
     return report
 
 
@@ -169,6 +171,7 @@ def convert(
     for path in paths:
         _check_input(path)
     target_format = format_named(to_format) if to_format is not None else detect_target(Path(target))
+    target_format.writer()  # what it lacks is told before anything is read
     groups = _groups(paths, from_format, target_format, each)
     report = Report() if report is None else report
     progress = NoProgress() if progress is None else progress
@@ -209,6 +212,11 @@ def convert(
             report.warn(f"{changed.reason}: started over with the layout for that")
             mark = report.mark()
             reading = dataclasses.replace(reading, hints=reading.hints | {changed.hint})
+        except Exception as error:  # a plugin is foreign code
+            told = plugin_fault(error, [*_reading(groups), (target_format, f"writing {target}")])
+            if told is None:
+                raise
+            raise told from error
         finally:
             source.close()
 
@@ -231,6 +239,11 @@ def _groups(paths: list[Path], from_format: str | None, target: Format, each: bo
         if apart:
             return [(named or detect([path]), [path]) for path in paths]
     return [(named or detect(paths), paths)]
+
+
+def _reading(groups: Sequence[tuple[Format, Sequence[Path]]]) -> list[Use]:
+    """Return what is read, for those who name faults."""
+    return [(chosen, f"reading {' '.join(map(str, paths))}") for chosen, paths in groups]
 
 
 def _source(
@@ -310,9 +323,10 @@ def _read(chosen: Format, paths: list[Path], context: ReadContext) -> Record | C
             f"{paths[0]}, of the format {chosen.name}, cannot be taken as {context.arrangement!r}; "
             f"{'there are ' + ', '.join(known) if known else 'it says itself what it holds'}"
         )
-    record = chosen.reader()(paths, context)
-    if isinstance(record, Record):
-        plugin_manager().hook.molrec_record_read(record=record, context=context)
+    with naming_faults(*_reading([(chosen, paths)])):
+        record = chosen.reader()(paths, context)
+        if isinstance(record, Record):
+            plugin_manager().hook.molrec_record_read(record=record, context=context)
     return record
 
 
@@ -418,7 +432,9 @@ def _predict(record: Record | Collection, chosen: Format, context: WriteContext,
         elif capability.write != "exact":
             report.converted(section, capability.write)
     predictor = chosen.predictor() if ahead or not chosen.rehearses else None
-    if predictor is not None and (isinstance(record, Record) or chosen.takes_collections):
+    if predictor is not None and (
+        isinstance(record, Record) or chosen.takes_collections or chosen.kind == "collection"
+    ):
         predictor(record, context)
 
 

@@ -16,6 +16,7 @@ __all__ = [
     "LossError",
     "MissingInputError",
     "MolrecError",
+    "PluginError",
     "UnsupportedError",
     "UsageError",
 ]
@@ -94,6 +95,21 @@ class UnsupportedError(MolrecError, NotImplementedError):
 
 class LossError(MolrecError, ValueError):
     """A conversion would lose something and was told not to (`strict`)."""
+
+
+class PluginError(MolrecError, RuntimeError):
+    """The code of a plugin failed: an error in it, not in the input.
+
+    `plugin` is its name, `doing` what it was at ("reading a.points as points"; empty where that is not known), `reason`
+    what it raised, which is the `__cause__`.
+    """
+
+    def __init__(self, plugin: str, doing: str, reason: str) -> None:
+        self.plugin = plugin
+        self.doing = doing
+        self.reason = reason
+        where = f" while {doing}" if doing else ""
+        super().__init__(f"an error in the plugin {plugin!r}{where}, please report it to its authors: {reason}")
 
 
 class UsageError(MolrecError, ValueError):

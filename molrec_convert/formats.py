@@ -34,6 +34,7 @@ __all__ = [
     "Progress",
     "ReadContext",
     "WriteContext",
+    "missing_library",
     "option",
     "options_of",
 ]
@@ -284,8 +285,16 @@ def _load(target: Any, owner: Format) -> Any:
     try:
         return getattr(importlib.import_module(module), attribute)
     except ModuleNotFoundError as error:
-        if owner.extra is None or (error.name or "").startswith("molrec_"):
+        missing = missing_library(error, owner)
+        if missing is None:
             raise
-        raise UnsupportedError(
-            f"{owner.title} needs {error.name}, which is not installed: pip install 'molrec-convert[{owner.extra}]'"
-        ) from error
+        raise UnsupportedError(missing) from error
+
+
+def missing_library(error: ModuleNotFoundError, owner: Format) -> str | None:
+    """Return what to install, in a sentence, for a library a format needs; None where a module of ours is not there."""
+    name = error.name or ""
+    if not name or name.startswith("molrec_"):
+        return None
+    needs = f"{owner.title} needs {name}, which is not installed"
+    return f"{needs}: pip install 'molrec-convert[{owner.extra}]'" if owner.extra else f"{needs}: install it"

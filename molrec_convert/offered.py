@@ -35,9 +35,9 @@ def offered(plugin: str, name: str, library: str | None = None) -> Callable[...,
             return function
         missing = f"the plugin {plugin!r}"
     except ModuleNotFoundError as error:
-        if error.name != library:
+        if error.name is None or error.name.startswith("molrec_"):
             raise
-        missing = library
+        missing = error.name
     raise UnsupportedError(f"{name} needs {missing}, which is not installed: pip install 'molrec-convert[{plugin}]'")
 
 

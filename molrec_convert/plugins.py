@@ -36,6 +36,7 @@ __all__ = [
     "detect_target",
     "format_named",
     "formats",
+    "formats_of",
     "plugin_manager",
     "plugin_names",
     "problems",
@@ -101,6 +102,11 @@ def formats() -> dict[str, Format]:
             found[entry.name] = entry
             owner[entry.name] = name
     return found
+
+
+def formats_of(plugin: str) -> dict[str, Format]:
+    """Return the formats one plugin brings, by name."""
+    return {entry.name: entry for name, brought in _brought("molrec_formats") if name == plugin for entry in brought}
 
 
 @functools.cache

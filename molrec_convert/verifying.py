@@ -34,6 +34,7 @@ from molrec_convert.model.collection_record import collection_units
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.record import Record
 from molrec_convert.model.trajectory import TrajectoryView
+from molrec_convert.plugin_faults import naming_faults
 from molrec_convert.report import Report
 
 __all__ = ["Verification", "parse_sample", "recorded_settings", "verify_collection"]
@@ -199,7 +200,8 @@ class _Reading:
         """Compare some records of one source, and look for those of its records that are not `there`."""
         left = dict(wanted)
         try:
-            with self._open(path) as source:
+            chosen = self._finder.find(Path(path))
+            with naming_faults((chosen, f"reading {path}")), self._sources.open(Path(path), chosen) as source:
                 units = source.units if isinstance(source, Collection) else collection_units(source.units)
                 for ordinal, found in self._some(source, left):
                     number = left.pop(ordinal)

@@ -127,7 +127,7 @@ def test_an_error_of_ours_shows_no_traceback_unless_asked(tmp_path: Path) -> Non
     (info / "entry_points.txt").write_text("[molrec_convert]\nboom = boom\n")
     done = mrec("boom", PYTHONPATH=str(tmp_path))
     assert done.returncode == 1
-    assert "please report it: ZeroDivisionError: oops" in done.stderr
+    assert "an error in the plugin 'boom', please report it to its authors: ZeroDivisionError: oops" in done.stderr
     check_sentence(done.stderr)
     done = mrec("boom", PYTHONPATH=str(tmp_path), MOLREC_TRACEBACK="1")
     assert "Traceback" in done.stderr

@@ -6,7 +6,7 @@ import errno
 
 import click
 
-from molrec_convert.errors import LossError, MolrecError, UsageError
+from molrec_convert.errors import LossError, MolrecError, PluginError, UsageError
 
 __all__ = [
     "BROKEN_PIPE",
@@ -54,7 +54,13 @@ def sentence(error: BaseException, place: str = "", *, again: str = "try again")
 
     `place` is where, should the error not say; `again` how to go on when its cause is gone.
     """
-    if isinstance(error, MolrecError):
+    if isinstance(error, Exception) and not isinstance(error, (MolrecError, OSError)):
+        from molrec_convert.plugin_faults import plugin_fault
+
+        error = plugin_fault(error) or error
+    if isinstance(error, PluginError):
+        text = f"{error} (MOLREC_TRACEBACK=1 shows where)"
+    elif isinstance(error, MolrecError):
         text = str(error)
     elif isinstance(error, OSError) and error.errno is not None:
         where = error.filename2 or error.filename or place

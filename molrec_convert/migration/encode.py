@@ -324,7 +324,7 @@ class Encoder:
                 raise
             except Exception as error:  # a reader is foreign code: one input that breaks it leaves the others alone
                 self._report.rewind(mark)
-                yield Failed(input_, error_document(error))
+                yield Failed(input_, error_document(error, path, chosen))
                 return
 
     def _read(
@@ -343,7 +343,7 @@ class Encoder:
                 # whoever reads the first records tells what opening it says
                 self._report.rewind(mark)
             if isinstance(source, Collection) and source.has_rows:
-                yield from self._rows(source, input_, path, skip, stop)
+                yield from self._rows(source, chosen, input_, path, skip, stop)
                 return
             for events, _ in self._pieces(source, input_, path, skip, stop):
                 yield from events
@@ -370,7 +370,9 @@ class Encoder:
         else:
             source.close()
 
-    def _rows(self, source: Collection, input_: int, path: str, skip: int, stop: int | None) -> Iterator[Event]:
+    def _rows(
+        self, source: Collection, chosen: Format, input_: int, path: str, skip: int, stop: int | None
+    ) -> Iterator[Event]:
         """The rows of a database: one at fault is passed over."""
         position = skip
         count = len(source) if stop is None else min(stop, len(source))
@@ -385,7 +387,7 @@ class Encoder:
                 raise
             except Exception as error:  # a reader is foreign code, as above
                 if alone:
-                    yield RowFailed(input_, position, error_document(error))
+                    yield RowFailed(input_, position, error_document(error, path, chosen))
                     position += 1
                 alone = not alone
 

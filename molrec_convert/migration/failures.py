@@ -8,15 +8,24 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from molrec_convert.errors import MolrecError
+from molrec_convert.errors import MolrecError, UnsupportedError
+from molrec_convert.formats import Format
+from molrec_convert.plugin_faults import plugin_fault
 
 __all__ = ["Failure", "error_document", "failure_line", "failure_text", "write_failures"]
 
 Failure = dict[str, Any]
 
 
-def error_document(error: BaseException) -> Failure:
-    """An error as a document: its type, its sentence; of an error in the program also where it was."""
+def error_document(error: Exception, path: str = "", chosen: Format | None = None) -> Failure:
+    """Return an error as a document: its type, its sentence; of an error in the program also where it was.
+
+    `path` and `chosen` say which input was read, and of which format.
+    """
+    told = plugin_fault(error, [] if chosen is None else [(chosen, f"reading {path}")])
+    if told is not None:
+        where = {} if isinstance(told, UnsupportedError) else {"traceback": traceback.format_exception(error)[-3:]}
+        return {"type": type(told).__name__, "error": " ".join(str(told).split()), **where}
     if isinstance(error, OSError) and not isinstance(error, MolrecError):
         reason = (error.strerror or str(error)).lower()
         text = f"{error.filename}: {reason}" if error.filename else reason

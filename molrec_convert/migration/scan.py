@@ -160,10 +160,8 @@ class Scanner:
                     self.let_go()
                     stack.pop_all()
                     self._kept = str(path), chosen.name, source
-        except (MolrecError, OSError) as error:
-            return Scanned(chosen.name, error=error_document(error))
         except Exception as error:  # a reader is foreign code: one input that breaks it leaves the others alone
-            return Scanned(chosen.name, error=error_document(error))
+            return Scanned(chosen.name, error=error_document(error, str(path), chosen))
         finally:
             if digest is not None:
                 digest.stop()

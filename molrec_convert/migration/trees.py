@@ -93,7 +93,7 @@ class RecordWorker:
         except Exception as error:  # a reader is foreign code: one input that breaks it leaves the others alone
             if isinstance(error, ManyRecordsError):
                 error = UsageError(f"{path} holds no single record: leave off --as records, for one collection of all")
-            return Written(number, failure=error_document(error))
+            return Written(number, failure=error_document(error, str(path), chosen))
         items = [(item.fate.value, item.name, item.detail) for item in report.items if item.fate is not Fate.CARRIED]
         items += [("warning", text, "") for text in report.warnings]
         items += [("cut off", text, "") for text in report.truncations]

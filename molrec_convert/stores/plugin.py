@@ -90,5 +90,6 @@ def molrec_formats() -> list[Format]:
             extra="lmdb",
             reference="docs/collections.md",
             kind="collection",
+            predicts="molrec_convert.stores.lmdb.format:predict",
         ),
     ]

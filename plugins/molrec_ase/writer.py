@@ -56,6 +56,8 @@ def _writer(path: Path, kind: str, report: Report, metadata: dict[str, Any] | No
 
 def predict(record: Record | Collection, context: WriteContext) -> None:
     """Report what rows of a database have no place for, before any is written."""
+    import ase.db.core  # noqa: F401  # without it no row is made, which a dry run tells, too
+
     if context.target is not None:
         kind_of(context.target)
     report = context.report

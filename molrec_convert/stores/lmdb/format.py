@@ -18,6 +18,7 @@ from molrec_convert.model.collection_member import as_member
 from molrec_convert.model.collection_record import collection_units, record_of
 from molrec_convert.model.record import Record
 from molrec_convert.report import Fate, Report
+from molrec_convert.stores.lmdb.environment import lmdb_library
 from molrec_convert.stores.lmdb.keys import is_known, key_text
 from molrec_convert.stores.lmdb.options import CollectionOptions
 from molrec_convert.stores.lmdb.sharded import open_collection
@@ -25,7 +26,7 @@ from molrec_convert.stores.lmdb.sharded_writer import ShardedCollectionWriter
 from molrec_convert.stores.lmdb.taking import is_stored, places
 from molrec_convert.stores.lmdb.writer import CollectionWriter
 
-__all__ = ["CollectionOptions", "collection_units", "read_collection", "record_of", "write_collection"]
+__all__ = ["CollectionOptions", "collection_units", "predict", "read_collection", "record_of", "write_collection"]
 
 
 def read_collection(paths: Sequence[Path], context: ReadContext) -> Collection:
@@ -69,6 +70,11 @@ def write_collection(source: Record | Collection, path: Path, context: WriteCont
             writer.append(record, {name: value for name, value in row.items() if name in columns})
             context.progress.advance(1)
         _carry_unknown(source, writer, context.report)
+
+
+def predict(source: Record | Collection, context: WriteContext) -> None:
+    """Raise `UnsupportedError` where the library is not installed; what is lost is said by those who write."""
+    lmdb_library()
 
 
 def _create(path: Path, options: CollectionOptions, **stated: Any) -> CollectionWriter | ShardedCollectionWriter:
