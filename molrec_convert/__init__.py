@@ -23,7 +23,7 @@ from molrec_convert.wiring import provide
 
 if TYPE_CHECKING:
     from molrec_convert.continuing import join_records
-    from molrec_convert.conversion import append, convert, open, read, write
+    from molrec_convert.conversion import append, convert, join, open, read, write
     from molrec_convert.errors import (
         ContractError,
         FormatError,
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from molrec_convert.stores.zarr.metrics_log import MetricsLog
 
 _HOME = {
-    **dict.fromkeys(("append", "convert", "open", "read", "write"), "molrec_convert.conversion"),
+    **dict.fromkeys(("append", "convert", "join", "open", "read", "write"), "molrec_convert.conversion"),
     **dict.fromkeys(
         ("ContractError", "FormatError", "LossError", "MolrecError", "UnsupportedError", "UsageError"),
         "molrec_convert.errors",
@@ -150,6 +150,7 @@ __all__ = [
     "from_ase",
     "from_universe",
     "hookimpl",
+    "join",
     "join_records",
     "merge_collections",
     "open",

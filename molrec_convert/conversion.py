@@ -9,10 +9,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from molrec_convert.collecting import chosen as chosen_of
+from molrec_convert.collecting import standing_alone
+from molrec_convert.continuing import join_records
 from molrec_convert.errors import LayoutChanged, LossError, MissingInputError, MolrecError, UsageError
 from molrec_convert.formats import (
     ARRANGEMENTS,
@@ -24,6 +27,7 @@ from molrec_convert.formats import (
     WriteContext,
     make_options,
 )
+from molrec_convert.model.chained import Overlap
 from molrec_convert.model.collection import Collection, Selection
 from molrec_convert.model.record import Record
 from molrec_convert.model.trajectory import Trajectory, TrajectoryView
@@ -34,7 +38,7 @@ from molrec_convert.separate import records_of
 from molrec_convert.shaping import shape
 from molrec_convert.staging import Staging, check_apart
 
-__all__ = ["ManyRecordsError", "append", "convert", "open", "read", "write"]
+__all__ = ["ManyRecordsError", "append", "convert", "join", "open", "read", "write"]
 
 PathLike = str | os.PathLike[str]
 #: Keys of `meta` that every writer stamps.
@@ -167,33 +171,119 @@ def convert(
     "records": where TARGET is one record, each under a name of its own, numbered before the suffix (`run-07.mrec`).
     Records that stand before one that fails are complete and stay.
     """
-    paths = [Path(p) for p in ([sources] if isinstance(sources, (str, os.PathLike)) else sources)]
-    for path in paths:
-        _check_input(path)
     target_format = format_named(to_format) if to_format is not None else detect_target(Path(target))
+    groups = _groups(_paths(sources), from_format, target_format, each)
+
+    def take(source: Record | Collection, reading: ReadContext) -> Record | Collection:
+        taken = _chosen(source, record, select, reading)
+        if not (as_ == "records" and target_format.kind == "record" and isinstance(taken, Collection)):
+            ways = groups[0][0].arrangements if as_ is None and len(groups) == 1 else ()
+            taken = _fitting(taken, target_format, reading.report, ways)
+        return shape(taken, frames, None if columns is None else list(columns), precision, reading.report)
+
+    return _convert(
+        groups,
+        Path(target),
+        target_format,
+        _source,
+        take,
+        as_=as_,
+        overwrite=overwrite,
+        resume=resume,
+        strict=strict,
+        dry_run=dry_run,
+        report=Report() if report is None else report,
+        progress=NoProgress() if progress is None else progress,
+        options=options,
+    )
+
+
+def join(
+    sources: Sequence[PathLike],
+    target: PathLike,
+    *,
+    overlap: Overlap = "refuse",
+    shift_time: bool = False,
+    from_format: str | None = None,
+    to_format: str | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    strict: bool = False,
+    dry_run: bool = False,
+    report: Report | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Report:
+    """Write the records of several sources that follow one another in time as one, and say what became of every item.
+
+    Each source is one that `convert` reads as a record with a trajectory: a store, a file, a run directory.
+    `overlap` and `shift_time` are as in `join_records`, which says what is joined; the rest is as in `convert`.
+    """
+    paths = _paths(sources)
+    if len(paths) < 2:
+        raise UsageError("at least two sources are joined")
+    named = None if from_format is None else format_named(from_format)
+
+    def source(groups: Groups, options: Mapping[str, Any], context: ReadContext) -> Record | Collection:
+        return _joined(groups, options, context, overlap=overlap, shift_time=shift_time)
+
+    return _convert(
+        [(named or detect([path]), [path]) for path in paths],
+        Path(target),
+        format_named(to_format) if to_format is not None else detect_target(Path(target)),
+        source,
+        lambda record, reading: record,
+        joining={"overlap": overlap, "shift_time": shift_time},
+        overwrite=overwrite,
+        resume=resume,
+        strict=strict,
+        dry_run=dry_run,
+        report=Report() if report is None else report,
+        progress=NoProgress() if progress is None else progress,
+        options=options,
+    )
+
+
+#: Sources of a conversion, each a format and its paths.
+Groups = list[tuple[Format, list[Path]]]
+
+
+def _convert(
+    groups: Groups,
+    target: Path,
+    target_format: Format,
+    opened: Callable[[Groups, Mapping[str, Any], ReadContext], Record | Collection],
+    take: Callable[[Record | Collection, ReadContext], Record | Collection],
+    *,
+    as_: Arrangement | None = None,
+    joining: Mapping[str, Any] | None = None,
+    overwrite: bool,
+    resume: bool,
+    strict: bool,
+    dry_run: bool,
+    report: Report,
+    progress: Progress,
+    options: Mapping[str, Any],
+) -> Report:
+    """Write what `take` makes of the source that `opened` opens; see `convert`; `joining`: options of a join."""
     target_format.writer()  # what it lacks is told before anything is read
-    groups = _groups(paths, from_format, target_format, each)
-    report = Report() if report is None else report
-    progress = NoProgress() if progress is None else progress
     read_options, write_options = _divide(options, [chosen for chosen, _ in groups], target_format)
-    staging = Staging(Path(target), overwrite=overwrite or dry_run, owns=target_format.owner())
+    staging = Staging(target, overwrite=overwrite or dry_run, owns=target_format.owner())
+    paths = [path for _, group in groups for path in group]
     # a record may be rewritten in its own place
     others = [p for chosen, group in groups for p in group if chosen != target_format or not _same(p, target)]
-    check_apart(Path(target), paths if len(groups) > 1 else others)
+    check_apart(target, paths if len(groups) > 1 else others)
     # what an interrupted attempt found out about the source holds for the one that goes on
     hints = frozenset(staging.read_note().get("hints", ())) if resume and staging.started else frozenset()
-    reading = ReadContext(None, report, progress, hints, as_, target_format.kind)
-    writing = WriteContext(write_options, report, progress, Path(target))
+    kind = target_format.kind if joining is None else "record"
+    reading = ReadContext(None, report, progress, hints, as_, kind)
+    writing = WriteContext(write_options, report, progress, target)
     mark = report.mark()
     while True:
-        source = _source(groups, read_options, reading)
+        source = opened(groups, read_options, reading)
         try:
-            taken = _chosen(source, record, select, reading)
-            apart = as_ == "records" and target_format.kind == "record" and isinstance(taken, Collection)
-            ways = groups[0][0].arrangements if as_ is None and len(groups) == 1 else ()
-            taken = taken if apart else _fitting(taken, target_format, report, ways)
-            shaped = shape(taken, frames, None if columns is None else list(columns), precision, report)
-            if apart and isinstance(shaped, Collection):
+            shaped = take(source, reading)
+            if as_ == "records" and target_format.kind == "record" and isinstance(shaped, Collection):
                 if resume:
                     raise UsageError("records written one by one cannot be resumed: run it again without --resume")
                 _write_apart(shaped, target_format, writing, overwrite=overwrite, strict=strict, dry_run=dry_run)
@@ -203,6 +293,7 @@ def convert(
                 raise LossError(_loss_sentence(report))
             if not dry_run:
                 note = _fingerprint(shaped, target_format, writing, paths, reading, read_options)
+                note.update({} if joining is None else joining)
                 _write(shaped, target_format, staging, writing, note, resume=resume, strict=strict)
             return report
         except LayoutChanged as changed:
@@ -219,6 +310,39 @@ def convert(
             raise told from error
         finally:
             source.close()
+
+
+def _paths(sources: PathLike | Sequence[PathLike]) -> list[Path]:
+    paths = [Path(p) for p in ([sources] if isinstance(sources, (str, os.PathLike)) else sources)]
+    for path in paths:
+        _check_input(path)
+    return paths
+
+
+def _joined(
+    groups: Groups, options: Mapping[str, Any], context: ReadContext, *, overlap: Overlap, shift_time: bool
+) -> Record:
+    """The records of all sources as one, in time."""
+    records: list[tuple[str, Record]] = []
+    try:
+        for chosen, paths in groups:
+            source = _read(chosen, paths, dataclasses.replace(context, options=options[chosen.name]))
+            record = source if isinstance(source, Record) else _only(source, paths[0], context.report)
+            records.append((str(paths[0]), record))
+        return join_records(records, overlap=overlap, shift_time=shift_time, report=context.report)
+    except BaseException:
+        for _, record in records:
+            record.close()
+        raise
+
+
+def _only(source: Collection, path: Path, report: Report) -> Record:
+    """The record of a collection of one; `UsageError` for another one."""
+    if len(source) == 1:
+        return standing_alone(source, 0, report)
+    count = len(source)
+    source.close()
+    raise UsageError(f"{path} is a collection of {count:,} records, and what is joined in time is one record each")
 
 
 def _groups(paths: list[Path], from_format: str | None, target: Format, each: bool) -> list[tuple[Format, list[Path]]]:
@@ -246,9 +370,7 @@ def _reading(groups: Sequence[tuple[Format, Sequence[Path]]]) -> list[Use]:
     return [(chosen, f"reading {' '.join(map(str, paths))}") for chosen, paths in groups]
 
 
-def _source(
-    groups: list[tuple[Format, list[Path]]], options: Mapping[str, Any], context: ReadContext
-) -> Record | Collection:
+def _source(groups: Groups, options: Mapping[str, Any], context: ReadContext) -> Record | Collection:
     """The one source, or a collection of all of them."""
 
     def opener(chosen: Format, paths: list[Path]) -> Record | Collection:
@@ -267,10 +389,8 @@ def _chosen(
     """The record or records asked for; what a hook amends is the record that is taken out."""
     if record is None and select is None:
         return source
-    from molrec_convert.collecting import chosen
-
     try:
-        taken = chosen(source, record, select, context.report)
+        taken = chosen_of(source, record, select, context.report)
     except BaseException:
         source.close()
         raise
@@ -301,8 +421,6 @@ def _fitting(
         many = f"is a collection of {len(source):,} records: choose one by its number (--record N)"
         many += "".join(f"; {said}" for way, said in _WAYS.items() if way in ways)
         raise ManyRecordsError(f"{where} {many if len(source) else 'is a collection without a record'}")
-    from molrec_convert.collecting import standing_alone
-
     return standing_alone(source, 0, report)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_trajectory_random import runs
 
-from molrec_convert import Block, Box, Frame, MemoryTrajectory, Report, UsageError
+import molrec_convert
+from molrec_convert import Block, Box, ContractError, Frame, MemoryTrajectory, Report, UsageError, convert, join
+from molrec_convert.comparison import differences
 from molrec_convert.comparison.trajectories import trajectory_differences
 from molrec_convert.model import (
     BlockDeclaration,
@@ -23,6 +26,7 @@ from molrec_convert.model import (
     TrajectoryView,
 )
 
+WATER = Path(__file__).parents[1] / "fixtures" / "water-run"
 RANDOM = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
@@ -158,10 +162,12 @@ def test_what_only_some_have_is_missing_in_the_others() -> None:
         ]
     )
     second = MemoryTrajectory([Frame({"atoms": Block({"x": [1.0, 2.5]})}, {"ke": 2.0}, step=1)])
-    before, after = chained(first, second)
+    made = chained(first, second)
+    before, after = made
     assert before["atoms"].validity("fx").tolist() == [True, True]
     assert after["atoms"].validity("fx").tolist() == [False, False]
     assert (before["rings"].count, after["rings"].count) == (3, 0)
+    assert made[1]["rings"].count == 0
     assert np.isnan(after.meta["pe"])
     assert np.isnan(before.meta["ke"])
     assert (before.meta["note"], before.meta["count"]) == ("a", 3)
@@ -179,5 +185,42 @@ def test_rows_that_follow_other_rows_are_null_where_a_part_lacks_them() -> None:
     made = chained(first, second)
     assert [frame["kinds"].count for frame in made] == [2, 1, 2, 3]
     assert [frame["kinds"].validity("kind").any() for frame in made] == [True, False, False, False]
+    assert [frame["kinds"].count for frame in made[2:]] == [2, 3]
+    assert [frame["kinds"].count for frame in made[::3]] == [2, 3]
     only = [frame["kinds"].count for frame in TrajectoryView(made, columns=["kind"])]
     assert only == [2, 1, 2, 3]
+
+
+def test_what_identifies_atoms_holds_on_where_a_part_does_not_say_it() -> None:
+    kinds = BlockDeclaration({"element": ColumnDeclaration("string")}, aligned_with="atoms", settles="atoms")
+    first = MemoryTrajectory(
+        [Frame({"atoms": Block({"x": [1.0, 2.0]}), "kinds": Block({"element": ["O", "H"]})}, step=0)],
+        Declaration({"atoms": BlockDeclaration({"x": ColumnDeclaration("f64")}), "kinds": kinds}),
+    )
+    made = chained(first, run(range(1, 4), time=False))
+    assert [frame["kinds"]["element"].tolist() for frame in made] == [["O", "H"]] * 4
+    assert made[2]["kinds"]["element"].tolist() == ["O", "H"]
+    assert [frame["kinds"]["element"].tolist() for frame in made[::2]] == [["O", "H"]] * 2
+    assert made.declaration.blocks["kinds"].settles == "atoms"
+
+
+def test_a_cell_does_not_go_on_into_frames_without_one() -> None:
+    bare = MemoryTrajectory([Frame({"atoms": Block({"x": [1.0, 2.0]})}, step=7)])
+    with pytest.raises(ContractError, match="trajectory/box: b has no cell"):
+        list(chained(run(range(3), time=False), bare))
+    assert chained(bare, run(range(8, 10), time=False))[0].box is None
+
+
+def test_a_run_is_joined_from_any_two_pieces(tmp_path: Path) -> None:
+    """With system, force field, per-step values and curves: the record is what it was, and what was written again."""
+    whole = tmp_path / "whole.mrec"
+    convert(WATER, whole)
+    for start, stop in ((10, 10), (9, 10), (1, 1), (20, 21)):
+        parts = [tmp_path / f"{name}-{start}-{stop}.mrec" for name in "ab"]
+        convert(whole, parts[0], frames=slice(0, stop))
+        convert(whole, parts[1], frames=slice(start, None))
+        made = tmp_path / f"made-{start}-{stop}.mrec"
+        report = join(parts, made)
+        with molrec_convert.open(whole) as a, molrec_convert.open(made) as b:
+            assert list(differences(a, b)) == []
+        assert report.losses() == []

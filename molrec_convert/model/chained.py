@@ -5,7 +5,8 @@ Nothing but steps and times is read before frames are asked for. See `ChainedTra
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -91,6 +92,7 @@ class ChainedTrajectory(Trajectory):
                 clock.times = None
         self._places = places(clocks, self._same_state, overlap=overlap, shift=shift_time, report=report)
         self._clocks = clocks
+        self._known: dict[int, _State] = {}
         self._starts = np.concatenate([[0], np.cumsum([place.count for place in self._places])]).astype(np.int64)
 
     @property
@@ -136,24 +138,40 @@ class ChainedTrajectory(Trajectory):
         """See `Trajectory.batches`."""
         declaration = self.declaration.select(columns)
         stop = self.n_frames if stop is None else min(stop, self.n_frames)
-        before: set[str] = set()
-        has_cell = False
         for number, part in enumerate(self._parts):
             place, base = self._places[number], int(self._starts[number])
             first = base + (start - base) % step if start < base else start
             last = min(stop, base + place.count)
             if first >= last:
                 continue
-            own = _PartPass(part, self.declaration, declaration, before)
+            own = _PartPass(part, self.declaration, declaration, functools.partial(self._before, number))
             wanted = None if columns is None else own.wanted()
             taken = (place.start + first - base, place.start + last - base, step, wanted, batch_bytes)
             for index, batch in enumerate(part.trajectory.batches(*taken)):
-                if index == 0 and has_cell and batch.box is None:
-                    raise ContractError("trajectory/box", f"{part.name} has no cell, and the source before it has one")
-                has_cell = has_cell or batch.box is not None
                 time = None if batch.time is None or not self._states else place.shifted(batch.time)
                 made = own.batch(batch, first=index == 0)
                 yield replace(made, step=batch.step + place.step_shift, time=time)
+
+    def _before(self, number: int) -> _State:
+        """The state at the last frame before a part."""
+        for earlier in range(number):
+            if earlier + 1 in self._known:
+                continue
+            known = self._known.get(earlier, _State({}, False))
+            place, part = self._places[earlier], self._parts[earlier]
+            if place.count:
+                batch = next(iter(part.trajectory.batches(place.stop - 1, place.stop)))
+                own = _PartPass(
+                    part, self.declaration, self.declaration, functools.partial(_State, known.blocks, known.has_cell)
+                )
+                made = own.batch(batch, first=True)
+                blocks = {
+                    name: None if self.declaration.blocks[name].settles is None else updates
+                    for name, updates in made.blocks.items()
+                }
+                known = _State({**known.blocks, **blocks}, known.has_cell or made.box is not None)
+            self._known[earlier + 1] = known
+        return self._known.get(number, _State({}, False))
 
     def _same_state(self, earlier: int, frame: int, later: int) -> bool:
         """True if the first frame of the part `later` says nothing that a frame of `earlier` does not."""
@@ -169,22 +187,25 @@ class ChainedTrajectory(Trajectory):
         )
 
 
-class _PartPass:
-    """One pass over the frames of a part, made into frames of the chain. `before`: blocks presented by earlier ones."""
+@dataclass(frozen=True)
+class _State:
+    """The blocks presented up to a frame, those that settle as they are there, and whether there was a cell."""
 
-    def __init__(self, part: Part, whole: Declaration, declaration: Declaration, before: set[str]) -> None:
+    blocks: dict[str, BlockUpdates | None]
+    has_cell: bool
+
+
+class _PartPass:
+    """One pass over the frames of a part, made into frames of the chain. `before` tells the state before the part."""
+
+    def __init__(self, part: Part, whole: Declaration, declaration: Declaration, before: Callable[[], _State]) -> None:
         self._part, self._whole, self._declaration, self._before = part, whole, declaration, before
         self._own = part.trajectory.declaration
-        names = sorted(declaration.blocks, key=lambda name: whole.blocks[name].aligned_with is not None)
-        self._absent = [
-            name
-            for name in names
-            if name in before
-            and (name in self._own.blocks or whole.blocks[name].settles is None)
-            and name not in part.constants
-        ]
+        self._absent: list[str] = []
         # null rows are as many as those of another block, which may not be asked for
-        self._needs_all = any(whole.blocks[name].aligned_with is not None for name in self._absent)
+        self._needs_all = any(
+            whole.blocks[name].aligned_with is not None and name not in self._own.blocks for name in declaration.blocks
+        )
         self._target = whole if self._needs_all else declaration
 
     def wanted(self) -> list[str] | None:
@@ -210,6 +231,7 @@ class _PartPass:
             for name, block in self._part.constants.items():
                 if name not in self._own.blocks and name in target:
                     blocks[name] = self._completed(name, BlockUpdates.uniform(1, block.count, {}))
+            self._take_state(batch, blocks)
         for name in list(self._absent):
             self._fill_absent(name, blocks, first=first)
         meta = {
@@ -217,10 +239,25 @@ class _PartPass:
             for key, entry in self._whole.meta.items()
         }
         made = replace(batch, blocks=blocks, meta=meta)
-        if self._target is not self._declaration:
-            made = select_columns(made, self._declaration)
-        self._before.update(made.blocks)
-        return made
+        return made if self._declaration is self._whole else select_columns(made, self._declaration)
+
+    def _take_state(self, batch: FrameBatch, blocks: dict[str, BlockUpdates]) -> None:
+        """At the first frame of the part: what it does not present ends there, what identifies atoms holds on."""
+        missing = [n for n in self._target.blocks if n not in blocks or blocks[n].frames[0] != 0]
+        if not missing and batch.box is not None:
+            return
+        before = self._before()
+        if batch.box is None and before.has_cell:
+            raise ContractError(
+                "trajectory/box", f"{self._part.name} has no cell, and the frames before it have one, which would go on"
+            )
+        for name in sorted(missing, key=lambda name: self._whole.blocks[name].aligned_with is not None):
+            if name in before.blocks:
+                held = before.blocks[name]
+                if held is not None and name not in self._own.blocks:
+                    blocks[name] = held
+                else:
+                    self._absent.append(name)
 
     def _completed(self, name: str, updates: BlockUpdates) -> BlockUpdates:
         """Updates with every column asked for, null where this part has none, rows in the order of the chain."""
@@ -341,7 +378,7 @@ def _cell_defined(parts: Sequence[Part]) -> bool:
 def _only_frame(part: Part, number: int, whole: Declaration) -> Frame:
     """A frame of a part, in the rows and columns of the chain."""
     batch = next(iter(part.trajectory.batches(number, number + 1)))
-    made = _PartPass(part, whole, whole, set()).batch(batch, first=True)
+    made = _PartPass(part, whole, whole, functools.partial(_State, {}, False)).batch(batch, first=True)
     return made.frame(0, whole, defined=part.trajectory.cell_defined)
 
 
