@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -172,7 +173,7 @@ def convert(
     Records that stand before one that fails are complete and stay.
     """
     target_format = format_named(to_format) if to_format is not None else detect_target(Path(target))
-    groups = _groups(_paths(sources), from_format, target_format, each)
+    groups = _groups(_paths(sources), from_format, target_format, each, Path(target))
 
     def take(source: Record | Collection, reading: ReadContext) -> Record | Collection:
         taken = _chosen(source, record, select, reading)
@@ -345,7 +346,7 @@ def _only(source: Collection, path: Path, report: Report) -> Record:
     raise UsageError(f"{path} is a collection of {count:,} records, and what is joined in time is one record each")
 
 
-def _groups(paths: list[Path], from_format: str | None, target: Format, each: bool) -> list[tuple[Format, list[Path]]]:
+def _groups(paths: list[Path], from_format: str | None, target: Format, each: bool, where: Path) -> Groups:
     """The sources among the paths: one that all of them form, or one each where they become a collection."""
     named = None if from_format is None else format_named(from_format)
     if each and target.kind != "collection":
@@ -362,7 +363,14 @@ def _groups(paths: list[Path], from_format: str | None, target: Format, each: bo
                 apart = True
         if apart:
             return [(named or detect([path]), [path]) for path in paths]
-    return [(named or detect(paths), paths)]
+    found = named or detect(paths)
+    if len(paths) > 1 and target.kind == "record" and not (found.many_inputs or found.combines):
+        told = " ".join(shlex.quote(str(path)) for path in [*paths, "-o", where])
+        raise UsageError(
+            f"the format {found.name} reads one input at a time, {len(paths)} are named; runs that follow one another "
+            f"in time become one record: mrec join {told}"
+        )
+    return [(found, paths)]
 
 
 def _reading(groups: Sequence[tuple[Format, Sequence[Path]]]) -> list[Use]:

@@ -151,7 +151,8 @@ def detect(paths: Sequence[Path]) -> Format:
         return combining[0]
     listing = ", ".join(f"{path} is {entry.name}" for path, entry in zip(paths, each, strict=True))
     raise UsageError(
-        f"these inputs do not form one source: {listing}; convert them one by one, or settle it with --from"
+        f"these inputs do not form one source: {listing}; convert them one by one, 'mrec join' them where they follow "
+        "one another in time, or settle it with --from"
     )
 
 

@@ -86,7 +86,7 @@ def test_overlapping_steps_are_refused_by_name() -> None:
     with pytest.raises(UsageError, match=r"the steps 3 to 5 are in a and in b: .*--overlap first or --overlap last"):
         chained(run(range(6)), run(range(3, 9)))
     other = run(range(5, 9), vx=[1.0, 2.0])
-    with pytest.raises(UsageError, match=r"step 5 is in a and in b and the frames there differ: .*--overlap"):
+    with pytest.raises(UsageError, match=r"step 5 is in a and in b, where atoms/vx differs: .*--overlap"):
         chained(run(range(6), vx=[1.0, 2.5]), other)
 
 

@@ -22,6 +22,7 @@ COMMANDS = {
     "pack": ("packing", "Pack a record's directory into one file."),
     "unpack": ("packing", "Unpack a packed record into a directory."),
     "diff": ("diff", "Compare two records by what they hold, not how they are stored."),
+    "join": ("join", "Write runs that follow one another in time as one record."),
     "merge": ("merge", "Write several collections as one, without decoding them."),
     "select": ("select", "Write the records of a collection that fit a condition."),
     "split": ("split", "Divide a collection at random: train, valid, test."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from molrec_convert.report import Report
 if TYPE_CHECKING:
     from click import Context
 
-__all__ = ["convert_command"]
+__all__ = ["WRITING_OPTIONS", "carry_out", "convert_command"]
 
 _EXAMPLES = examples(
     "mrec convert rundir run.mrec                         a LAMMPS run, found in its directory",
@@ -82,6 +82,22 @@ def _columns(context: Context, parameter: click.Parameter, values: Sequence[str]
     return [column.strip() for value in values for column in value.split(",") if column.strip()] or None
 
 
+#: How a target is written, the same flags in every command that writes one.
+WRITING_OPTIONS: tuple[click.Parameter, ...] = (
+    click.Option(
+        ["--report", "report_path"],
+        type=PATH,
+        metavar="FILE",
+        help="Write what became of every item as JSON ('-': to standard output).",
+    ),
+    click.Option(["--strict"], is_flag=True, help="Refuse, before anything is written, what would lose something."),
+    click.Option(["--dry-run"], is_flag=True, help="Only say what would be lost; write nothing."),
+    click.Option(["--resume"], is_flag=True, help="Go on where an interrupted conversion to TARGET stopped."),
+    click.Option(["--overwrite"], is_flag=True, help="Replace TARGET, once the new one is complete."),
+    click.Option(["--allow-truncated"], is_flag=True, help="Exit with 0 although the last frame is cut off."),
+    *REPORT_OPTIONS,
+)
+
 _PARAMETERS: list[click.Parameter] = [
     click.Argument(["paths"], nargs=-1, required=True, type=PATH, metavar="SOURCE... TARGET"),
     click.Option(["--from", "from_format"], metavar="FORMAT", help="Format of the source, where it is not recognised."),
@@ -109,18 +125,7 @@ _PARAMETERS: list[click.Parameter] = [
         help="What the configurations in a file become: one trajectory, a collection, or records of their own.",
     ),
     click.Option(["--each"], is_flag=True, help="Every SOURCE is a record of its own in the collection TARGET."),
-    click.Option(
-        ["--report", "report_path"],
-        type=PATH,
-        metavar="FILE",
-        help="Write what became of every item as JSON ('-': to standard output).",
-    ),
-    click.Option(["--strict"], is_flag=True, help="Refuse, before anything is written, what would lose something."),
-    click.Option(["--dry-run"], is_flag=True, help="Only say what would be lost; write nothing."),
-    click.Option(["--resume"], is_flag=True, help="Go on where an interrupted conversion to TARGET stopped."),
-    click.Option(["--overwrite"], is_flag=True, help="Replace TARGET, once the new one is complete."),
-    click.Option(["--allow-truncated"], is_flag=True, help="Exit with 0 although the last frame is cut off."),
-    *REPORT_OPTIONS,
+    *WRITING_OPTIONS,
 ]
 
 
@@ -137,16 +142,25 @@ def _convert(paths: Sequence[Path], **arguments: Any) -> int:
     if len(paths) < 2:
         raise click.UsageError("name at least one source and the target")
     *sources, target = paths
+    if str(target) == STREAM and arguments["as_"] == "records":
+        raise UsageError("records of their own have names of their own: name a target other than standard output")
+    return carry_out(sources, target, arguments, _run)
+
+
+#: What does the work of a command: sources, target, report, who watches, the command's arguments, options of formats.
+Work = Callable[[list[Path], Path, Report, Counter, dict[str, Any], dict[str, Any]], None]
+
+
+def carry_out(sources: Sequence[Path], target: Path, arguments: dict[str, Any], work: Work) -> int:
+    """Do the work of a command that writes one target, tell what became of everything, and return the exit code."""
     context = click.get_current_context()
     assert isinstance(context.command, FormatCommand)
     options = given(context, [flag.option.name for flag in context.command.flags])
     report, report_path = Report(), arguments["report_path"]
     if report_path is not None:
-        check_report_path(report_path, paths)
+        check_report_path(report_path, [*sources, target])
         if str(report_path) == STREAM and str(target) == STREAM:
             raise UsageError("standard output is the target: name a file behind --report")
-    if str(target) == STREAM and arguments["as_"] == "records":
-        raise UsageError("records of their own have names of their own: name a target other than standard output")
     reported = True
     watcher = watch()
     began = time.monotonic()
@@ -158,7 +172,7 @@ def _convert(paths: Sequence[Path], **arguments: Any) -> int:
             standard_output(target, arguments["to_format"], dry_run=arguments["dry_run"]) as written,
         ):
             try:
-                _run(spooled, written, report, watcher, arguments, options)
+                work(spooled, written, report, watcher, arguments, options)
             except MolrecError as error:
                 raise in_words(error, spooled, written) from None
             finally:

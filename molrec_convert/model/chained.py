@@ -90,7 +90,7 @@ class ChainedTrajectory(Trajectory):
                 if clock.times is not None and len(clock.steps):
                     report.dropped(f"trajectory/time of {clock.name}", "not all sources state times")
                 clock.times = None
-        self._places = places(clocks, self._same_state, overlap=overlap, shift=shift_time, report=report)
+        self._places = places(clocks, self._difference, overlap=overlap, shift=shift_time, report=report)
         self._clocks = clocks
         self._known: dict[int, _State] = {}
         self._starts = np.concatenate([[0], np.cumsum([place.count for place in self._places])]).astype(np.int64)
@@ -173,18 +173,21 @@ class ChainedTrajectory(Trajectory):
             self._known[earlier + 1] = known
         return self._known.get(number, _State({}, False))
 
-    def _same_state(self, earlier: int, frame: int, later: int) -> bool:
-        """True if the first frame of the part `later` says nothing that a frame of `earlier` does not."""
+    def _difference(self, earlier: int, frame: int, later: int) -> str:
+        """Return what the first frame of the part `later` says that a frame of `earlier` does not; "" for nothing."""
         one, other = self._parts[earlier], self._parts[later]
         a, b = _only_frame(one, frame, self.declaration), _only_frame(other, 0, self.declaration)
         declared = other.trajectory.declaration
-        blocks = [name for name in b.blocks if name in declared.blocks]
-        keys = [key for key in b.meta if key in declared.meta]
-        return (
-            all(name in a.blocks and _says(a[name], b[name], declared.blocks[name]) for name in blocks)
-            and all(key in a.meta and same_value(a.meta[key], b.meta[key], b.meta.tag(key)) for key in keys)
-            and (b.box is None or a.box == b.box)
-        )
+        for name, block in b.blocks.items():
+            if name in declared.blocks and (name not in a.blocks or a[name].count != block.count):
+                return name
+            for key in declared.blocks[name].columns if name in declared.blocks else ():
+                if a[name].columns[key] != block.columns[key]:
+                    return f"{name}/{key}"
+        for key in b.meta:
+            if key in declared.meta and not (key in a.meta and same_value(a.meta[key], b.meta[key], b.meta.tag(key))):
+                return key
+        return "" if b.box is None or a.box == b.box else "the cell"
 
 
 @dataclass(frozen=True)
@@ -380,10 +383,3 @@ def _only_frame(part: Part, number: int, whole: Declaration) -> Frame:
     batch = next(iter(part.trajectory.batches(number, number + 1)))
     made = _PartPass(part, whole, whole, functools.partial(_State, {}, False)).batch(batch, first=True)
     return made.frame(0, whole, defined=part.trajectory.cell_defined)
-
-
-def _says(one: Block, other: Block, declared: BlockDeclaration) -> bool:
-    """True if a block has the rows and the declared columns of another, bit for bit."""
-    if one.count != other.count:
-        return False
-    return all(one.columns[key] == other.columns[key] for key in declared.columns)

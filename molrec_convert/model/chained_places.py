@@ -16,8 +16,8 @@ __all__ = ["Clock", "Overlap", "Place", "places"]
 
 #: What is taken where the steps of two trajectories overlap.
 Overlap = Literal["first", "last", "refuse"]
-#: Whether the first frame of a later trajectory is a frame of an earlier one: (earlier, frame, later).
-SameState = Callable[[int, int, int], bool]
+#: What the first frame of a later trajectory says that a frame of an earlier one does not: (earlier, frame, later).
+Difference = Callable[[int, int, int], str]
 
 
 @dataclass
@@ -60,12 +60,12 @@ class Place:
 
 
 def places(
-    clocks: Sequence[Clock], same_state: SameState, *, overlap: Overlap, shift: bool, report: Report
+    clocks: Sequence[Clock], difference: Difference, *, overlap: Overlap, shift: bool, report: Report
 ) -> list[Place]:
     """Return what is taken of each trajectory; see `ChainedTrajectory`. Raises `UsageError`, `ContractError`."""
     if overlap not in ("first", "last", "refuse"):
         raise UsageError(f"overlap is first, last or refuse, not {overlap!r}")
-    chain = _Chain(clocks, same_state, overlap, shift, report)
+    chain = _Chain(clocks, difference, overlap, shift, report)
     for number, clock in enumerate(clocks):
         clock.check()
         chain.add(number)
@@ -76,9 +76,15 @@ class _Chain:
     """What was placed so far."""
 
     def __init__(
-        self, clocks: Sequence[Clock], same_state: SameState, overlap: Overlap, shift: bool, report: Report
+        self, clocks: Sequence[Clock], difference: Difference, overlap: Overlap, shift: bool, report: Report
     ) -> None:
-        self._clocks, self._same, self._overlap, self._shift, self._report = clocks, same_state, overlap, shift, report
+        self._clocks, self._difference, self._overlap, self._shift, self._report = (
+            clocks,
+            difference,
+            overlap,
+            shift,
+            report,
+        )
         self.places: list[Place] = []
 
     def add(self, number: int) -> None:
@@ -115,13 +121,14 @@ class _Chain:
                 f"{other.name} ends at step {other.steps[-1]}, before {self._clocks[first].name} begins at step "
                 f"{begin}: name the sources in the order of time"
             )
-        if start == end and self._same(earlier, self.places[earlier].stop - 1, later):
+        differs = self._difference(earlier, self.places[earlier].stop - 1, later) if start == end else ""
+        if start == end and not differs:
             place.start = 1
             self._tell_repeated(one.name, other.name, start)
             return
         shared = f"step {start}" if start == min(end, int(other.steps[-1])) else f"the steps {start} to {end}"
         if self._overlap == "refuse":
-            differ = " and the frames there differ" if start == end else ""
+            differ = f", where {differs} differs" if differs else ""
             again = ", or --shift-time where its clock started again" if start <= begin else ""
             raise UsageError(
                 f"{shared} {'is' if start == end else 'are'} in {one.name} and in {other.name}{differ}: "
@@ -142,7 +149,7 @@ class _Chain:
         """Let the steps of a trajectory that go back to the beginning go on at the end of the one before it."""
         one, other, place = self._clocks[earlier], self._clocks[later], self.places[later]
         end, start = self._end(earlier), int(other.steps[0])
-        if self._same(earlier, self.places[earlier].stop - 1, later):
+        if not self._difference(earlier, self.places[earlier].stop - 1, later):
             place.start, place.step_shift = 1, end - start
             self._tell_repeated(one.name, other.name, end)
         else:
