@@ -17,7 +17,9 @@ from molrec_convert.errors import FormatError, LossError, UnsupportedError, Usag
 from molrec_convert.model import Record
 from molrec_convert.report import Fate, Report
 
-WAY_OUT = r"give the data file beside the script: mrec convert in\.lmp system\.data out\.mrec"
+WAY_OUT = (
+    r"let LAMMPS write the system.*give the data file beside the script: mrec convert in\.lmp system\.data out\.mrec"
+)
 RULED = "pair_style lj/cut 6\npair_coeff * * 0.1 1.5\n"
 
 

@@ -30,6 +30,7 @@ from molrec_lammps.run_documents import method_document, normalized, status_docu
 from molrec_lammps.run_dumps import DumpFiles, choose_beside, choose_dumps, units_of_dumps
 from molrec_lammps.run_merge import merged_settings
 from molrec_lammps.run_settings import Settings
+from molrec_lammps.run_setup import RunSetup
 from molrec_lammps.run_sides import averages_of_run, commands_of, side_sources
 from molrec_lammps.run_state import report_state, with_properties
 from molrec_lammps.run_system import RunSystem
@@ -87,7 +88,7 @@ def read_run(paths: Sequence[Path], context: ReadContext) -> Record:
     clock, no_time = _clock(run, units, report)
     thermo = thermo_of([entry.table for log in run.logs for entry in log.runs])
     curves = {**metrics_of(run.logs, thermo, report), **averages.curves}
-    _compare(data, run, report)
+    _compare(data, run, source.altering(), report)
     if run.dumps:
         record = _dumped(run, data, system, thermo, clock, units, context)
         if no_time and not any(item.name == "TIME" for item in report.of(Fate.CARRIED)):
@@ -107,7 +108,7 @@ def read_run(paths: Sequence[Path], context: ReadContext) -> Record:
     record.forcefield = source.force_field(options, report)
     if options.molrec_version != 1:
         record.meta["molrec_version"] = options.molrec_version
-    _document(record, run, None if clock is None else clock.timestep, report)
+    _document(record, run, source.setup(), None if clock is None else clock.timestep, report)
     return record
 
 
@@ -149,8 +150,11 @@ def _report_default(timestep: float | None, settings: Settings, units: str | Non
         report.derived("timestep", f"{timestep:g}, LAMMPS' default in units {units}")
 
 
-def _compare(data: DataFile | None, run: _Run, report: Report) -> None:
-    """Report where the data file and the rest of the run contradict each other."""
+def _compare(data: DataFile | None, run: _Run, altering: Sequence[Command], report: Report) -> None:
+    """Report where the data file and the rest of the run contradict each other.
+
+    `altering` are the commands that alter the system behind the data file: without a dump nothing has what they did.
+    """
     settings = run.settings
     if data is None:
         return
@@ -162,10 +166,20 @@ def _compare(data: DataFile | None, run: _Run, report: Report) -> None:
         report.warn(
             f"{data.path}: the data file has {atoms} atoms, at the end of the log's first run there are {counts[0]}"
         )
-    if settings is not None and settings.changed:
+    lost = [] if run.dumps else [command for command in altering if command.name != "delete_bonds"]
+    if lost:
+        report.dropped(
+            ", ".join(dict.fromkeys(command.name for command in lost)),
+            f"{lost[0].text!r} alters the system behind {Path(data.path).name}, and no dump has it: the record is the "
+            "data file's, the energies of the log are of another; let LAMMPS write the system behind it (write_data) "
+            "and name that file instead",
+        )
+    changing = [command.name for command in altering if command not in lost]
+    changing += [] if settings is None else settings.changed
+    if changing:
         report.warn(
-            f"{data.path}: atoms and bonds are as the data file states them; {', '.join(settings.changed)} may have "
-            "changed them during the run"
+            f"{data.path}: atoms and bonds are as the data file states them; {', '.join(dict.fromkeys(changing))} may "
+            "have changed them during the run"
         )
 
 
@@ -246,12 +260,12 @@ def _still(data: DataFile | None, system: Frame | None, settings: Settings | Non
     return Record(system=system, frame=data_frame(data, report, boundary=boundary))
 
 
-def _document(record: Record, run: _Run, timestep: float | None, report: Report) -> None:
+def _document(record: Record, run: _Run, setup: RunSetup, timestep: float | None, report: Report) -> None:
     """Add `method` and `status`, and report what became of the commands and the log."""
     settings = run.settings
     if settings is not None:
         commands = _commands(run)
-        record.method = method_document(settings, commands, run.logs, timestep)
+        record.method = method_document(settings, commands, setup, run.logs, timestep)
         where = run.script.path.name if run.script is not None else run.logs[0].path.name
         report.carried("commands", f"{len(commands)} of {where}, as text in method.commands")
         if settings.skipped:
@@ -263,7 +277,7 @@ def _document(record: Record, run: _Run, timestep: float | None, report: Report)
         if run.logs and normalized(settings):
             report.carried("thermo output", "extensive values are per atom (thermo_modify norm yes, the default in lj)")
     elif run.logs:
-        record.method = method_document(Settings(), [], run.logs, timestep)
+        record.method = method_document(Settings(), [], setup, run.logs, timestep)
     record.status = status_document(run.logs)
     if record.status is None and not {"system", "frame", "trajectory"} & set(record.sections):
         record.status = {"state": "unknown", "message": "no log says how the run ended"}

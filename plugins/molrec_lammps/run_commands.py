@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from molrec_lammps.run_settings import DumpCommand, Settings
+from molrec_lammps.run_setup import ALTERING
 from molrec_lammps.script import Command
 from molrec_lammps.script_commands import COEFFICIENTS, UNDERSTOOD
 from molrec_lammps.units import UNITS
@@ -30,8 +31,7 @@ _DEFAULTED = frozenset({"units", "atom_style"})
 _SUFFIX = re.compile(r"/(omp|opt|kk|gpu|intel)$")
 #: Commands after `read_data` that renumber or multiply the atoms, so that the file describes the system no more.
 _RENUMBERING = frozenset({"replicate", "reset_ids", "reset_atom_ids", "reset_atoms"})
-#: Commands and fixes that change what the data file says of atoms and bonds.
-_CHANGING = frozenset({"set", "create_bonds", "delete_bonds"})
+#: Fixes that change what the data file says of atoms and bonds.
 _CHANGING_FIXES = re.compile(r"bond/(create|break|react|swap)|atom/swap|qeq|adapt")
 
 
@@ -95,8 +95,9 @@ class _Walker:
             self.ran(command)
         if command.name in _RENUMBERING and found.data:
             found.renumbered = command.name
-        if command.name in _CHANGING and found.data:
-            found.changed.append(command.name)
+        lasting = command.name != "delete_bonds" or "remove" in command.args
+        if command.name in ALTERING and found.data and lasting:
+            found.altered, found.written = command.name, []
         if command.name in COEFFICIENTS:
             found.coefficients.append(command.name)
         elif command.name not in UNDERSTOOD and command.name not in _KEPT:

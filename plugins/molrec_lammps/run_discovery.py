@@ -154,11 +154,20 @@ def choose_data(sources: Sources, settings: Settings | None, report: Report) -> 
         chosen = others[0] if others else None
         if chosen is not None and settings is not None:
             report.derived("data file", f"{chosen.name}, the only one there; the commands do not name it")
+    read = None if settings is None or not settings.data else find_file(settings.data[0][0], sources.folders)
+    if chosen is not None and settings is not None and settings.altered and read in others and read != chosen:
+        report.converted(read.name, f"the system before {settings.altered}; {chosen.name} has the one behind it")
+        others.remove(read)
     left_out(report, [path for path in others if path != chosen], "it is not the data file of the run")
     return chosen
 
 
 def _data_of_script(sources: Sources, settings: Settings, report: Report) -> Path | None:
+    if settings.data and settings.altered and not settings.renumbered and len(settings.data) == 1:
+        written = _written(sources, settings)
+        if written is not None:
+            report.derived("data file", f"{written.name}, which the run wrote after {settings.altered}")
+            return written
     if settings.data:
         name = settings.data[0][0]
         joined = len(settings.data) > 1
@@ -170,12 +179,16 @@ def _data_of_script(sources: Sources, settings: Settings, report: Report) -> Pat
             report.dropped(f"read_data {name}", f"{why}, so that it does not describe the run's atoms")
         else:
             return path
-    for name in reversed(settings.written):
-        path = find_file(name, sources.folders)
-        if path is not None and kind_of(path) == "data":
-            report.derived("data file", f"{path.name}, which the run wrote")
-            return path
-    return None
+    written = _written(sources, settings)
+    if written is not None:
+        report.derived("data file", f"{written.name}, which the run wrote")
+    return written
+
+
+def _written(sources: Sources, settings: Settings) -> Path | None:
+    """The last data file the run wrote that is there."""
+    found = (find_file(name, sources.folders) for name in reversed(settings.written))
+    return next((path for path in found if path is not None and kind_of(path) == "data"), None)
 
 
 def _read_by(settings: Settings | None, sources: Sources) -> Path | None:

@@ -6,6 +6,8 @@ Source: Results, "status", "method". Beyond the keys named there `method` has
 |---|---|
 | `settings` | what the commands say, by name: `units`, `atom_style`, `timestep`, `pair_style`, ... |
 | `commands` | the commands of the script as typed, continuations joined, without comment lines |
+| `setup` | the commands beside the force field that the energies or the start of the run need, variables substituted |
+| `setup_files` | sha256 of each file that these name |
 | `skipped` | names of the commands whose effect is not read, only kept as text |
 | `runs` | one entry per thermo table of the log: `command`, `first_step`, `last_step`, speed, what a minimiser said |
 | `total_wall_time` | seconds of all launches of the logs, as they state them |
@@ -19,6 +21,7 @@ from typing import Any
 
 from molrec_lammps.log import Log
 from molrec_lammps.run_settings import Settings
+from molrec_lammps.run_setup import RunSetup
 from molrec_lammps.script import Command
 
 __all__ = ["method_document", "status_document"]
@@ -29,7 +32,7 @@ _RUNS_KEPT = 1000
 
 
 def method_document(
-    settings: Settings, commands: Sequence[Command], logs: Sequence[Log], timestep: float | None
+    settings: Settings, commands: Sequence[Command], setup: RunSetup, logs: Sequence[Log], timestep: float | None
 ) -> dict[str, Any]:
     """The `method` of a run; `timestep` where there is one for the whole trajectory."""
     versions = [log.version for log in logs if log.version is not None]
@@ -41,6 +44,10 @@ def method_document(
         "settings": _settings(settings, timestep),
         "commands": [command.text for command in commands],
     }
+    if setup.commands:
+        document["setup"] = list(setup.commands)
+    if setup.files:
+        document["setup_files"] = dict(setup.files)
     if settings.skipped:
         document["skipped"] = list(settings.skipped)
     runs = [_run(run) for log in logs for run in log.runs]

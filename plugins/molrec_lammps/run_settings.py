@@ -73,7 +73,8 @@ class Settings:
     """What commands state. None and empty: not stated. `complete`: nothing of the script stayed unread.
 
     `data` are the names behind `read_data` (with the words after it), `written` those behind `write_data`; `renumbered`
-    names the command after which the data file describes the atoms no more, `changed` those that alter some of it.
+    names the command after which the data file describes the atoms no more, `changed` are the fixes that alter
+    some of it, `altered` the last command that does and whose effect a `write_data` behind it (`written`) states.
     `time_fault` says why `timesteps` (all in effect during runs; None is the default) are not to be used.
     """
 
@@ -87,6 +88,7 @@ class Settings:
     restarted: bool = False
     created: bool = False
     renumbered: str = ""
+    altered: str = ""
     changed: list[str] = field(default_factory=list)
     dumps: list[DumpCommand] = field(default_factory=list)
     logs: list[str] = field(default_factory=list)

@@ -30,6 +30,7 @@ from molrec_lammps.run_forcefield import (
 )
 from molrec_lammps.run_join import joined
 from molrec_lammps.run_settings import Settings
+from molrec_lammps.run_setup import RunSetup, alterations, setup_of
 from molrec_lammps.script import Command, Script, find_file
 from molrec_lammps.script_read_data import ReadData, parse_read_data
 from molrec_lammps.script_source import check_source
@@ -110,6 +111,16 @@ class RunSystem:
             name=path.name,
             refuse=self.by_script,
         )
+
+    def setup(self) -> RunSetup:
+        """What the energies or the start of the run need beside the force field."""
+        path = None if self.data is None else self.data.path
+        executed = bool(self._ran())
+        return setup_of(self._commands(), path, self.sources.folders, executed=executed, made=self.made)
+
+    def altering(self) -> list[Command]:
+        """The commands that alter the system the data file states."""
+        return [] if self.data is None else alterations(self._commands(), self.data.path)
 
     def _in_turn(self) -> list[Path]:
         """The data files, where the commands read several that are all there and no other one is named."""

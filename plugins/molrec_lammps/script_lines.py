@@ -11,9 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from molrec_convert.errors import UnsupportedError
 from molrec_lammps.script_formula import NotEvaluable
 
-__all__ = ["LogicalLine", "decode", "logical_lines", "split_at_variable", "split_words", "strip_comment", "substitute"]
+__all__ = [
+    "LogicalLine",
+    "decode",
+    "logical_lines",
+    "quoted",
+    "split_at_variable",
+    "split_words",
+    "strip_comment",
+    "substitute",
+]
 
 _TRIPLE = '"""'
 
@@ -92,6 +102,19 @@ def split_words(text: str) -> list[str]:
                 end += 1
             position = end
         words.append(text[start:end])
+
+
+def quoted(word: str) -> str:
+    """Return a word as it stands in a script: in quotes where it holds blanks or marks of its own.
+
+    UnsupportedError: no quotes of LAMMPS' can be put around it.
+    """
+    if word and not any(c.isspace() or c in "#&\"'" for c in word):
+        return word
+    for quote in ('"', "'", _TRIPLE):
+        if quote not in word and not (quote == _TRIPLE and word.endswith('"')):
+            return f"{quote}{word}{quote}"
+    raise UnsupportedError(f"the word {word!r} cannot be quoted in an input script of LAMMPS")
 
 
 def substitute(text: str, named: Callable[[str], str], immediate: Callable[[str], str]) -> str:

@@ -6,18 +6,14 @@ Read without LAMMPS a script says what a system is only through `read_data` and 
 from __future__ import annotations
 
 from molrec_convert.errors import FormatError, UnsupportedError
+from molrec_lammps.run_setup import ALTERING
 from molrec_lammps.script import Command, Script, find_file
 
 __all__ = ["BUILDING", "check_source"]
 
-#: Commands that build atoms, change what a data file says of them, or bring them from elsewhere.
-BUILDING = frozenset(
-    {
-        *("create_atoms", "create_bonds", "create_box", "delete_atoms", "delete_bonds", "displace_atoms", "change_box"),
-        *("replicate", "set", "read_restart", "read_dump"),
-        *("reset_atoms", "reset_ids", "reset_atom_ids", "reset_mol_ids"),
-    }
-)
+#: Commands that build atoms, change what a data file says of them, or bring them from elsewhere. What `delete_bonds`
+#: takes out is in the setup of the run.
+BUILDING = (ALTERING - {"delete_bonds"}) | {"create_box", "read_restart"}
 _FLOW = {
     "if": "which commands an 'if' executes is known only to a running LAMMPS",
     "next": "loops are not followed",
@@ -80,4 +76,7 @@ def _refusal(script: Script, command: Command, why: str) -> UnsupportedError:
 
 
 def _way_out(script: Script) -> str:
-    return f"give the data file beside the script: mrec convert {script.path.name} system.data out.mrec"
+    return (
+        "let LAMMPS write the system behind it ('write_data system.data' as the last line), and give the data file "
+        f"beside the script: mrec convert {script.path.name} system.data out.mrec"
+    )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from molrec_convert.errors import UnsupportedError
 from molrec_convert.report import Report
 from molrec_lammps.potential import CATEGORIES, Coefficient, Potential, PotentialStyle
+from molrec_lammps.script_lines import quoted
 
 __all__ = ["PARTS", "CoefficientSection", "coefficient_commands", "coefficient_sections", "style_commands"]
 
@@ -209,15 +210,9 @@ def _command(name: str, *words: str) -> str:
 
 
 def _quoted(word: str) -> str:
-    """A word as a script takes it: in quotes where it holds blanks or marks of its own."""
     if "$" in word or "\n" in word:
         raise UnsupportedError(f"the word {word!r} cannot stand in an input script of LAMMPS: it would be replaced")
-    if word and not any(c.isspace() or c in "#&\"'" for c in word):
-        return word
-    for quote in ('"', "'", '"""'):
-        if quote not in word and not (quote == '"""' and word.endswith('"')):
-            return f"{quote}{word}{quote}"
-    raise UnsupportedError(f"the word {word!r} cannot be quoted in an input script of LAMMPS")
+    return quoted(word)
 
 
 def _report_unsaid(potential: Potential, report: Report) -> None:

@@ -1,24 +1,57 @@
-"""What of a script's own commands goes into a directory that is written, and what changes its energies if left out.
+"""What of a run's other commands goes into a directory that is written, and what changes its energies if left out.
 
-A record keeps the commands of its script as text (`method.commands`). Those of the force field are in `forcefield`;
-of the others some count for the energy all the same. Source: the manual, "neigh_modify", "delete_bonds", "fix shake",
-"fix_modify".
+The force field is in `forcefield`; of the rest a record from LAMMPS has what counts in `method.setup`, by the names and
+numbers of its groups, types and atoms. Source: the manual, "neigh_modify", "delete_bonds", "fix property/atom",
+"fix shake", "fix qeq", "fix drude", "fix_modify"; each tried on LAMMPS of 22 Jul 2025.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from molrec_convert.errors import UnsupportedError
 from molrec_convert.model import Record
 from molrec_convert.report import Report
+from molrec_lammps.run_setup import ALTERING
+from molrec_lammps.script_lines import quoted, split_at_variable, split_words
+from molrec_lammps.script_styles import bare_style
+from molrec_lammps.style_patterns import is_number
+from molrec_lammps.write_text import number_text
+from molrec_lammps.write_units import Conversion
 
-__all__ = ["exclusions", "stated_settings"]
+__all__ = ["SetupLines", "setup_lines", "stated_settings"]
 
-#: Fixes that change what the force field gives at the first step: bonds that are constrained count no more, charges and
-#: coefficients become others.
-_CHANGING = ("shake", "rattle", "qeq", "qtpie", "acks2", "adapt", "electrode", "conp")
+#: What a group may be made of, where a record has it: types, ids and molecules of atoms, and other groups.
+_GROUPS = frozenset({"type", "id", "molecule", "union", "subtract", "intersect", "empty", "clear", "delete"})
+#: Fixes that are written as they stand: what they do at the first step is part of the energy.
+_WRITTEN = re.compile(r"(drude|shake|rattle|qeq/|qtpie/|acks2/)")
+_EQUILIBRATING = re.compile(r"(qeq/|qtpie/|acks2/)")
+#: The dimension of the numbers behind a word of a command; a tuple where several numbers stand there.
+_DIMENSIONS: dict[str, dict[str, tuple[str, ...]]] = {
+    "comm_modify": {"cutoff": ("L",), "cutoff/multi": ("", "L")},
+    "neigh_modify": {"binsize": ("L",)},
+}
+#: Words before names of groups in commands that are written.
+_BEFORE_GROUPS = frozenset({"group", "molecule/intra", "molecule/inter", "include"})
+
+
+@dataclass
+class SetupLines:
+    """The commands to write: before `read_data`, before the coefficients (`variables`), and behind them.
+
+    `ghost` are the words of `fix property/atom` commands that say more of a section's columns, `files` the sha256 of
+    files the commands name, `skin` whether they set one.
+    """
+
+    before: list[str] = field(default_factory=list)
+    variables: list[str] = field(default_factory=list)
+    after: list[str] = field(default_factory=list)
+    properties: dict[tuple[str, ...], list[str]] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    skin: bool = False
 
 
 def stated_settings(record: Record) -> dict[str, Any]:
@@ -27,56 +60,175 @@ def stated_settings(record: Record) -> dict[str, Any]:
     return settings if isinstance(settings, dict) else {}
 
 
-def exclusions(record: Record, report: Report) -> list[str]:
-    """The `neigh_modify exclude` commands to write; what else counts for the energy is reported as dropped.
+def setup_lines(
+    record: Record, sections: Sequence[tuple[str, ...]], conversion: Conversion, report: Report
+) -> SetupLines:
+    """Return the commands of `method.setup` to write; what is not written and counts is reported as dropped.
 
-    UnsupportedError: one that needs groups, or takes bonds out: the energy would be another without it.
+    `sections` are the words of those sections of the data file that a `fix property/atom` reads.
+    UnsupportedError: pairs are excluded by groups that are not in the record, or a number cannot be converted.
     """
-    found: list[str] = []
-    styles: dict[str, str] = {}
-    for words in _commands(record):
-        name = words[0]
-        if name == "neigh_modify":
-            found += _excluded(words)
-        elif name == "delete_bonds":
-            raise UnsupportedError(
-                f"the script says {' '.join(words)!r}, which changes the energy and is not in the record: let LAMMPS "
-                "write the system behind it (write_data), and convert that"
-            )
-        elif name == "fix" and len(words) > 3:
-            styles[words[1]] = words[3]
-            if words[3].startswith(_CHANGING):
-                report.dropped(
-                    f"fix {words[3]}", "it changes energies of the first step, and the written script has none"
-                )
-        elif name == "fix_modify" and words[2:4] == ["energy", "yes"] and styles.get(words[1]) != "cmap":
-            style = styles.get(words[1], words[1])
-            report.dropped(f"fix {style}", "its energy counts in pe, and the written script does not have it")
-    return found
+    method = record.method if isinstance(record.method, dict) else {}
+    setup = method.get("setup")
+    files = method.get("setup_files")
+    writer = _Setup(sections, conversion, report, files if isinstance(files, Mapping) else {})
+    for text in setup if isinstance(setup, list) else ():
+        writer.take(str(text))
+    return writer.found
 
 
-def _excluded(words: list[str]) -> list[str]:
-    """The commands that say again which pairs are left out: `none` takes all back."""
-    found: list[str] = []
-    for place, word in enumerate(words):
-        if word != "exclude":
-            continue
-        what = words[place + 1 : place + 4]
-        if what[:1] == ["none"]:
-            found.append("neigh_modify exclude none")
-        elif len(what) == 3 and what[0] == "type" and not any("$" in part for part in what):
-            found.append(f"neigh_modify exclude {' '.join(what)}")
+class _Setup:
+    def __init__(
+        self, sections: Sequence[tuple[str, ...]], conversion: Conversion, report: Report, files: Mapping[str, Any]
+    ) -> None:
+        self.sections, self.conversion, self.report, self.files = sections, conversion, report, files
+        self.found = SetupLines()
+        self.unknown: dict[str, str] = {}
+        self.fixes: dict[str, str] = {}
+
+    def take(self, text: str) -> None:
+        """One command of the setup."""
+        name, *words = split_words(text)
+        if split_at_variable(text) is not None:
+            self.drop(text, "its variables have no value outside a running LAMMPS")
+        elif name in ALTERING - {"delete_bonds"}:
+            self.drop(text, "it alters the system behind the state that the record holds")
+        elif (writer := getattr(self, f"write_{name}", None)) is not None:
+            writer(words, text)
         else:
-            raise UnsupportedError(
-                f"the script says {' '.join(words)!r}, which changes the energy, and a record holds no groups: only "
-                "exclusions by type are written"
-            )
-    return found
+            self.drop(text, "whether it was executed, and what it did, only a running LAMMPS tells")
 
+    def drop(self, text: str, why: str) -> None:
+        """A command that counts and is not written."""
+        words = text.split()
+        what = f"fix {words[3]}" if words[0] == "fix" and len(words) > 3 else words[0]
+        self.report.dropped(what, f"{text!r} is not in the written script: {why}")
 
-def _commands(record: Record) -> Iterator[list[str]]:
-    commands = record.method.get("commands") if isinstance(record.method, dict) else None
-    for text in commands if isinstance(commands, list) else ():
-        words = str(text).partition("#")[0].split()
-        if words:
-            yield words
+    def write_variable(self, words: list[str], text: str) -> None:
+        """A variable of the force field, or of a command that is written."""
+        formula = "".join(words[2:])
+        if self.conversion and re.search(r"[A-Za-z_]{2}", formula):
+            raise UnsupportedError(f"{text}: what the variable measures is not known, so it cannot be converted")
+        self.found.variables.append(text)
+
+    def write_group(self, words: list[str], text: str) -> None:
+        """A group, where it is of what the record holds."""
+        name, *style = words
+        members = set(style[1:]) if style[:1] and style[0] in ("union", "subtract", "intersect") else set()
+        if style[:1] and style[0] in _GROUPS and not members & self.unknown.keys():
+            self.unknown.pop(name, None)
+            self.found.after.append(text)
+        else:
+            self.unknown[name] = text
+
+    def write_atom_modify(self, words: list[str], text: str) -> None:
+        """The map of atoms, and the group that stands first."""
+        if "map" in words:
+            self.found.before.append(f"atom_modify map {words[words.index('map') + 1]}")
+        if "first" in words:
+            group = words[words.index("first") + 1]
+            if group in self.unknown:
+                self.refuse(text, group)
+            self.found.after.append(f"atom_modify first {group}")
+
+    def write_neighbor(self, words: list[str], text: str) -> None:
+        """The skin of neighbour lists."""
+        self.found.skin = True
+        self.found.after.append(self.scaled("neighbor", words, {0: "L"}))
+
+    def write_timestep(self, words: list[str], text: str) -> None:
+        """The timestep."""
+        self.found.after.append(self.scaled("timestep", words, {0: "t"}))
+
+    def write_comm_modify(self, words: list[str], text: str) -> None:
+        """What ghost atoms there are, and what they hold."""
+        self.write_words("comm_modify", words, text)
+
+    def write_neigh_modify(self, words: list[str], text: str) -> None:
+        """Neighbour lists: pairs that are excluded, room."""
+        if self.conversion and any(word.startswith("collection/") for word in words):
+            raise UnsupportedError(f"{text}: lengths of collections are not converted to other units")
+        self.write_words("neigh_modify", words, text)
+
+    def write_words(self, name: str, words: list[str], text: str) -> None:
+        """A command of words and numbers behind them. UnsupportedError: a group is not in the record."""
+        groups = set(self.unknown) & set(words) if _BEFORE_GROUPS & set(words) else set()
+        if groups:
+            self.refuse(text, min(groups))
+        places: dict[int, str] = {}
+        for place, word in enumerate(words):
+            for further, dimension in enumerate(_DIMENSIONS[name].get(word, ()), 1):
+                places[place + further] = dimension
+        self.found.after.append(self.scaled(name, words, places))
+
+    def refuse(self, text: str, group: str) -> None:
+        """The energy would be another without the command."""
+        raise UnsupportedError(
+            f"the script says {text!r}, which changes the energy, and the record does not hold the group: "
+            f"{self.unknown[group]!r} is made of what only a running LAMMPS tells; make it of types, ids or molecules "
+            f"('group {group} id …'), and convert the run again"
+        )
+
+    def write_delete_bonds(self, words: list[str], text: str) -> None:
+        """Bonds that are turned off, or taken out, as the script did."""
+        if words[:1] and words[0] in self.unknown:
+            self.refuse(text, words[0])
+        self.found.after.append(text)
+
+    def write_molecule(self, words: list[str], text: str) -> None:
+        """A template of molecules: what uses it is not written."""
+
+    def write_fix(self, words: list[str], text: str) -> None:
+        """A fix, where it is part of the energy and all it needs is in the record."""
+        if len(words) < 3:
+            return
+        name, group, style = words[0], words[1], bare_style(words[2])
+        self.fixes[name] = ""
+        if style == "property/atom":
+            self.write_property(words, text)
+        elif not _WRITTEN.match(style):
+            self.drop(text, "it changes energies or forces of the first step")
+        elif group in self.unknown:
+            self.drop(text, f"the record does not hold its group ({self.unknown[group]!r})")
+        elif "mol" in words[3:] or (self.conversion and (_EQUILIBRATING.match(style) or "kbond" in words)):
+            self.drop(text, "its template, or the units of its numbers, are not in the record")
+        else:
+            places: dict[int, str] = {}
+            if "m" in words[3:]:
+                first = words.index("m", 3) + 1
+                rest = range(first, len(words))
+                ends = next((place for place in rest if not is_number(words[place])), len(words))
+                places = dict.fromkeys(range(first, ends), "M")
+            self.fixes[name] = style
+            self.found.files |= {word: str(self.files[word]) for word in words if word in self.files}
+            self.found.after.append(self.scaled("fix", words, places))
+
+    def write_property(self, words: list[str], text: str) -> None:
+        """Properties of atoms: what ghosts have of those a section holds; others start at zero, as in the script."""
+        rest = words[3:]
+        options: list[str] = []
+        for key in ("ghost", "writedata"):
+            if key in rest:
+                place = rest.index(key)
+                options += rest[place : place + 2]
+                del rest[place : place + 2]
+        if tuple(rest) in self.sections:
+            self.found.properties[tuple(rest)] = options
+        elif words[1] == "all":
+            self.found.before.append(text)
+        else:
+            self.drop(text, "properties of some atoms alone are not written")
+
+    def write_fix_modify(self, words: list[str], text: str) -> None:
+        """What a fix that is written adds."""
+        if self.fixes.get(words[0]):
+            self.found.after.append(text)
+
+    def scaled(self, name: str, words: Sequence[str], places: Mapping[int, str]) -> str:
+        """The command with the numbers at some places in the units that are written."""
+        found = list(words)
+        for place, dimension in places.items():
+            if self.conversion and dimension and place < len(found) and is_number(found[place]):
+                factor = self.conversion.factor(dimension, name)
+                found[place] = number_text(float(found[place]) * factor)
+        return " ".join([name, *map(quoted, found)])

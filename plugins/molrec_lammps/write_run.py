@@ -7,7 +7,7 @@ coefficients lie beside them. What a script decides about the box is in `in.lmp`
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from molrec_convert.report import Report
 from molrec_convert.target_file import open_target
 from molrec_lammps.potential import Potential
 from molrec_lammps.units import UNITS
-from molrec_lammps.write_commands import exclusions, stated_settings
+from molrec_lammps.write_commands import SetupLines, setup_lines, stated_settings
 from molrec_lammps.write_data import DataPlan, data_plan, write_plan
 from molrec_lammps.write_force_field import PotentialFiles, potential_of_record, with_pair_style
 from molrec_lammps.write_settings import check_stated, file_folders, renamed, settings_text
@@ -63,19 +63,22 @@ def write_run(record: Record, path: Path, context: WriteContext) -> None:
     if potential is not None and potential:
         potential = with_pair_style(potential, options.pair_style)
         check_stated(potential)
-    left_out = exclusions(record, report)
+    sections = [section.words for section in plan.preserved.sections if section.words]
+    setup = setup_lines(record, sections, conversion, report)
     path.mkdir()
     files = PotentialFiles.of(record.forcefield, potential, conversion) if potential is not None else PotentialFiles()
     beside = target.absolute().parent
+    files.sums |= setup.files
     names = files.copy(path, file_folders(record, options.potential_files, beside), report)
     if potential is not None:
         potential = renamed(potential, names)
+    setup.after = [_with_files(line, names) for line in setup.after]
     with open_target(path / DATA_FILE, DATA_FILE) as file:
         write_plan(file, plan)
     with open_target(path / SETTINGS_FILE, SETTINGS_FILE) as file:
-        file.write(_settings(potential, plan, report).encode())
+        file.write(_settings(potential, plan, setup, report).encode())
     with open_target(path / SCRIPT_FILE, SCRIPT_FILE) as file:
-        file.write("".join(f"{line}\n" for line in _script(record, plan, potential, files, left_out)).encode())
+        file.write("".join(f"{line}\n" for line in _script(record, plan, potential, files, setup)).encode())
 
 
 def predict_run(record: Record, context: WriteContext) -> None:
@@ -96,11 +99,17 @@ def is_written_run(directory: Path) -> bool:
     return script.startswith(_FIRST_WORDS) and all(entry.is_file() and entry.name in words for entry in entries)
 
 
-def _settings(potential: Potential | None, plan: DataPlan, report: Report) -> str:
+def _with_files(line: str, names: Mapping[str, str]) -> str:
+    """A command with files called by the names they have in the directory."""
+    words = line.split(" ")
+    return " ".join(names.get(word, word) for word in words) if any(word in names for word in words) else line
+
+
+def _settings(potential: Potential | None, plan: DataPlan, setup: SetupLines, report: Report) -> str:
     if potential is not None and potential:
         for kind, count in plan.counts.items():
             potential.type_counts.setdefault(kind, count)
-        text = settings_text(potential)
+        text = settings_text(potential, setup.variables)
         if potential.styles.get("pair"):
             return text
         report.warn("the force field states no pair style: the script runs with pair_style zero")
@@ -116,7 +125,7 @@ def _blind(plan: DataPlan) -> str:
 
 
 def _script(
-    record: Record, plan: DataPlan, potential: Potential | None, files: PotentialFiles, left_out: Sequence[str]
+    record: Record, plan: DataPlan, potential: Potential | None, files: PotentialFiles, setup: SetupLines
 ) -> Iterator[str]:
     settings = stated_settings(record)
     yield f"{_FIRST_WORDS} {__version__}: {SCRIPT_FILE} reads {DATA_FILE} and {SETTINGS_FILE}."
@@ -130,10 +139,13 @@ def _script(
     yield f"atom_style {plan.style.name}"
     if plan.cell.triclinic and not plan.cell.general:
         yield "box tilt large"
-    yield from _neighbor(plan)
+    if not setup.skin:
+        yield from _neighbor(plan)
+    yield from setup.before
     read = f"read_data {DATA_FILE}"
     for number, section in enumerate((s for s in plan.preserved.sections if s.words), 1):
-        yield f"fix property_{number} all property/atom {' '.join(section.words)}"
+        words = [*section.words, *setup.properties.get(section.words, ())]
+        yield f"fix property_{number} all property/atom {' '.join(words)}"
         read += f" fix property_{number} NULL {section.name}"
     if "cmaps" in {relation.block for relation in plan.relations}:
         name = Path(potential.cmap[0]).name if potential is not None and potential.cmap else None
@@ -144,7 +156,7 @@ def _script(
         read += f" fix {_CMAP} crossterm CMAP"
     yield read
     yield f"include {SETTINGS_FILE}"
-    yield from left_out
+    yield from setup.after
     yield ""
     yield f"thermo_style custom {_TERMS}{f' f_{_CMAP}' if _CMAP in read else ''}"
     yield "thermo_modify norm no format float %.15g"

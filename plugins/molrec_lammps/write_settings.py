@@ -20,6 +20,7 @@ from molrec_convert.target_file import open_target
 from molrec_lammps.potential import CATEGORIES, Potential
 from molrec_lammps.style_table import find_style
 from molrec_lammps.write_coefficients import coefficient_commands, style_commands
+from molrec_lammps.write_commands import setup_lines
 from molrec_lammps.write_force_field import PotentialFiles, potential_of_record, with_pair_style
 from molrec_lammps.write_state import ATOMS, lammps_document
 from molrec_lammps.write_types import atom_types, relation_types
@@ -34,8 +35,10 @@ def write_settings(record: Record, path: Path, context: WriteContext) -> None:
     """Write the force field as an include. UnsupportedError: there is none, or LAMMPS has nothing for it."""
     target = path if context.target is None else context.target
     potential = _potential(record, target, context)
+    conversion = conversion_of(record, context.options.target_units)
+    variables = setup_lines(record, (), conversion, Report()).variables
     with open_target(path, target.name) as file:
-        file.write(settings_text(potential).encode())
+        file.write(settings_text(potential, variables).encode())
 
 
 def predict_settings(record: Record, context: WriteContext) -> None:
@@ -62,9 +65,9 @@ def _potential(record: Record, target: Path, context: WriteContext) -> Potential
     return potential
 
 
-def settings_text(potential: Potential) -> str:
-    """The commands as one text."""
-    return "".join(f"{line}\n" for line in _lines(potential))
+def settings_text(potential: Potential, variables: Sequence[str] = ()) -> str:
+    """The commands as one text; `variables` are those that define the variables its words name."""
+    return "".join(f"{line}\n" for line in _lines(potential, variables))
 
 
 def check_stated(potential: Potential) -> None:
@@ -119,11 +122,12 @@ def file_folders(record: Record, asked: str | None, *beside: Path) -> list[Path]
     return list(dict.fromkeys(folders))
 
 
-def _lines(potential: Potential) -> Iterator[str]:
+def _lines(potential: Potential, variables: Sequence[str]) -> Iterator[str]:
     yield f"# Force field, written by molrec-convert {__version__}; include it after read_data."
     if potential.units is not None:
         yield f"# units {potential.units}"
     yield ""
+    yield from variables
     yield from style_commands(potential)
     yield ""
     yield from coefficient_commands(potential, potential.type_counts)
