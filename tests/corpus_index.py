@@ -20,6 +20,11 @@ def rows(kind: str | None = None) -> list[dict[str, str]]:
         return [row for row in csv.DictReader(file, delimiter="\t") if kind in (None, row["format"])]
 
 
+def systems() -> list[str]:
+    """Return the names of the LAMMPS systems whose energies are known."""
+    return sorted(folder.name for folder in (FOLDER / "energies").iterdir())
+
+
 def gather(source: Path, target: Path) -> Path:
     """Copy `source` to the empty folder `target` with the files of packages in their places; return `target`."""
     shutil.copytree(source, target, dirs_exist_ok=True)

@@ -84,12 +84,12 @@ print(json.dumps(verdicts))
 """
 
 
-def test_force_fields_of_the_reference_systems_are_read(shared: Path, tmp_path: Path) -> None:
+def test_force_fields_of_the_reference_systems_are_read(corpus: Path, tmp_path: Path) -> None:
     import molrec_convert
     from molrec_lammps.potential_record import potential_of
 
     cases, expected = {}, {}
-    for script in sorted((shared / "corpus/energies").glob("*/in.lmp")):
+    for script in sorted((corpus / "energies").glob("*/in.lmp")):
         record = molrec_convert.read(script)
         assert record.forcefield is not None
         later = force_field(potential_of(record.forcefield), Report(), definitions=2, directory=script.parent)

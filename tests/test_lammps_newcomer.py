@@ -432,14 +432,14 @@ class TestRunsWhoseLogSaysLess:
 
 
 @needs_lammps
-def test_masses_that_come_with_the_pair_style(tmp_path: Path, mrec: Mrec, shared: Path) -> None:
+def test_masses_that_come_with_the_pair_style(tmp_path: Path, mrec: Mrec, corpus: Path) -> None:
     """EAM files state masses: a run without a data file has none elsewhere."""
     folder = tmp_path / "run"
     folder.mkdir()
-    shutil.copyfile(shared / "corpus/energies/eam_cu/Cu_u3.eam", folder / "Cu_u3.eam")
+    shutil.copyfile(corpus / "energies/eam/Cu_own.eam", folder / "Cu_own.eam")
     (folder / "in.lmp").write_text(
         "units metal\nlattice fcc 3.615\nregion box block 0 2 0 2 0 2\ncreate_box 1 box\ncreate_atoms 1 box\n"
-        "pair_style eam\npair_coeff 1 1 Cu_u3.eam\nvelocity all create 300 1\nfix 1 all nve\n"
+        "pair_style eam\npair_coeff 1 1 Cu_own.eam\nvelocity all create 300 1\nfix 1 all nve\n"
         "dump 1 all custom 5 a.dump id type x y z\ndump_modify 1 format float %.17g\nrun 10\n"
     )
     energy = lammps(folder, "lmp.file('in.lmp'); out['pe'] = lmp.get_thermo('pe')")["pe"]
