@@ -372,6 +372,11 @@ class TestUnits:
         assert text.splitlines()[0].endswith(", units = metal")
 
     def test_conversion(self, tmp_path: Path) -> None:
+        units = {"length": "angstrom", "energy": "kJ/mol", "time": "ps"}
+        text, _ = written(self.record(units), tmp_path / "a.data")
+        assert text.splitlines()[0].endswith(", units = metal")  # of its units those that are written
+        with pytest.raises(UnsupportedError, match=r"are those of no units style.*--target-units"):
+            written(self.record({**units, "length": "nm"}), tmp_path / "a.data")
         text, _ = written(self.record({"preset": "real"}), tmp_path / "a.data", target_units="si")
         assert "0 1e-9 xlo xhi\n" in text or "0 1e-09 xlo xhi\n" in text
         record = molrec_convert.read(tmp_path / "a.data")

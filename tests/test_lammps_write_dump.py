@@ -50,7 +50,9 @@ def written(record: Record, path: Path, **options: Any) -> tuple[str, Report]:
 
 def rewritten(path: Path, target: Path, **options: Any) -> list[str]:
     with molrec_convert.read(path, format="lammps-dump", **options) as record:
-        molrec_convert.write(record, target, format="lammps-dump", overwrite=True)
+        first = None if record.trajectory is None else next(iter(record.trajectory), None)
+        stated = {"dump_units": record.units is not None, "dump_time": first is not None and first.time is not None}
+        molrec_convert.write(record, target, format="lammps-dump", overwrite=True, **stated)
         with molrec_convert.read(target, format="lammps-dump", **options) as again:
             return list(differences(record, again))
 
@@ -102,13 +104,13 @@ class TestRoundTrip:
         ]
         write(tmp_path / "a.dump", *texts)
         molrec_convert.convert(tmp_path / "a.dump", tmp_path / "a.mrec")
-        molrec_convert.convert(tmp_path / "a.mrec", tmp_path / "b.dump")
+        molrec_convert.convert(tmp_path / "a.mrec", tmp_path / "b.dump", dump_time=True)
         text = (tmp_path / "b.dump").read_text()
         assert [line.split()[2] for line in text.splitlines() if line.startswith("2 ")] == [str(c) for c in charges]
         assert (
             list(differences(molrec_convert.read(tmp_path / "a.dump"), molrec_convert.read(tmp_path / "b.dump"))) == []
         )
-        molrec_convert.convert(tmp_path / "a.mrec", tmp_path / "c.dump", frames=slice(1, 5, 3))
+        molrec_convert.convert(tmp_path / "a.mrec", tmp_path / "c.dump", frames=slice(1, 5, 3), dump_time=True)
         assert (tmp_path / "c.dump").read_text() == "".join(texts[1::3])
 
     def test_compressed_by_its_name(self, tmp_path: Path) -> None:
@@ -246,15 +248,43 @@ class TestColumns:
         record = Record(system=Frame(), trajectory=MemoryTrajectory(frames))
         assert record.system is not None
         record.system.meta.put("units", {"preset": "metal"}, "json")
-        text, _ = written(record, tmp_path / "a.dump")
+        text, report = written(record, tmp_path / "a.dump")
+        assert text.startswith("ITEM: TIMESTEP\n0\n")
+        assert "UNITS" not in text
+        assert "TIME\n" not in text
+        lost = " ".join(report.losses())
+        assert "units (metal: stated with --dump-units only)" in lost
+        assert "trajectory/time" in lost
+        text, report = written(record, tmp_path / "a.dump", dump_units=True, dump_time=True)
+        assert report.losses() == []
         assert text.startswith("ITEM: UNITS\nmetal\nITEM: TIME\n0\nITEM: TIMESTEP\n0\n")
         assert text.count("UNITS") == 1
         assert "ITEM: TIME\n2.5\n" in text
-        text, _ = written(record, tmp_path / "b.dump", target_units="nano")
+        text, _ = written(record, tmp_path / "b.dump", target_units="nano", dump_units=True, dump_time=True)
         assert text.startswith("ITEM: UNITS\nnano\n")
         assert "ITEM: TIME\n0.0025\n" in text
         assert "BOX BOUNDS pp pp pp\n0 0.8\n0 0.9\n0 1\n" in text
         assert "\n2 0.1 0.125 0.15 100\n" in text.replace("0.15000000000000002", "0.15")
+
+    def test_units_of_no_style(self, tmp_path: Path) -> None:
+        """Numbers are not mixed: those that are written are all in the units of one style, or converted."""
+        units = {"length": "angstrom", "time": "ps", "energy": "kJ/mol"}
+        record = record_of(state(0, **{f"v{axis}": np.ones(3) for axis in "xyz"}), charge=np.zeros(3))
+        assert record.system is not None
+        record.system.meta.put("units", units, "json")
+        text, report = written(record, tmp_path / "a.dump", dump_units=True)
+        assert text.startswith("ITEM: UNITS\nmetal\n")
+        assert "all that is written is as in units metal" in " ".join(map(str, report.items))
+        forces = record_of(state(0, **{f"f{axis}": np.ones(3) for axis in "xyz"}), charge=np.zeros(3))
+        assert forces.system is not None
+        forces.system.meta.put("units", units | {"charge": "e"}, "json")
+        with pytest.raises(UnsupportedError, match=r"energy kJ/mol.*are those of no units style.*--target-units real"):
+            written(forces, tmp_path / "a.dump")
+        text, _ = written(forces, tmp_path / "b.dump", target_units="real", dump_units=True)
+        assert text.startswith("ITEM: UNITS\nreal\n")
+        assert np.isclose(float(text.split()[-1]), 1 / 4.184, rtol=1e-12)
+        text, report = written(forces, tmp_path / "a.dump", dump_columns=("id", "x", "y", "z"))
+        assert "as in units real and metal" in " ".join(map(str, report.items))
 
     def test_digits(self, tmp_path: Path) -> None:
         record = record_of(state(0, vx=np.full(3, 1 / 3)), charge=np.full(3, 2 / 3))

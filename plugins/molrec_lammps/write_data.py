@@ -34,7 +34,7 @@ from molrec_lammps.write_state import State, lammps_document, state_of
 from molrec_lammps.write_style import style_of_state
 from molrec_lammps.write_text import number_text, row_pieces
 from molrec_lammps.write_types import Types, atom_types
-from molrec_lammps.write_units import Conversion, conversion_of, preset_of, title_with_units
+from molrec_lammps.write_units import DIMENSIONS, Conversion, conversion_of, preset_of, style_written, title_with_units
 
 __all__ = ["DataPlan", "data_plan", "write_data", "write_plan"]
 
@@ -132,11 +132,23 @@ def data_plan(record: Record, options: Any, report: Report, conversion: Conversi
         names=names,
         headings={str(name): str(text) for name, text in document.get("section_comments", {}).items()},
     )
+    plan.units = _units(record, plan, conversion, report)
     plan.preserved = preserved_of(state, style, document, atoms.ids, cell, options.digits, report)
     if run:
         _leave_out(plan, report)
     _report_left(state, plan, report, run=run)
     return plan
+
+
+def _units(record: Record, plan: DataPlan, conversion: Conversion, report: Report) -> str | None:
+    """The units style of the numbers that are written, None where nothing tells. UnsupportedError: they are of none."""
+    names = plan.atoms.written | (set() if plan.velocities is None else plan.velocities.written)
+    dimensions = ["L", *(DIMENSIONS[name] for name in sorted(names & DIMENSIONS.keys()))]
+    if plan.masses is not None:
+        dimensions.append("M")
+    if record.forcefield is not None:
+        dimensions += ["E", "Q"]
+    return style_written(record, conversion, dimensions, report)
 
 
 def _leave_out(plan: DataPlan, report: Report) -> None:

@@ -1,8 +1,9 @@
 """A record as a LAMMPS text dump: the writer of the format `lammps-dump`.
 
 Frames stream from the trajectory, in batches; a record without one is a dump of one frame. Items stand in LAMMPS'
-order: UNITS before the first frame, then TIME, TIMESTEP, NUMBER OF ATOMS, BOX BOUNDS and ATOMS of every frame. Source:
-the manual, "dump", checked against the 22 Jul 2025 release.
+order: UNITS before the first frame, then TIME, TIMESTEP, NUMBER OF ATOMS, BOX BOUNDS and ATOMS of every frame. UNITS
+and TIME are written where they are asked for, as LAMMPS does (`dump_modify units yes time yes`): many readers take a
+frame to begin at TIMESTEP. Source: the manual, "dump", checked against the 22 Jul 2025 release.
 """
 
 from __future__ import annotations
@@ -17,19 +18,20 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.errors import UnsupportedError
+from molrec_convert.errors import UnsupportedError, UsageError
 from molrec_convert.formats import WriteContext
 from molrec_convert.model import Block, Column, Frame, MemoryTrajectory, Record, Trajectory
+from molrec_convert.quantities.elements import UNKNOWN
 from molrec_convert.report import Report
 from molrec_convert.target_file import open_target
-from molrec_lammps.units import UNITS
+from molrec_lammps.dump_rows import kind_of
 from molrec_lammps.write_dump_boxes import DumpBoxes
 from molrec_lammps.write_dump_columns import DumpColumn, SourceColumn, choose_columns
 from molrec_lammps.write_dump_frames import AtomFrames, atom_columns, frames_of
 from molrec_lammps.write_dump_places import places
 from molrec_lammps.write_state import ATOMS
 from molrec_lammps.write_text import as_text, number_text, row_pieces, tiled
-from molrec_lammps.write_units import Conversion, conversion_of, preset_of
+from molrec_lammps.write_units import DIMENSIONS, Conversion, conversion_of, style_written, units_text
 
 __all__ = ["write_dump"]
 
@@ -119,6 +121,19 @@ class _DumpWriter:
         self.wanted = {name: moving[name][0] for name in sorted(needed) if name in moving}
         self.box = system.box or (None if self.record.frame is None else self.record.frame.box)
         self.boxes = DumpBoxes(self.options.box, self.options.rotate, self.conversion, self.report)
+        self.units, self.timed = self._units(), False
+
+    def _units(self) -> str | None:
+        """The units style the numbers are in, None where nothing tells. UnsupportedError: they are of none."""
+        written = [DIMENSIONS[column.source] for column in self.columns if column.source in DIMENSIONS]
+        times = ["t"] if self.options.dump_time else []
+        units = style_written(self.record, self.conversion, ["L", *times, *written], self.report)
+        if units is None and self.options.dump_units:
+            raise UsageError(
+                "--dump-units: the record does not state the units style of LAMMPS it is in; --units names that of a "
+                "LAMMPS source, --target-units converts others"
+            )
+        return units
 
     def frames(self) -> Iterator[AtomFrames]:
         """The frames, in batches."""
@@ -154,6 +169,15 @@ class _DumpWriter:
         }
         for name in [*blocks, *sorted(others - {ATOMS})]:
             self.report.dropped(name, "a dump of atoms has no place for it")
+        if self.units is not None and not self.options.dump_units:
+            self.report.dropped("units", f"{self.units}: stated with --dump-units only")
+        elif self.units is None and self.record.units is not None:
+            told = units_text(self.record.units)
+            self.report.dropped("units", f"{told}: a dump states none but a units style of LAMMPS")
+        if self.timed and not self.options.dump_time:
+            self.report.dropped("trajectory/time", "times of frames are stated with --dump-time only")
+        if self.options.dump_time and not self.timed:
+            raise UsageError("--dump-time: the record states no times")
         for key in self.trajectory.declaration.meta:
             self.report.dropped(f"trajectory/meta/{key}", "a dump has no place for it")
 
@@ -205,12 +229,12 @@ class _DumpWriter:
         file.write(b"".join(parts))
 
     def _headers(self, frames: AtomFrames, boxes: list[str], names: str) -> list[str]:
-        units = preset_of(self.record, self.conversion)
-        opening = f"ITEM: UNITS\n{units}\n" if self.first and units in UNITS else ""
+        opening = f"ITEM: UNITS\n{self.units}\n" if self.first and self.options.dump_units else ""
         self.first = False
-        scale = self.conversion.factor("t", "time") if frames.time is not None and self.conversion else 1.0
+        self.timed |= frames.time is not None
         times = [""] * frames.n_frames
-        if frames.time is not None:
+        if frames.time is not None and self.options.dump_time:
+            scale = self.conversion.factor("t", "time") if self.conversion else 1.0
             times = [f"ITEM: TIME\n{number_text(time * scale)}\n" for time in frames.time.tolist()]
         steps, counts = frames.step.tolist(), frames.counts.tolist()
         found = [
@@ -251,24 +275,40 @@ class _DumpWriter:
         return tiled(fixed.text, frames.n_frames)
 
     def _checked(self, column: DumpColumn, values: NDArray[Any], mask: NDArray[np.bool_] | None) -> Any:
-        """The values to write; null ones as nan."""
+        """The values to write; numbers that are missing as nan, elements as X."""
+        node = f"atoms/{column.source}"
+        if values.dtype.kind in "cV":
+            raise UnsupportedError(f"{node}: {values.dtype} is nothing a dump can hold")
+        if values.dtype.kind in "TU":
+            return self._words(column, values, mask)
         if mask is not None and not mask.all():
-            if values.dtype.kind == "f":
-                values = np.where(mask, values, np.nan)
-            elif values.dtype.kind in "TU":
-                values = np.where(mask, values, np.array("X", dtype=values.dtype))
-            else:
+            if kind_of(column.name) == "integer":
                 row = int((~mask).argmax())
                 raise UnsupportedError(
-                    f"atoms/{column.source}: row {row} has no value, and a dump has no integer that says so; choose "
-                    "the other columns with --dump-columns"
+                    f"{node}: row {row} has no value, and a dump has no integer that says so; choose the other columns "
+                    "with --dump-columns"
                 )
-            self.report.converted(f"atoms/{column.source}", "rows without a value are written as nan, texts as X")
-        if values.dtype.kind in "cV":
-            raise UnsupportedError(f"atoms/{column.source}: {values.dtype} is nothing a dump can hold")
+            values = np.where(mask, values.astype(np.float64), np.nan)
+            self.report.converted(node, "rows without a value are written as nan")
         if self.conversion and values.dtype.kind == "f":
             return values * self._factor(column)
         return values
+
+    def _words(self, column: DumpColumn, values: NDArray[Any], mask: NDArray[np.bool_] | None) -> NDArray[Any]:
+        """Texts of one word each: atoms without an element are of X. UnsupportedError: a label of type that is none."""
+        empty = values == ""
+        if mask is not None:
+            empty |= ~mask
+        words = np.where(empty, np.array(UNKNOWN, dtype=values.dtype), values)
+        blank = next((word for word in dict.fromkeys(words.tolist()) if len(word.split()) != 1), None)
+        if blank is not None or (column.source == "type" and empty.any()):
+            raise UnsupportedError(
+                f"atoms/{column.source}: {blank or ''!r} is no word, and a dump has one in each place; choose "
+                "the other columns with --dump-columns"
+            )
+        if empty.any():
+            self.report.converted(f"atoms/{column.source}", f"{UNKNOWN} for atoms without an element")
+        return words
 
     def _factor(self, column: DumpColumn) -> float:
         return self.conversion.column(column.source) if self.conversion else 1.0

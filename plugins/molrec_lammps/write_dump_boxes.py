@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.errors import UnsupportedError
+from molrec_convert.errors import UnsupportedError, UsageError
 from molrec_convert.report import Report
 from molrec_lammps.triclinic import general_rotation, overhang
 from molrec_lammps.write_box import asked_box
@@ -44,6 +44,8 @@ class DumpBoxes:
     def of(self, frames: AtomFrames, positions: Callable[[], Floats]) -> Boxes:
         """The items of some frames. UnsupportedError: no cell, or one LAMMPS cannot hold."""
         vectors, origin, boundary = frames.vectors, frames.origin, frames.boundary
+        if self.asked and vectors is not None:
+            raise UsageError(f"--box {','.join(self.asked)}: the record has a cell of its own")
         if vectors is None or origin is None or boundary is None:
             vectors, origin, boundary = self._asked(frames, positions)
         if frames.n_frames > 1 and not (np.ptp(vectors, axis=0).any() or np.ptp(origin, axis=0).any()):

@@ -30,8 +30,8 @@ _NAMES = {
     "image_z": "iz",
 }
 _BACK = {"q": "charge", "mol": "mol_id", "type": "type_id", "typelabel": "type"}
-#: Texts that are comments, of several words each.
-_COMMENTS = ("comment", "velocity_comment", "shape_comment")
+#: The columns of text that readers of dumps take: all others are numbers.
+_TEXTS = ("type", "element", "element_text")
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ def choose_columns(
     for name in own:
         if name == "type" and plain_types:
             continue
-        if name in _COMMENTS:
-            report.dropped(f"atoms/{name}", "a dump has no place for comments")
+        if there[name].dtype == "string" and name not in _TEXTS:
+            report.dropped(f"atoms/{name}", "columns of a dump are numbers, but for elements and labels of types")
             continue
         columns += _columns(name, there[name], unwrapped)
     return _told_apart(columns, report)
@@ -138,6 +138,10 @@ def _asked(name: str, there: Mapping[str, SourceColumn], unwrapped: bool) -> Dum
             break
         return DumpColumn(name, "xyz"[axis], "" if flavour == own else flavour, axis)
     source = record_name(name, there)
+    if source is not None and there[source].dtype == "string" and source not in _TEXTS:
+        raise UsageError(
+            f"--dump-columns: {name} is text, and columns of a dump are numbers, but for elements and labels of types"
+        )
     if source is not None:
         (column, *more) = _columns(source, there[source], unwrapped)
         if more:

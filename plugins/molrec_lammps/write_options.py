@@ -57,6 +57,12 @@ class DumpTarget(_Atoms):
         "columns of the dump, by LAMMPS' names or the record's: id,type,x,y,z; xs xu xsu are worked out",
         metavar="COLUMNS",
     )
+    dump_units: bool = option(
+        False, "state the units in the dump (ITEM: UNITS), which MDAnalysis, pymatgen and mdtraj do not read"
+    )
+    dump_time: bool = option(
+        False, "state the time of each frame (ITEM: TIME), which MDAnalysis, pymatgen and mdtraj do not read"
+    )
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from molrec_convert.errors import UnsupportedError
 from molrec_convert.model import Record
 from molrec_convert.quantities.units import unit_of_quantity
+from molrec_convert.report import Report
 from molrec_lammps.units import UNITS
 
-__all__ = ["DIMENSIONS", "Conversion", "conversion_of", "preset_of", "title_with_units"]
+__all__ = ["DIMENSIONS", "Conversion", "conversion_of", "preset_of", "style_written", "title_with_units", "units_text"]
 
 _TITLE = re.compile(r"\bunits\s*=\s*[a-z]+\b")
 _FACTOR = re.compile(r"(?P<sign>[*/]?)(?P<name>deg|rad|[A-Za-z]|1)(?:\^(?P<power>\d+))?")
@@ -161,6 +162,35 @@ def preset_of(record: Record, conversion: Conversion | None = None) -> str | Non
     return None if units is None else _style_with(units)
 
 
+def style_written(record: Record, conversion: Conversion, dimensions: Iterable[str], report: Report) -> str | None:
+    """Return the units style whose units numbers of these dimensions are in; None where several fit, or nothing tells.
+
+    UnsupportedError: the record's units are those of no style, so that a file would mix them.
+    """
+    own = preset_of(record, conversion)
+    units = _units_object(record)
+    if own is not None or units is None:
+        return own
+    told = {name for name in dict.fromkeys(dimensions) if _bases_of(name) and _stated(units, _bases_of(name))}
+    if not told:
+        return None
+    fitting = [style for style in UNITS if style != "lj" and all(_fits(units, style, name) for name in told)]
+    if not fitting:
+        raise UnsupportedError(
+            f"the record's units ({units_text(units)}) are those of no units style of LAMMPS, and a file would mix "
+            "them; --target-units real (or metal, ...) converts everything"
+        )
+    report.carried("units", f"{units_text(units)}: all that is written is as in units {' and '.join(fitting)}")
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def units_text(units: Mapping[str, Any] | str) -> str:
+    """Return the units of a record in words: the style, or each quantity's unit."""
+    if isinstance(units, str):
+        return units
+    return str(units["preset"]) if set(units) == {"preset"} else ", ".join(f"{k} {unit}" for k, unit in units.items())
+
+
 def title_with_units(title: str, units: str) -> str:
     """The first line of a data file, saying the units."""
     if _TITLE.search(title):
@@ -185,6 +215,25 @@ def _style_with(units: Mapping[str, Any]) -> str | None:
         if all(unit is not None and _same(stated[name], unit) for name, unit in own.items()):
             return style
     return None
+
+
+def _bases_of(dimension: str) -> set[str]:
+    """The base quantities a dimension is made of, by their letters."""
+    names = {match["name"] for match in _FACTOR.finditer(dimension)}
+    made = {"F": {"E", "L"}, "V": {"L", "t"}, "D": {"M", "L"}, "P": {"Q", "L"}}
+    return set().union(*(made.get(name, {name}) for name in names)) & _BASES.keys()
+
+
+def _stated(units: Mapping[str, Any], bases: Iterable[str]) -> bool:
+    return all(unit_of_quantity(units, _BASES[base]) is not None for base in bases)
+
+
+def _fits(units: Mapping[str, Any], style: str, dimension: str) -> bool:
+    """Whether numbers of a dimension are the same in the record's units and in those of a style."""
+    try:
+        return abs(Conversion(style, units).factor(dimension, "") - 1.0) < _ONE_UNIT
+    except UnsupportedError:
+        return False
 
 
 def _of_style(style: str, quantity: str) -> str | None:

@@ -1,0 +1,114 @@
+"""Dumps that are written, opened by programs that others made: what they read is what the record holds."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import ase.io
+import numpy as np
+import pytest
+
+import molrec_convert
+from molrec_convert.cli import run
+
+FAULTS = Path(__file__).parent.parent / "fixtures" / "faults"
+
+
+def positions_ase(path: Path) -> list[Any]:
+    """Positions of each frame, as ASE reads them."""
+    return [atoms.positions for atoms in ase.io.read(path, ":", format="lammps-dump-text")]
+
+
+def positions_mdanalysis(path: Path) -> list[Any]:
+    """Positions of each frame, as MDAnalysis reads them (it moves the corner of the cell to the origin)."""
+    MDAnalysis = pytest.importorskip("MDAnalysis")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        universe = MDAnalysis.Universe(str(path), format="LAMMPSDUMP", topology_format="LAMMPSDUMP")
+        return [frame.positions.copy() for frame in universe.trajectory]
+
+
+def positions_pymatgen(path: Path) -> list[Any]:
+    """Positions of each frame, as pymatgen reads them."""
+    outputs = pytest.importorskip("pymatgen.io.lammps.outputs")
+    return [dump.data[["x", "y", "z"]].to_numpy() for dump in outputs.parse_lammps_dumps(str(path))]
+
+
+def positions_mdtraj(path: Path) -> list[Any]:
+    """Positions of each frame, as mdtraj reads them."""
+    mdtraj = pytest.importorskip("mdtraj")
+    with mdtraj.formats.LAMMPSTrajectoryFile(str(path)) as file:
+        return list(file.read()[0])
+
+
+READERS = {
+    "ase": positions_ase,
+    "mdanalysis": positions_mdanalysis,
+    "pymatgen": positions_pymatgen,
+    "mdtraj": positions_mdtraj,
+}
+WATER = np.array([[1, 1, 1], [1.96, 1, 1], [0.76, 1.93, 1], [5, 5, 5], [5.96, 5, 5], [4.76, 5.93, 5]], dtype=np.float64)
+
+
+class TestUnitsAndTimes:
+    """Of a dump that states its units, MDAnalysis, pymatgen and mdtraj read nothing."""
+
+    @pytest.mark.parametrize("reader", READERS)
+    def test_left_out_where_nobody_asks(self, tmp_path: Path, reader: str) -> None:
+        target = tmp_path / "out.lammpstrj"
+        assert run(["convert", str(FAULTS / "units-items.lammpstrj"), str(target)]) == 0
+        frames = READERS[reader](target)
+        assert len(frames) == 1
+        assert np.allclose(frames[0], WATER, rtol=1e-6)
+
+    def test_said(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        source, target = str(FAULTS / "units-items.lammpstrj"), tmp_path / "out.lammpstrj"
+        assert run(["convert", source, str(target), "--strict"]) == 3
+        assert "--dump-units" in capsys.readouterr().err
+        assert run(["convert", source, str(target), "--strict", "--dump-units"]) == 0
+        assert target.read_text().startswith("ITEM: UNITS\nreal\n")
+
+    def test_there_is_something_to_state(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        for option, why in (("--dump-units", "--units names that"), ("--dump-time", "states no times")):
+            assert (
+                run(["convert", str(FAULTS / "same.dump"), str(tmp_path / "a.dump"), "--steps", "index", option]) == 2
+            )
+            assert why in capsys.readouterr().err
+
+
+class TestTexts:
+    """Columns of text, empty here and there, broke the rows of a dump."""
+
+    @pytest.fixture
+    def dump(self, tmp_path: Path) -> Path:
+        target = tmp_path / "out.lammpstrj"
+        assert run(["convert", str(FAULTS / "alt.pdb"), str(target), "--box", "atoms,3"]) == 0
+        return target
+
+    @pytest.mark.parametrize("reader", ["ase", "mdanalysis"])
+    def test_readers(self, dump: Path, reader: str) -> None:
+        (found,) = READERS[reader](dump)
+        assert np.allclose(found - found[0], [[0, 0, 0], [1, 0, 0], [1.1, 0, 0]], atol=1e-6)
+
+    def test_ours(self, dump: Path) -> None:
+        record = molrec_convert.read(dump)
+        assert record.system is not None
+        assert record.trajectory is not None
+        assert record.system["atoms"]["element"].tolist() == ["N", "C", "C"]
+        assert record.trajectory[0]["atoms"]["occupancy"].tolist() == [1.0, 0.5, 0.5]
+
+    def test_said(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        source, target = str(FAULTS / "alt.pdb"), str(tmp_path / "a.dump")
+        assert run(["convert", source, target, "--box", "atoms,3", "--strict"]) == 3
+        assert "altloc" in capsys.readouterr().err
+        assert run(["convert", source, target, "--box", "atoms,3", "--dump-columns", "id,x,y,z,altloc"]) == 2
+        assert "altloc is text" in capsys.readouterr().err
+
+
+class TestOptionsWithoutAnEffect:
+    def test_a_box_beside_a_cell(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        arguments = ["convert", str(FAULTS / "units-items.lammpstrj"), str(tmp_path / "a.dump"), "--box", "atoms,3"]
+        assert run(arguments) == 2
+        assert "the record has a cell of its own" in capsys.readouterr().err
