@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import molrec_convert
+from molrec_convert import Record
 from molrec_convert.cli import run
+from molrec_convert.model import Block, Box, Column, Frame, MemoryTrajectory
 
 FAULTS = Path(__file__).parent.parent / "fixtures" / "faults"
 
@@ -105,6 +107,59 @@ class TestTexts:
         assert "altloc" in capsys.readouterr().err
         assert run(["convert", source, target, "--box", "atoms,3", "--dump-columns", "id,x,y,z,altloc"]) == 2
         assert "altloc is text" in capsys.readouterr().err
+
+
+def fractions(cell: Any, vectors: Any) -> Any:
+    """Vectors [n, 3] by the vectors of a cell (columns): the same in every orientation."""
+    return np.linalg.solve(cell, np.asarray(vectors).T).T
+
+
+class TestTurning:
+    """`--rotate` turns every vector and tensor with the cell, or names what it leaves."""
+
+    def read(self, path: Path) -> tuple[Any, Any]:
+        """All columns of the first frame as pymatgen reads them, and the cell (vectors as columns)."""
+        outputs = pytest.importorskip("pymatgen.io.lammps.outputs")
+        dump = next(iter(outputs.parse_lammps_dumps(str(path))))
+        return dump.data, dump.box.to_lattice().matrix.T
+
+    def test_vectors_of_a_dump(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        target = tmp_path / "out.dump"
+        assert run(["convert", str(FAULTS / "dv.dump"), str(target), "--rotate"]) == 0
+        assert "not turned with the cell: c_s[1] c_s[2] c_s[3]" in capsys.readouterr().err
+        table, cell = self.read(target)
+        before = np.array([[0.0, 4.0, 0.0], [0.0, 0.0, 5.0], [6.0, 0.5, 0.0]]).T
+        vectors = [[0, 1, 0], [0, 0, -2]]
+        for names in (["vx", "vy", "vz"], ["mux", "muy", "muz"], ["omegax", "omegay", "omegaz"]):
+            assert np.allclose(fractions(cell, table[names].to_numpy()), fractions(before, vectors), atol=1e-12), names
+        assert table[["c_s[1]", "c_s[2]", "c_s[3]"]].to_numpy().tolist() == [[1, 2, 3], [1, 2, 3]]
+
+    def test_vectors_and_tensors_of_extended_xyz(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        target = tmp_path / "out.dump"
+        assert run(["convert", str(FAULTS / "gv.extxyz"), str(target), "--rotate"]) == 0
+        assert "not turned" not in capsys.readouterr().err
+        table, cell = self.read(target)
+        before = np.array([[0.0, 4.0, 0.0], [0.0, 0.0, 5.0], [6.0, 0.5, 0.0]]).T
+        vectors = [[0, 1, 0], [0, 0, -2]]
+        for name in ("velo", "momenta", "dip"):
+            found = table[[f"{name}[{n}]" for n in (1, 2, 3)]].to_numpy()
+            assert np.allclose(fractions(cell, found), fractions(before, vectors), atol=1e-12), name
+        tensors = table[[f"virials[{n}]" for n in range(1, 10)]].to_numpy().reshape(2, 3, 3)
+        rotation = cell @ np.linalg.inv(before)
+        assert np.allclose(rotation @ rotation.T, np.eye(3), atol=1e-12)
+        for tensor in tensors:
+            assert np.allclose(tensor, rotation @ np.arange(1.0, 10.0).reshape(3, 3) @ rotation.T, atol=1e-12)
+
+    def test_a_vector_with_a_missing_number(self, tmp_path: Path) -> None:
+        cell = Box(np.array([[0.0, 5.0, 0.0], [5.0, 0.5, 1.0], [0.0, 0.0, -6.0]]))
+        known = np.array([True, False])
+        columns = {
+            **{axis: np.zeros(2) for axis in "xyz"},
+            **{f"v{axis}": Column(np.ones(2), known if axis == "y" else None) for axis in "xyz"},
+        }
+        record = Record(trajectory=MemoryTrajectory([Frame({"atoms": Block(columns)}, box=cell, step=0)]))
+        molrec_convert.write(record, tmp_path / "a.dump", rotate=True)
+        assert (tmp_path / "a.dump").read_text().splitlines()[-1].split()[-3:] == ["nan"] * 3
 
 
 class TestOptionsWithoutAnEffect:

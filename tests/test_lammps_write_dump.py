@@ -278,11 +278,14 @@ class TestColumns:
         forces = record_of(state(0, **{f"f{axis}": np.ones(3) for axis in "xyz"}), charge=np.zeros(3))
         assert forces.system is not None
         forces.system.meta.put("units", units | {"charge": "e"}, "json")
-        with pytest.raises(UnsupportedError, match=r"energy kJ/mol.*are those of no units style.*--target-units real"):
+        with pytest.raises(UnsupportedError, match=r"kJ/mol, ps, e.*of no units style.*--target-units real"):
             written(forces, tmp_path / "a.dump")
         text, _ = written(forces, tmp_path / "b.dump", target_units="real", dump_units=True)
         assert text.startswith("ITEM: UNITS\nreal\n")
         assert np.isclose(float(text.split()[-1]), 1 / 4.184, rtol=1e-12)
+        text, report = written(forces, tmp_path / "c.dump", target_units="none")
+        assert "units of no style of LAMMPS" in " ".join(report.warnings)
+        assert text.split()[-1] == "1"
         text, report = written(forces, tmp_path / "a.dump", dump_columns=("id", "x", "y", "z"))
         assert "as in units real and metal" in " ".join(map(str, report.items))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,20 +14,13 @@ from molrec_convert.report import Report
 from molrec_lammps.atom_styles import IMAGE_COLUMNS, AtomStyle
 from molrec_lammps.write_box import Cell, cell_of
 from molrec_lammps.write_state import State
+from molrec_lammps.write_turning import turn, turned_of
 from molrec_lammps.write_types import Types, atom_ids
 
-__all__ = ["AtomRows", "atom_rows", "turned", "values_of", "velocity_rows"]
+__all__ = ["AtomRows", "atom_rows", "values_of", "velocity_rows"]
 
 _XYZ = ("x", "y", "z")
 _IMAGES = tuple(column.name for column in IMAGE_COLUMNS)
-#: Columns that turn with the cell, three by three.
-_VECTORS = (
-    ("vx", "vy", "vz"),
-    ("mux", "muy", "muz"),
-    ("omegax", "omegay", "omegaz"),
-    ("angmomx", "angmomy", "angmomz"),
-    ("spx", "spy", "spz"),
-)
 #: What is written for a column a record does not have: LAMMPS' own default.
 _DEFAULTS = {"mol_id": 0, "charge": 0.0}
 _LONGEST_IMAGE = 511
@@ -108,21 +100,16 @@ def values_of(state: State, name: str, report: Report) -> NDArray[Any]:
     return state.values(name)
 
 
-def turned(cell: Cell, vectors: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-    """Three components turned with the cell."""
-    if cell.rotation is None:
-        return list(vectors)
-    return list((np.stack(vectors, axis=-1) @ cell.rotation.T).T)
-
-
 def _column(state: State, name: str, kind: str, style: AtomStyle, cell: Cell, report: Report) -> NDArray[Any]:
     source = "mol" if name == "mol_id" and "mol_id" not in state.atoms and "mol" in state.atoms else name
     if source not in state.atoms:
         return _missing(state, name, kind, style, report)
     values = values_of(state, source, report)
-    group = next((group for group in _VECTORS if name in group), None)
-    if cell.rotation is not None and group is not None and all(other in state.atoms for other in group):
-        values = turned(cell, [values_of(state, other, report) for other in group])[group.index(name)]
+    group = turned_of(source, {name: column.trailing for name, column in state.atoms.items()})
+    if cell.rotation is not None and group is not None and len(group.columns) == 3:
+        whole = np.stack([values_of(state, other, report) for other in group.columns], axis=-1)
+        rotation = np.broadcast_to(cell.rotation, (len(whole), 3, 3))
+        values = np.ascontiguousarray(turn(whole, group.kind, rotation)[:, group.columns.index(source)])
     if kind in ("int", "image") and values.dtype.kind == "f":
         raise UnsupportedError(f"atoms/{name}: {state.atoms[source].dtype}, and LAMMPS takes integers")
     if values.dtype.kind not in "iufb":

@@ -33,8 +33,9 @@ from molrec_lammps.write_relations import RelationRows, relation_rows
 from molrec_lammps.write_state import State, lammps_document, state_of
 from molrec_lammps.write_style import style_of_state
 from molrec_lammps.write_text import number_text, row_pieces
+from molrec_lammps.write_turning import unturned, warning_of
 from molrec_lammps.write_types import Types, atom_types
-from molrec_lammps.write_units import DIMENSIONS, Conversion, conversion_of, preset_of, style_written, title_with_units
+from molrec_lammps.write_units import Conversion, conversion_of, preset_of, style_written, title_with_units
 
 __all__ = ["DataPlan", "data_plan", "write_data", "write_plan"]
 
@@ -132,23 +133,35 @@ def data_plan(record: Record, options: Any, report: Report, conversion: Conversi
         names=names,
         headings={str(name): str(text) for name, text in document.get("section_comments", {}).items()},
     )
-    plan.units = _units(record, plan, conversion, report)
+    plan.units = _units(record, plan, conversion, options.target_units, report)
     plan.preserved = preserved_of(state, style, document, atoms.ids, cell, options.digits, report)
     if run:
         _leave_out(plan, report)
+    if plan.cell.rotation is not None:
+        _report_unturned(state, plan, report)
     _report_left(state, plan, report, run=run)
     return plan
 
 
-def _units(record: Record, plan: DataPlan, conversion: Conversion, report: Report) -> str | None:
+def _units(record: Record, plan: DataPlan, conversion: Conversion, asked: str | None, report: Report) -> str | None:
     """The units style of the numbers that are written, None where nothing tells. UnsupportedError: they are of none."""
     names = plan.atoms.written | (set() if plan.velocities is None else plan.velocities.written)
-    dimensions = ["L", *(DIMENSIONS[name] for name in sorted(names & DIMENSIONS.keys()))]
+    others = ["length"]
     if plan.masses is not None:
-        dimensions.append("M")
+        others.append("mass")
     if record.forcefield is not None:
-        dimensions += ["E", "Q"]
-    return style_written(record, conversion, dimensions, report)
+        others += ["energy", "charge"]
+    return style_written(record, conversion, sorted(names), others, asked, report)
+
+
+def _report_unturned(state: State, plan: DataPlan, report: Report) -> None:
+    """Name what may be vectors or tensors and was not turned with the cell."""
+    written = plan.atoms.written | plan.preserved.written
+    left = unturned(
+        [name for name in state.atoms if name in written], {name: c.trailing for name, c in state.atoms.items()}
+    )
+    if left:
+        report.warn(warning_of(left))
 
 
 def _leave_out(plan: DataPlan, report: Report) -> None:

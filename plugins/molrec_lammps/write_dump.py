@@ -9,7 +9,7 @@ frame to begin at TIMESTEP. Source: the manual, "dump", checked against the 22 J
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from molrec_convert.errors import UnsupportedError, UsageError
 from molrec_convert.formats import WriteContext
 from molrec_convert.model import Block, Column, Frame, MemoryTrajectory, Record, Trajectory
+from molrec_convert.quantities.dimensions import units_object, units_words
 from molrec_convert.quantities.elements import UNKNOWN
 from molrec_convert.report import Report
 from molrec_convert.target_file import open_target
@@ -31,7 +32,8 @@ from molrec_lammps.write_dump_frames import AtomFrames, atom_columns, frames_of
 from molrec_lammps.write_dump_places import places
 from molrec_lammps.write_state import ATOMS
 from molrec_lammps.write_text import as_text, number_text, row_pieces, tiled
-from molrec_lammps.write_units import DIMENSIONS, Conversion, conversion_of, style_written, units_text
+from molrec_lammps.write_turning import Turned, turn, turned_of, unturned, warning_of
+from molrec_lammps.write_units import Conversion, conversion_of, style_written
 
 __all__ = ["write_dump"]
 
@@ -114,20 +116,22 @@ class _DumpWriter:
         needed = {column.source for column in self.columns if column.source}
         if any(column.how in ("xs", "xsu", "xu", "x") for column in self.columns) or self.options.rotate:
             needed |= {name for name in ("x", "y", "z", "ix", "iy", "iz") if name in there}
+        self.widths = {name: source.trailing for name, source in there.items()}
         if self.options.rotate:
-            needed |= {name[:-1] + axis for name in needed if _turns(name) for axis in "xyz"} & there.keys()
+            groups = [turned_of(name, self.widths) for name in needed]
+            needed |= {name for group in groups if group is not None for name in group.columns}
         if self.options.box:
             needed |= {name for name in ("x", "y", "z") if name in there}
         self.wanted = {name: moving[name][0] for name in sorted(needed) if name in moving}
         self.box = system.box or (None if self.record.frame is None else self.record.frame.box)
         self.boxes = DumpBoxes(self.options.box, self.options.rotate, self.conversion, self.report)
-        self.units, self.timed = self._units(), False
+        self.units, self.timed, self.rotated = self._units(), False, False
 
     def _units(self) -> str | None:
         """The units style the numbers are in, None where nothing tells. UnsupportedError: they are of none."""
-        written = [DIMENSIONS[column.source] for column in self.columns if column.source in DIMENSIONS]
-        times = ["t"] if self.options.dump_time else []
-        units = style_written(self.record, self.conversion, ["L", *times, *written], self.report)
+        others = ["length", *(["time"] if self.options.dump_time else [])]
+        columns = [column.source for column in self.columns]
+        units = style_written(self.record, self.conversion, columns, others, self.options.target_units, self.report)
         if units is None and self.options.dump_units:
             raise UsageError(
                 "--dump-units: the record does not state the units style of LAMMPS it is in; --units names that of a "
@@ -169,10 +173,13 @@ class _DumpWriter:
         }
         for name in [*blocks, *sorted(others - {ATOMS})]:
             self.report.dropped(name, "a dump of atoms has no place for it")
+        left = unturned({c.source for c in self.columns if c.source and not c.how}, self.widths) if self.rotated else []
+        if left:
+            self.report.warn(warning_of(sorted(left)))
         if self.units is not None and not self.options.dump_units:
             self.report.dropped("units", f"{self.units}: stated with --dump-units only")
         elif self.units is None and self.record.units is not None:
-            told = units_text(self.record.units)
+            told = units_words(units_object(self.record.units))
             self.report.dropped("units", f"{told}: a dump states none but a units style of LAMMPS")
         if self.timed and not self.options.dump_time:
             self.report.dropped("trajectory/time", "times of frames are stated with --dump-time only")
@@ -206,6 +213,7 @@ class _DumpWriter:
         """Frames with the same columns: rows formatted together, headers put between them."""
         columns = [column for column in self.columns if column.source not in missing]
         boxes = self.boxes.of(frames, self._positions(frames))
+        self.rotated |= boxes.rotation is not None
         arrays = [self._array(column, frames, boxes.rotation) for column in columns]
         names = " ".join(column.name for column in columns)
         headers = self._headers(frames, boxes.lines, names)
@@ -250,7 +258,8 @@ class _DumpWriter:
 
     def _values(self, name: str, frames: AtomFrames) -> NDArray[Any]:
         if name in self.fixed:
-            return np.tile(self.fixed[name].values, frames.n_frames)
+            values = self.fixed[name].values
+            return np.tile(values, (frames.n_frames, *([1] * (values.ndim - 1))))
         return frames.columns[name]
 
     def _array(self, column: DumpColumn, frames: AtomFrames, rotation: NDArray[np.float64] | None) -> Any:
@@ -259,13 +268,43 @@ class _DumpWriter:
             return np.arange(1, int(frames.counts.sum()) + 1) - ends
         if column.how == "types":
             return self._types(self._values(column.source, frames))
-        if column.how or (rotation is not None and _turns(column.name)):
+        if column.how:
             made = places(column, lambda name: self._values(name, frames), frames, rotation, self.there, self.unwrapped)
-            return made * (1.0 if column.how in ("xs", "xsu") else self._factor(column))
+            made = made * (1.0 if column.how in ("xs", "xsu") else self._factor(column))
+            known = self._known(("x", "y", "z"), frames)
+            return made if known is None else np.where(known, made, np.nan)
+        group = None if rotation is None else turned_of(column.source, self.widths)
+        if rotation is not None and group is not None:
+            return self._turned(column, group, frames, rotation)
         if column.source in self.fixed:
             return self._fixed_text(column, frames)
         values, mask = frames.columns[column.source], frames.masks.get(column.source)
         return self._checked(column, values if column.part is None else values[:, column.part], mask)
+
+    def _turned(
+        self, column: DumpColumn, group: Turned, frames: AtomFrames, rotation: NDArray[np.float64]
+    ) -> NDArray[Any]:
+        """One number a row of what turns with the cell."""
+        spread = np.repeat(np.arange(frames.n_frames), frames.counts)
+        values = [self._values(name, frames) for name in group.columns]
+        origin = None if frames.origin is None else frames.origin[spread]
+        whole = values[0] if len(values) == 1 else np.stack(values, axis=-1)
+        made = turn(whole.astype(np.float64), group.kind, rotation[spread], origin)
+        part = group.columns.index(column.source) if column.part is None else column.part
+        return np.asarray(
+            self._checked(column, np.ascontiguousarray(made[:, part]), self._known(group.columns, frames))
+        )
+
+    def _known(self, names: Iterable[str], frames: AtomFrames) -> NDArray[np.bool_] | None:
+        """The rows in which all of these columns hold a value, None for all rows."""
+        found: NDArray[np.bool_] | None = None
+        for name in names:
+            fixed = self.fixed.get(name)
+            mask = frames.masks.get(name) if fixed is None else fixed.mask
+            if mask is not None:
+                mask = mask if fixed is None else np.tile(mask, frames.n_frames)
+                found = mask if found is None else found & mask
+        return found
 
     def _fixed_text(self, column: DumpColumn, frames: AtomFrames) -> Any:
         fixed = self.fixed[column.source]
@@ -333,10 +372,6 @@ class _DumpWriter:
         if "type" not in columns or "type_id" not in columns or len(columns["type"]) != len(columns["type_id"]):
             return False
         return bool(columns["type"].values.tolist() == list(map(str, columns["type_id"].values.tolist())))
-
-
-def _turns(name: str) -> bool:
-    return name in ("x", "y", "z", "xu", "yu", "zu", "vx", "vy", "vz", "fx", "fy", "fz", "mux", "muy", "muz")
 
 
 def _trajectory(record: Record) -> Trajectory:

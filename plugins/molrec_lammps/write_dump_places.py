@@ -1,4 +1,4 @@
-"""Coordinates that are worked out: fractions of the cell, wrapped from unwrapped and back, and turned with the cell."""
+"""Coordinates that are worked out: fractions of the cell, wrapped from unwrapped and back."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from molrec_convert.errors import UnsupportedError
 from molrec_lammps.write_dump_columns import DumpColumn, SourceColumn
 from molrec_lammps.write_dump_frames import AtomFrames
+from molrec_lammps.write_turning import turn
 
 __all__ = ["places"]
 
@@ -30,8 +31,6 @@ def places(
 
     UnsupportedError: the record lacks what it is made of.
     """
-    if not column.how:
-        return _turned(column, values, frames, rotation)
     if frames.vectors is None or frames.origin is None:
         raise UnsupportedError(f"{column.name}: the record has no cell to work it out from")
     spread = np.repeat(np.arange(frames.n_frames), frames.counts)
@@ -54,24 +53,5 @@ def places(
             return np.ascontiguousarray(fractions[:, column.axis])
         made = np.einsum("nij,nj->ni", frames.vectors[spread], fractions) + frames.origin[spread]
     if rotation is not None:
-        origin = frames.origin[spread]
-        made = np.einsum("nij,nj->ni", rotation[spread], made - origin) + origin
+        made = turn(made, "point", rotation[spread], frames.origin[spread])
     return np.ascontiguousarray(made[:, column.axis])
-
-
-def _turned(
-    column: DumpColumn, values: Callable[[str], NDArray[Any]], frames: AtomFrames, rotation: Floats | None
-) -> Floats:
-    """A component of a vector, or a position, turned with the cell."""
-    assert rotation is not None
-    name = column.source
-    axis = _AXES.index(name[-1])
-    group = [name[:-1] + other for other in _AXES]
-    vectors = np.stack([values(other) for other in group], axis=-1)
-    spread = np.repeat(np.arange(frames.n_frames), frames.counts)
-    if name in _AXES and frames.origin is not None:
-        origin = frames.origin[spread]
-        made = np.einsum("nij,nj->ni", rotation[spread], vectors - origin) + origin
-    else:
-        made = np.einsum("nij,nj->ni", rotation[spread], vectors)
-    return np.ascontiguousarray(made[:, axis])

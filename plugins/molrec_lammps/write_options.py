@@ -16,7 +16,9 @@ class _Target:
     """What every target in a LAMMPS format can be told."""
 
     target_units: str | None = option(
-        None, "LAMMPS units style to convert everything to, from the units the record states", choices=UNITS_STYLES
+        None,
+        "LAMMPS units style to convert everything to, from the units the record states; none: numbers as they are",
+        choices=(*UNITS_STYLES, "none"),
     )
     digits: int | None = option(
         None, "significant digits of numbers, 1 to 17; without it as many as read back to the same number", metavar="N"
