@@ -13,9 +13,10 @@ from molrec_convert.model.collection_record import record_of
 from molrec_convert.model.declaration import ColumnDeclaration, Declaration
 from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.frame import Block, Column
+from molrec_convert.model.picked import Frames, PickedTrajectory, frame_count, ordinals_of
 from molrec_convert.model.record import Record
 from molrec_convert.model.standard import IDENTITY_COLUMNS
-from molrec_convert.model.trajectory import TrajectoryView
+from molrec_convert.model.trajectory import Trajectory, TrajectoryView
 from molrec_convert.report import Report
 
 __all__ = ["ShapedCollection", "chosen", "positions", "refuse_unknown", "standing_alone"]
@@ -102,7 +103,7 @@ class ShapedCollection(Collection):
         self,
         source: Collection,
         *,
-        frames: slice | None,
+        frames: Frames | None,
         columns: list[str] | None,
         precision: float | Mapping[str, float] | None,
         report: Report,
@@ -137,12 +138,10 @@ class ShapedCollection(Collection):
                 report.converted(f"trajectory/{name}", f"rounded to precision {value!r}")
         self.declaration: Declaration = declared
         if frames is not None:
-            if frames.step is not None and frames.step < 1:
-                raise UsageError(f"frames are taken forward only, not with a step of {frames.step}")
-            if source.path is not None and len(source):
-                most = int(source.index["n_frames"].max())
-                if most and not len(range(*frames.indices(most))):
-                    raise UsageError(f"the records have {most} frames at most, none has those asked for")
+            most = int(source.index["n_frames"].max()) if source.path is not None and len(source) else 0
+            # what is wrong with the frames asked for is so in any record
+            if not len(ordinals_of(frames, most, lenient=True)) and most:
+                raise UsageError(f"the records have {most} frames at most, none has those asked for")
             report.converted("trajectory", "of each record the frames asked for")
         self._index: Block | None = None
 
@@ -155,7 +154,7 @@ class ShapedCollection(Collection):
             columns = dict(self.source.index.columns)
             counts = columns["n_frames"].values.copy()
             for position, count in enumerate(counts.tolist()):
-                counts[position] = len(range(*self._frames.indices(count)))
+                counts[position] = len(ordinals_of(self._frames, count, lenient=True))
             columns["n_frames"], columns["first_frame"] = Column(counts), Column(first_frames(counts))
             self._index = Block(columns, count=len(self))
         return self._index
@@ -208,13 +207,7 @@ class ShapedCollection(Collection):
         if trajectory is None:
             return record
         if self._frames is not None:
-            if trajectory.n_frames is None:
-                bounds = self._frames.start or 0, self._frames.stop, self._frames.step or 1
-                if min(bounds[0], bounds[1] or 0) < 0:
-                    raise UsageError("only reading to the end tells how many frames a record has: count from its start")
-                trajectory = TrajectoryView(trajectory, *bounds)
-            else:
-                trajectory = TrajectoryView(trajectory, *self._frames.indices(trajectory.n_frames))
+            trajectory = _taken(trajectory, self._frames)
         if self._columns is not None:
             there = {f"{b}/{c}" for b, entry in trajectory.declaration.blocks.items() for c in entry.columns}
             there |= {name.partition("/")[2] for name in there}
@@ -226,6 +219,18 @@ class ShapedCollection(Collection):
                 trajectory, precision={name: value for name, value in self._precision.items() if name in there}
             )
         return dataclasses.replace(record, trajectory=trajectory, _close=None)
+
+
+def _taken(trajectory: Trajectory, frames: Frames) -> Trajectory:
+    """The frames asked for that a trajectory has."""
+    if not isinstance(frames, slice):
+        return PickedTrajectory(trajectory, ordinals_of(frames, frame_count(trajectory), lenient=True))
+    if trajectory.n_frames is not None:
+        return TrajectoryView(trajectory, *frames.indices(trajectory.n_frames))
+    bounds = frames.start or 0, frames.stop, frames.step or 1
+    if min(bounds[0], bounds[1] or 0) < 0:
+        raise UsageError("only reading to the end tells how many frames a record has: count from its start")
+    return TrajectoryView(trajectory, *bounds)
 
 
 def refuse_unknown(asked: Iterable[str], known: set[str]) -> None:

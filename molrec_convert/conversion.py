@@ -30,13 +30,14 @@ from molrec_convert.formats import (
 )
 from molrec_convert.model.chained import Overlap
 from molrec_convert.model.collection import Collection, Selection
+from molrec_convert.model.picked import Frames, PickedTrajectory
 from molrec_convert.model.record import Record
 from molrec_convert.model.trajectory import Trajectory, TrajectoryView
 from molrec_convert.plugin_faults import Use, naming_faults, plugin_fault
 from molrec_convert.plugins import detect, detect_target, format_named, plugin_manager
 from molrec_convert.report import Report
 from molrec_convert.separate import records_of
-from molrec_convert.shaping import shape
+from molrec_convert.shaping import shape, take_configurations
 from molrec_convert.staging import Staging, check_apart
 
 __all__ = ["ManyRecordsError", "append", "convert", "join", "open", "read", "write"]
@@ -145,7 +146,7 @@ def convert(
     *,
     from_format: str | None = None,
     to_format: str | None = None,
-    frames: slice | None = None,
+    frames: Frames | None = None,
     columns: Iterable[str] | None = None,
     precision: float | Mapping[str, float] | None = None,
     record: int | slice | None = None,
@@ -164,9 +165,11 @@ def convert(
 
     Several sources that do not belong together become the records of one collection; so does, with `each`, every one
     of those that would. Of a collection `record` (a number, or a slice) and `select` choose as `read` does.
-    `frames` slices the trajectory, `columns` ("x", "atoms/x") keeps only those of the frames (what says what a
-    particle is stays), `precision` is one tolerance for `x y z` or one per column. `dry_run` reads what it must to
-    predict the losses and writes nothing. `options` are those of the two formats.
+    `frames` chooses frames: a slice, or numbers and slices in their order. Of a file whose configurations become
+    records it chooses configurations, of any other collection frames of each record. `columns` ("x", "atoms/x") keeps
+    only those of the frames (what says what a particle is stays), `precision` is one tolerance for `x y z` or one per
+    column. `dry_run` reads what it must to predict the losses and writes nothing. `options` are those of the two
+    formats.
 
     `as_` says what the configurations in a file become: one "trajectory", a "collection" of one record each, or
     "records": where TARGET is one record, each under a name of its own, numbered before the suffix (`run-07.mrec`).
@@ -175,18 +178,22 @@ def convert(
     target_format = format_named(to_format) if to_format is not None else detect_target(Path(target))
     groups = _groups(_paths(sources), from_format, target_format, each, Path(target))
 
+    def opened(groups: Groups, options: Mapping[str, Any], context: ReadContext) -> Record | Collection:
+        return _source(groups, options, context, frames)
+
     def take(source: Record | Collection, reading: ReadContext) -> Record | Collection:
+        left = None if len(groups) > 1 or _is_file_of(source, groups[0][0]) else frames
         taken = _chosen(source, record, select, reading)
         if not (as_ == "records" and target_format.kind == "record" and isinstance(taken, Collection)):
             ways = groups[0][0].arrangements if as_ is None and len(groups) == 1 else ()
             taken = _fitting(taken, target_format, reading.report, ways)
-        return shape(taken, frames, None if columns is None else list(columns), precision, reading.report)
+        return shape(taken, left, None if columns is None else list(columns), precision, reading.report)
 
     return _convert(
         groups,
         Path(target),
         target_format,
-        _source,
+        opened,
         take,
         as_=as_,
         overwrite=overwrite,
@@ -378,17 +385,34 @@ def _reading(groups: Sequence[tuple[Format, Sequence[Path]]]) -> list[Use]:
     return [(chosen, f"reading {' '.join(map(str, paths))}") for chosen, paths in groups]
 
 
-def _source(groups: Groups, options: Mapping[str, Any], context: ReadContext) -> Record | Collection:
-    """The one source, or a collection of all of them."""
+def _source(
+    groups: Groups, options: Mapping[str, Any], context: ReadContext, frames: Frames | None
+) -> Record | Collection:
+    """The one source, or a collection of all of them; of files of configurations, and of each of several, `frames`."""
 
     def opener(chosen: Format, paths: list[Path]) -> Record | Collection:
-        return _read(chosen, paths, dataclasses.replace(context, options=options[chosen.name]))
+        source = _read(chosen, paths, dataclasses.replace(context, options=options[chosen.name]))
+        try:
+            if frames is not None and isinstance(source, Collection) and _is_file_of(source, chosen):
+                return take_configurations(source, frames, context.report)
+            if frames is None or len(groups) == 1:
+                return source
+            shaped = shape(source, frames, None, None, context.report)
+            return dataclasses.replace(shaped, _close=source.close) if isinstance(shaped, Record) else shaped
+        except BaseException:
+            source.close()
+            raise
 
     if len(groups) == 1:
         return opener(*groups[0])
     from molrec_convert.joining import JoinedCollection
 
     return JoinedCollection([(str(g[0]), functools.partial(opener, f, g)) for f, g in groups], context.report)
+
+
+def _is_file_of(source: Record | Collection, chosen: Format) -> bool:
+    """True if the records of a source are the configurations of a file, which could have been a trajectory."""
+    return isinstance(source, Collection) and "trajectory" in chosen.arrangements
 
 
 def _chosen(
@@ -609,8 +633,11 @@ def _same(path: Path, target: PathLike) -> bool:
 
 def _view_words(trajectory: Trajectory) -> list[list[int | None]]:
     words: list[list[int | None]] = []
-    while isinstance(trajectory, TrajectoryView):
-        words.append([trajectory.start, trajectory.stop, trajectory.step])
+    while isinstance(trajectory, TrajectoryView | PickedTrajectory):
+        if isinstance(trajectory, PickedTrajectory):
+            words.append([*map(int, trajectory.ordinals)])
+        else:
+            words.append([trajectory.start, trajectory.stop, trajectory.step])
         trajectory = trajectory.source
     return words
 

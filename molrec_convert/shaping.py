@@ -6,7 +6,7 @@ What says what a particle is stays, whatever columns are asked for.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from molrec_convert.collecting import ShapedCollection, refuse_unknown
 from molrec_convert.errors import UsageError
@@ -14,13 +14,14 @@ from molrec_convert.model.collection import Collection
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.frame import Block, Column, Frame
 from molrec_convert.model.observables import Observable, Observables
+from molrec_convert.model.picked import Frames, PickedTrajectory, frame_count, ordinals_of
 from molrec_convert.model.precision import check_precision, quantum
 from molrec_convert.model.record import Record
 from molrec_convert.model.standard import IDENTITY_COLUMNS
 from molrec_convert.model.trajectory import Trajectory, TrajectoryView
 from molrec_convert.report import Report
 
-__all__ = ["shape"]
+__all__ = ["shape", "take_configurations"]
 
 _POSITIONS = ("x", "y", "z")
 _ATOMS = "atoms"
@@ -28,7 +29,7 @@ _ATOMS = "atoms"
 
 def shape(
     record: Record | Collection,
-    frames: slice | None,
+    frames: Frames | None,
     columns: list[str] | None,
     precision: float | Mapping[str, float] | None,
     report: Report,
@@ -42,9 +43,10 @@ def shape(
     if frames is not None:
         if trajectory is None:
             raise UsageError("the source has no trajectory to take frames from")
-        trajectory = _slice(trajectory, frames, report)
+        count = trajectory.n_frames
+        trajectory = _slice(trajectory, frames, report) if isinstance(frames, slice) else _pick(trajectory, frames)
         if observables is not None:
-            observables = _slice_observables(observables, trajectory, report)
+            observables = _slice_observables(observables, count, trajectory, report)
     if columns is not None:
         trajectory, frame = _select(trajectory, frame, record.system, columns, report)
     if precision is not None:
@@ -52,15 +54,32 @@ def shape(
     return dataclasses.replace(record, trajectory=trajectory, frame=frame, observables=observables, _close=None)
 
 
-def _slice_observables(observables: Observables, view: TrajectoryView, report: Report) -> Observables:
-    """The observables over the frames of a view: those of the trajectory's frames lose the others' rows."""
-    count = view.source.n_frames
+def take_configurations(source: Collection, frames: Frames, report: Report) -> Collection:
+    """Return those records that are the chosen frames of a file, where each frame of it became a record."""
+    count = len(source)
+    ordinals = ordinals_of(frames, count, "configuration")
+    if count and not len(ordinals):
+        raise UsageError(f"the source has {count:,} configurations, none of them is asked for")
+    report.converted("records", f"{len(ordinals):,} of {count:,} configurations taken as asked")
+    return source.select(ordinals.tolist())
+
+
+def _pick(trajectory: Trajectory, frames: Sequence[int | slice]) -> PickedTrajectory:
+    """The frames of a list of numbers and slices."""
+    return PickedTrajectory(trajectory, ordinals_of(frames, frame_count(trajectory)))
+
+
+def _slice_observables(
+    observables: Observables, count: int | None, view: TrajectoryView | PickedTrajectory, report: Report
+) -> Observables:
+    """The observables over the frames of a view of `count`: those of the trajectory's frames lose the others' rows."""
+    rows = view.ordinals if isinstance(view, PickedTrajectory) else slice(view.start, view.stop, view.step)
     kept = dict(observables)
     for name, entry in observables.items():
         if not entry.time_dependent or not entry.shape:
             continue
         if entry.shape[0] == count:
-            taken = entry.values[view.start : view.stop : view.step]
+            taken = entry.values[rows]
             kept[name] = Observable(taken, entry.metadata, entry.attributes)
             report.converted(f"observables/{name}", "has the rows of the frames that were taken")
         else:

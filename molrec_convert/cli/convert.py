@@ -26,6 +26,8 @@ from molrec_convert.report import Report
 if TYPE_CHECKING:
     from click import Context
 
+    from molrec_convert.model.picked import Frames
+
 __all__ = ["WRITING_OPTIONS", "carry_out", "convert_command"]
 
 _EXAMPLES = examples(
@@ -42,16 +44,22 @@ _EXAMPLES = examples(
 )
 
 
-def _frames(context: Context, parameter: click.Parameter, value: str | None) -> slice | None:
-    """`a:b:c`, or one frame."""
+def _frames(context: Context, parameter: click.Parameter, value: str | None) -> Frames | None:
+    """`a:b:c`, or one frame, or several of them with commas between."""
     if value is None:
         return None
-    found = parse_slice(value)
-    if found is None:
-        raise click.BadParameter(f"{value!r} is not a slice of frames like 100:200:10, :50 or -1", context, parameter)
-    if isinstance(found, slice):
-        return found
-    return slice(found, None if found == -1 else found + 1)
+    found = [parse_slice(part) for part in value.split(",")]
+    parts = [part for part in found if part is not None]
+    if len(parts) < len(found):
+        raise click.BadParameter(
+            f"{value!r} is not a slice of frames like 100:200:10, :50 or -1, nor a list of them like 0,5,10:20",
+            context,
+            parameter,
+        )
+    if len(parts) > 1:
+        return parts
+    only = parts[0]
+    return only if isinstance(only, slice) else slice(only, None if only == -1 else only + 1)
 
 
 def _precision(context: Context, parameter: click.Parameter, values: Sequence[str]) -> float | dict[str, float] | None:
@@ -105,8 +113,9 @@ _PARAMETERS: list[click.Parameter] = [
     click.Option(
         ["--frames"],
         callback=_frames,
-        metavar="A:B:C",
-        help="Only these frames, as a Python slice; one number is one frame.",
+        metavar="A:B:C,...",
+        help="Only these frames: Python slices and numbers, in their order (0,5,10:20). Of a file whose configurations "
+        "become records only these configurations, of any other collection these frames of each record.",
     ),
     click.Option(
         ["--columns"], callback=_columns, multiple=True, metavar="X,Y,Z", help="Only these columns of the frames."
