@@ -5,15 +5,17 @@ from pathlib import Path
 
 import corpus_index
 import pytest
+from hypothesis import HealthCheck, settings
 
-
-@pytest.fixture(scope="session")
-def shared() -> Path:
-    """The folder of reference files and right values; tests that need it are skipped where it is absent."""
-    where = os.environ.get("MOLREC_SHARED")
-    if not where or not Path(where).is_dir():
-        pytest.skip("MOLREC_SHARED does not name the folder of reference files")
-    return Path(where)
+# No example is at fault for being slow: the machine may be busy. The gate draws the same examples wherever it runs.
+settings.register_profile(
+    "tests",
+    deadline=None,
+    derandomize=bool(os.environ.get("CI")),
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("tests")
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,7 @@ from molrec_convert import Block, Box, Frame, MemoryTrajectory, Record, Report, 
 from molrec_convert.model.collection import Collection
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(random_atoms())
 def test_atoms_come_back_to_the_bit(atoms):
     report = Report()
@@ -30,7 +30,7 @@ def test_atoms_come_back_to_the_bit(atoms):
     assert_same_atoms(atoms, record.to_ase())
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(random_atoms(3), min_size=1, max_size=4))
 def test_lists_come_back_from_stores(tmp_path_factory, images):
     folder = tmp_path_factory.mktemp("ase")
@@ -77,7 +77,7 @@ def test_a_key_may_hold_anything_in_any_configuration(tmp_path, first, as_):
                 assert_same_atoms(atoms, back)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(random_atoms(least=1), min_size=1, max_size=4))
 def test_collections_come_back_from_stores(tmp_path_factory, images):
     folder = tmp_path_factory.mktemp("ase")

@@ -180,7 +180,7 @@ def test_without_the_package_it_is_named(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(st.tuples(random_atoms(least=1), st.none() | documents), min_size=1, max_size=4))
 def test_records_come_back_from_rows(tmp_path_factory, kind, images):
     """Whatever atoms have, and any data: what ASE's JSON has no place for, or would change, stands beside it."""

@@ -67,7 +67,7 @@ def mrec(*arguments):
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(random_atoms(least=1), pairs, data), max_size=4))
 def test_rows_come_back_to_the_byte(tmp_path_factory, rows):
     folder = tmp_path_factory.mktemp("db")
@@ -93,7 +93,7 @@ def test_rows_come_back_to_the_byte(tmp_path_factory, rows):
             assert [(a, b) for a, b in zip(row, again, strict=True) if a != b] == []
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(st.tuples(random_atoms(least=1), pairs), min_size=1, max_size=3))
 def test_ase_reads_the_same_atoms(tmp_path_factory, rows):
     folder = tmp_path_factory.mktemp("db")
@@ -121,7 +121,7 @@ def test_ase_reads_the_same_atoms(tmp_path_factory, rows):
             assert (found.info["id"], found.info["unique_id"]) == (row.id, row.unique_id)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(random_atoms(least=1), min_size=1, max_size=4))
 def test_records_come_back_from_rows(tmp_path_factory, images):
     """What a row has no column for stands beside it."""

@@ -179,6 +179,6 @@ def test_attributes_of_the_cell_are_kept(tmp_path: Path) -> None:
 
 
 @given(stores.boxes())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_any_cell(tmp_path_factory: pytest.TempPathFactory, box: Box) -> None:
     assert box_round_trip(tmp_path_factory.mktemp("box"), box) == box

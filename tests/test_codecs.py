@@ -59,7 +59,7 @@ def arrays(dtype: str) -> st.SearchStrategy[np.ndarray]:
 
 @pytest.mark.parametrize("stages", PIPELINES, ids=str)
 @pytest.mark.parametrize("dtype", sorted(DTYPES))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_decode_undoes_encode_bit_for_bit(dtype: str, stages: tuple[Stage, ...], data: st.DataObject) -> None:
     values = data.draw(arrays(dtype))
@@ -100,7 +100,7 @@ def test_runs_of_chunks_are_the_chunks_one_by_one(dtype: str, stages: tuple[Stag
         assert same_bits(out.reshape(4, 7, 2), values[[0, 1, 3, 4]])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     hnp.arrays(np.float64, st.integers(1, 60), elements=st.floats()),
     st.floats(2.0**-1000, 2.0**1000),

@@ -152,7 +152,7 @@ def queries(draw: st.DrawFn, depth: int = 3) -> tuple[str, object]:
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(queries())
 def test_as_python_compares(query: tuple[str, object]) -> None:
     """Exactly, whatever the dtype and the size of the numbers."""
@@ -160,7 +160,7 @@ def test_as_python_compares(query: tuple[str, object]) -> None:
     assert chosen(text) == [row for row in range(4) if test(row)]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(max_size=40))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:

@@ -54,7 +54,7 @@ EXPECTED = ["m1", "m11", "m12", "m13", "m15", "m16", "m2", "m3", "m9"]
     st.lists(st.one_of(st.none(), st.sampled_from(["a", "b", "c", "", "ä"]), st.text(max_size=2)), min_size=30),
     st.integers(-(2**70), 2**70),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_group_on_two_sides(values: list[str | None], seed: int) -> None:
     try:
         sides = split_positions(collection(values, "string"), {"train": 0.7, "test": 0.3}, by="group", seed=seed)

@@ -63,7 +63,7 @@ def test_counts_and_ranges(many: Path) -> None:
         max_size=12,
     )
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_histograms_count_every_value(batches: list[Any]) -> None:
     entry = Distribution()
     for batch in batches:

@@ -453,7 +453,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_damage_anywhere_ends_in_findings(
     data: st.DataObject, whole: Path, child: Child, tmp_path_factory: pytest.TempPathFactory
@@ -489,7 +489,7 @@ def test_damage_anywhere_ends_in_findings(
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_header_ends_in_findings(
     data: st.DataObject, child: Child, tmp_path_factory: pytest.TempPathFactory

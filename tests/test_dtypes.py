@@ -354,7 +354,7 @@ def test_a_flipped_bit_is_refused_through_both_paths(tmp_path: Path, dtype: str,
 
 
 @given(stores.frames())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_frames_come_back_bit_for_bit(tmp_path_factory: pytest.TempPathFactory, frame: Frame) -> None:
     path = tmp_path_factory.mktemp("frame")
     read = stores.round_trip(path, frame)

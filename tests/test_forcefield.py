@@ -714,7 +714,7 @@ COLUMNS = st.dictionaries(
 TABLE_NAMES = st.sampled_from(["bond.a", "pair.a", "cmap.a", "x.a", "box", "notes", "", "a/b"])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.dictionaries(st.sampled_from(KEYS), JSON, max_size=6),
     st.lists(ENTRIES | JSON, max_size=3) | JSON,

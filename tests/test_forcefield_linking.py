@@ -162,7 +162,7 @@ def test_fewest_wildcards_then_the_first() -> None:
     assert found["impropers"]["improper.periodic"].row.tolist() == [3, 4]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_matching_by_endpoints_is_what_a_plain_search_finds(data: st.DataObject) -> None:
     labels = ["A", "B", "C"]
@@ -413,7 +413,7 @@ def test_a_pair_style_that_misses_its_rows() -> None:
     assert "'A' and 'A', 'A' and 'B', 'A' and 'C', 'A' and 'D', 'B' and 'B' and 5 more pairs" in remark
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_pairs_are_what_a_plain_search_finds(data: st.DataObject) -> None:
     labels = ["A", "B", "C", "D"]

@@ -76,7 +76,7 @@ def test_annotated_value_of_the_page(fixtures: Path) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(frame_stores.frames())
 def test_any_snapshot_comes_back(frame: Frame) -> None:
     frame_writing._SHAPES.clear()
@@ -91,7 +91,7 @@ def test_any_snapshot_comes_back(frame: Frame) -> None:
     assert encode_frame(read_back(value), "frame") == value
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(frame_stores.texts, max_size=6))
 def test_texts_are_written_as_an_encoder_writes_them(texts: list[str]) -> None:
     """The short way for texts without anything to escape gives the encoder's own text."""
@@ -418,7 +418,7 @@ def test_a_huge_declared_shape_takes_no_memory() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(frame_stores.frames(), st.data())
 def test_damaged_values_are_refused_or_read(frame: Frame, data: st.DataObject) -> None:
     """Whatever bytes are altered, cut or added: a refusal, or arrays of the value; nothing else."""

@@ -297,7 +297,7 @@ def has_wide_integer(document: Any) -> bool:
 
 
 @given(st.lists(exchangeable(), min_size=1, max_size=15))
-@settings(deadline=None, max_examples=6, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_any_frames_travel(tmp_path_factory: pytest.TempPathFactory, frames: list[Frame]) -> None:
     path = tmp_path_factory.mktemp("frames")
     pairs = []

@@ -286,7 +286,7 @@ def test_others_open_every_dtype(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.lists(runs(), min_size=8, max_size=8))
 def test_others_open_random_trajectories(tmp_path_factory: Any, many: list[tuple[Declaration, list[Frame]]]) -> None:
     roots, expected = [], []
@@ -330,7 +330,7 @@ def test_we_open_the_trajectories_of_others(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(runs())
 def test_we_open_random_trajectories_of_others(tmp_path_factory: Any, run: tuple[Declaration, list[Frame]]) -> None:
     """What is written, and which presentations are updates. Left out: what the other one's frames cannot carry.

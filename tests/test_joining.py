@@ -27,9 +27,7 @@ from molrec_convert.model import (
 )
 
 WATER = Path(__file__).parents[1] / "fixtures" / "water-run"
-RANDOM = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+RANDOM = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 def chained(*parts: Trajectory, **options: Any) -> ChainedTrajectory:

@@ -204,7 +204,7 @@ class TestTexts:
         blocks=st.lists(st.lists(st.tuples(st.floats(), st.floats()), max_size=4), min_size=1, max_size=6),
         yaml=st.booleans(),
     )
-    @settings(max_examples=80, deadline=None)
+    @settings(max_examples=80)
     def test_any_rows(self, blocks: list[list[tuple[float, float]]], yaml: bool) -> None:
         lines = ["# Time-averaged data for fix f"]
         if yaml:
@@ -223,7 +223,7 @@ class TestTexts:
             assert np.array_equal(found.values, flat, equal_nan=True)
 
     @given(raw=st.binary(max_size=300))
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=150)
     def test_no_bytes_break_the_reader(self, raw: bytes) -> None:
         for text in (raw, SCALARS.encode() + raw, VECTORS.encode() + raw + b"\n"):
             try:

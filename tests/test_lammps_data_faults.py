@@ -581,7 +581,7 @@ edits = st.tuples(
 )
 
 
-@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(edits, min_size=1, max_size=3))
 def test_a_damaged_file_is_read_alike_or_refused_in_the_same_words(tmp_path, changes):
     text = GOOD

@@ -309,7 +309,7 @@ def test_lammps_refuses_the_coefficients_that_are_refused_here(tmp_path, ask_lam
 WORDS = {"lj/cut": ("pair", 2), "harmonic": ("bond", 2), "morse": ("bond", 3), "charmm": ("angle", 4)}
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.data())
 def test_numbers_of_fifteen_digits_come_back(read, data):
     number = st.integers(1, 10**15 - 1).flatmap(lambda digits: st.integers(-8, 8).map(lambda e: f"{digits}e{e - 14}"))

@@ -90,7 +90,7 @@ def assert_box(box, lines):
 
 
 @pytest.mark.slow
-@settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(systems(), st.randoms(use_true_random=False), st.booleans(), st.sampled_from([*COMPRESS]), st.booleans())
 def test_a_random_system_is_read_back_exactly(tmp_path, system, random, hint, suffix, fast):
     text = write(system, random, hint=hint)

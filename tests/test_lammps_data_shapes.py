@@ -445,7 +445,7 @@ def test_lammps_refuses_the_shapes_that_are_refused_here(tmp_path, ask_lammps):
 # --- bodies of any kind ----------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.data())
 def test_bodies_of_any_lengths_are_read_back(read_text, data):
     count = data.draw(st.integers(1, 5))

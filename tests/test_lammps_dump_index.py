@@ -333,7 +333,7 @@ class TestOrder:
 
 
 @given(st.integers(1, 6), st.integers(0, 5), st.integers(0, 2**31), st.sampled_from([64, 100, 333, 2**22]))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_a_text_cut_anywhere(frames: int, atoms: int, seed: int, block: int) -> None:
     text = npt(frames, atoms).encode()
     cut = text[: seed % (len(text) + 1)]

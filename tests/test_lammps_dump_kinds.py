@@ -123,7 +123,7 @@ class TestTexts:
         )
 
     @given(raw=st.binary(max_size=300))
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=150)
     def test_no_bytes_break_a_reader(self, raw: bytes) -> None:
         local = b"ITEM: TIMESTEP\n0\nITEM: NUMBER OF ENTRIES\n1\nITEM: BOX BOUNDS pp pp pp\n0 8\n0 9\n0 10\n"
         yaml = b"---\ncreator: LAMMPS\ntimestep: 0\nnatoms: 1\nboundary: [ p, p, p, p, p, p, ]\nbox:\n"

@@ -178,7 +178,7 @@ class TestSlices:
         batch=st.sampled_from([1, 700, 3000, 2**25]),
         columns=st.sampled_from([None, ("x",), ("c_a", "z"), ("type",), ()]),
     )
-    @settings(deadline=None, max_examples=40)
+    @settings(max_examples=40)
     def test_equal_to_the_whole(
         self,
         name: str,

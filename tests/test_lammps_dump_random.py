@@ -116,7 +116,7 @@ def cell(words: list[str], lines: list[list[float]]) -> tuple[list[list[float]],
     block=st.sampled_from([50, 400, 2**22]),
     exact=st.booleans(),
 )
-@settings(deadline=None, max_examples=250, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_equal_to_a_plain_reader(
     text: str, job: int, unit: tuple[int, int], leap: int, block: int, exact: bool
 ) -> None:

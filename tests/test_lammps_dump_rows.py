@@ -64,7 +64,7 @@ rows_of_text = st.lists(st.tuples(integers, words, numbers, integers, numbers, i
 class TestBothParsers:
     @pytest.mark.slow
     @given(rows_of_text, st.sampled_from([" ", " ", "  ", "\t", " \t"]), st.sampled_from(["", "", " ", "\r", "\t "]))
-    @settings(deadline=None, max_examples=300)
+    @settings(max_examples=300)
     def test_equal_bit_for_bit(self, rows: list[tuple[str, ...]], blank: str, end: str) -> None:
         text = "".join(blank.join(row) + end + "\n" for row in rows).encode()
         columns = both(text, len(rows))
@@ -74,7 +74,7 @@ class TestBothParsers:
         assert columns["element"] == [row[1].encode() for row in rows]
 
     @given(st.integers(0, 5), st.text(st.sampled_from('0123456789.eE+-_xXnaifNI()dD" \t\n'), max_size=8))
-    @settings(deadline=None, max_examples=500)
+    @settings(max_examples=500)
     def test_agree_on_damage(self, place: int, token: str) -> None:
         row = ["1", "C", "1.5", "2", "-3e-2", "7"]
         row[place] = token

@@ -148,7 +148,7 @@ def round_trip(potential: Potential, definitions: int) -> ForceField:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.category}-{row.style}")
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(seed=st.integers(0, 2**32), definitions=st.sampled_from([1, 2]), labels=st.booleans())
 def test_every_style_comes_back(row: StyleRow, seed: int, definitions: int, labels: bool) -> None:
     potential = random_potential(row, random.Random(seed), labels=labels)
@@ -158,7 +158,7 @@ def test_every_style_comes_back(row: StyleRow, seed: int, definitions: int, labe
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.category}-{row.style}")
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(seed=st.integers(0, 2**32), definitions=st.sampled_from([1, 2]))
 def test_every_style_comes_back_from_a_hybrid(row: StyleRow, seed: int, definitions: int) -> None:
     rng = random.Random(seed)

@@ -49,7 +49,7 @@ def written(potential: Potential, definitions: int = 1, **others: object) -> For
 
 
 class TestNumbers:
-    @settings(max_examples=400, deadline=None)
+    @settings(max_examples=400)
     @given(seed=st.integers(0, 2**32))
     def test_angles_and_harmonic_constants_are_the_same_decimals(self, seed):
         rng = random.Random(seed)

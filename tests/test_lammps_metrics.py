@@ -218,7 +218,7 @@ class TestTexts:
             assert np.array([last.value]).tobytes() == np.array([events[-1].value]).tobytes()
 
     @given(raw=st.text(max_size=200))
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=100)
     def test_no_text_breaks_the_reader(self, raw: str) -> None:
         performance_of(raw)
         performance_of("Loop time of 2.5 on 4 procs for 100 steps with 32000 atoms\nPerformance: " + raw)

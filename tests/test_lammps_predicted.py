@@ -45,11 +45,11 @@ def test_of_a_run(tmp_path: Path) -> None:
     compare(tmp_path, [RUN, RUN / "water.data", RUN / "water.lammpstrj"])
 
 
-def test_of_the_corpus(shared: Path, tmp_path: Path) -> None:
+def test_of_the_corpus(corpus: Path, tmp_path: Path) -> None:
     small = [
         path
         for kind in ("lammps-data", "lammps-dump")
-        for path in sorted((shared / "corpus/files" / kind).iterdir())
+        for path in sorted((corpus / "files" / kind).iterdir())
         if path.stat().st_size < 50_000
     ]
     compare(tmp_path, small[::7])

@@ -116,7 +116,7 @@ class TestRoundTrip:
         ):
             assert line in text.splitlines()
 
-    @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=150, deadline=None)
+    @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=150)
     @given(system=systems(), seed=st.integers(0, 2**32))
     def test_random_systems(self, system: Any, seed: int) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -125,17 +125,14 @@ class TestRoundTrip:
             assert rewritten(source, target) == []
 
     @pytest.mark.slow
-    def test_the_reference_files(self, shared: Path, tmp_path: Path) -> None:
+    def test_the_reference_files(self, corpus: Path, tmp_path: Path) -> None:
         styles = {
-            "awpmd.data.h_molecule": "wavepacket",
-            "data.dipole": "hybrid full sphere dipole",
-            "dpdata_spin.lmp": "spin",
-            "eff.data.ch4": "electron",
-            "oxdna2_lj.data.duplex3": "hybrid bond ellipsoid oxdna",
-            "oxdna_real.data.duplex1": "hybrid bond ellipsoid oxdna",
+            "own_electron_unnamed.data": "electron",
+            "own_hybrid.data": "hybrid charge sphere dipole",
+            "own_spin_unnamed.data": "spin",
         }
         refused = []
-        for path in sorted(shared.glob("corpus/files/lammps-data/*")):
+        for path in sorted(corpus.glob("files/lammps-data/*")):
             if path.is_dir():
                 continue
             options = {"atom_style": styles[path.name]} if path.name in styles else {}

@@ -217,7 +217,7 @@ class TestTexts:
         assert "\n" not in str(caught.value)
 
     @given(rows=st.lists(st.tuples(*[st.floats(allow_nan=False, allow_infinity=False)] * 3), min_size=1, max_size=20))
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     def test_any_numbers(self, tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[float, ...]]) -> None:
         path = tmp_path_factory.mktemp("yaml") / "y.yaml"
         path.write_text(document(0, [f"{n} 1 " + " ".join(f"{v:.17g}" for v in row) for n, row in enumerate(rows, 1)]))
@@ -229,13 +229,13 @@ class TestTexts:
 
 
 class TestCorpus:
-    def test_a_sheared_cell(self, shared: Path) -> None:
-        record, _ = read(shared / "corpus/files/lammps-dump/gen_shear.yaml")
+    def test_a_sheared_cell(self, corpus: Path) -> None:
+        record, _ = read(corpus / "files/lammps-dump/gen_shear.yaml")
         assert record.trajectory is not None
-        assert len(record.trajectory) == 11
+        assert len(record.trajectory) == 5
         first = record.trajectory[0]
         assert first.box is not None
-        vectors = np.array([[8.39798, 1.6796, -2.51939], [0, 8.39798, 1.17572], [0, 0, 8.39798]])
+        vectors = np.array([[3.35919, 0.671838, -1.00776], [0, 3.35919, 0.470287], [0, 0, 3.35919]])
         assert np.allclose(first.box.vectors, vectors, rtol=2e-5, atol=1e-5)
         assert [float(first["atoms"][axis][0]) for axis in "xyz"] == [0, 0, 0]
-        assert [float(first["atoms"][axis][499]) for axis in "xyz"] == [6.71838, 9.23778, 7.55818]
+        assert [float(first["atoms"][axis][31]) for axis in "xyz"] == [3.35919, 3.35919, 1.6796]

@@ -105,7 +105,7 @@ def test_a_file_of_lmdb_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_altered_bytes(data: st.DataObject, whole: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Any bytes altered anywhere, headers of pages above all: a refusal, or a collection."""
@@ -117,7 +117,7 @@ def test_altered_bytes(data: st.DataObject, whole: bytes, tmp_path_factory: pyte
     _read_or_refuse(bytes(damaged), tmp_path_factory)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_pages_moved_and_cut(data: st.DataObject, whole: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
     pages = [whole[i : i + 4096] for i in range(0, len(whole), 4096)]

@@ -39,7 +39,7 @@ def read(value: bytes, count: int) -> Block:
     return read_index(lambda: np.frombuffer(value, np.uint8), count, count)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_any_columns(data: st.DataObject) -> None:
     """Names, texts and masks of any kind; the walk finds what parsing the whole header finds."""

@@ -198,7 +198,7 @@ def _fits(record: Record) -> bool:
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_what_is_appended_is_read(data: st.DataObject) -> None:
     declaration = data.draw(declarations())
@@ -259,7 +259,7 @@ def _check(trajectory: Any, frames: list[Frame]) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_the_short_way_for_one_frame_writes_the_same_bytes(data: st.DataObject) -> None:
     """Records of one frame are encoded without the general machinery; both give one value."""

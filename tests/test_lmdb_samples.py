@@ -148,7 +148,7 @@ def test_samples_are_those_of_the_frames(tmp_path: Path, columns: list[str], met
                 collection.sample(wrong)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(frames())
 def test_samples_of_systems_of_any_kind(tmp_path_factory: pytest.TempPathFactory, system: Frame) -> None:
     system.attributes = {}

@@ -132,7 +132,7 @@ def test_the_masks_have_no_part_in_the_columns(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.booleans(), max_size=40), st.integers(0, 2**32))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_any_mask(tmp_path_factory: pytest.TempPathFactory, mask: list[bool], seed: int) -> None:
     values = np.random.default_rng(seed).integers(0, 9, len(mask))
     column = Column(values, np.array(mask, np.bool_))

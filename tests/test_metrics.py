@@ -601,7 +601,7 @@ numbers = st.floats(allow_nan=False) | st.sampled_from([np.nan, np.inf, -np.inf]
 steps = st.none() | st.integers(-3, 5) | st.integers(-(2**63), 2**63 - 1)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_any_events_in_any_sessions_give_the_same_curves(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -638,7 +638,7 @@ def test_lines_of_any_bytes(text: bytes, stop: int | None) -> None:
     assert list(log_lines(MemoryLog(text), 0, stop)) == text[:end].split(b"\n")[:-1]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(text=st.binary(max_size=120))
 def test_any_log_ends_in_findings(tmp_path_factory: pytest.TempPathFactory, text: bytes) -> None:
     path = live(tmp_path_factory.mktemp("bytes") / "a.mrec", of("k", (1, 1.0)))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from molrec_convert.errors import ContractError, UnsupportedError, UsageError
@@ -113,7 +113,6 @@ class Divided(Trajectory):
 
 
 @given(runs())
-@settings(deadline=None)
 def test_every_frame_resolves_to_what_was_presented(frames: list[Frame]) -> None:
     trajectory = MemoryTrajectory(frames, DECLARATION)
     expected = resolved(frames)
@@ -127,13 +126,11 @@ def test_every_frame_resolves_to_what_was_presented(frames: list[Frame]) -> None
 
 
 @given(runs(), st.integers(1, 4))
-@settings(deadline=None)
 def test_batches_of_any_size_give_the_same_frames(frames: list[Frame], size: int) -> None:
     assert list(Divided(MemoryTrajectory(frames, DECLARATION), size)) == resolved(frames)
 
 
 @given(runs(), st.data())
-@settings(deadline=None)
 def test_slices_of_slices(frames: list[Frame], data: st.DataObject) -> None:
     expected = resolved(frames)
     trajectory: Trajectory = MemoryTrajectory(frames, DECLARATION)
@@ -151,7 +148,6 @@ def test_slices_of_slices(frames: list[Frame], data: st.DataObject) -> None:
 
 
 @given(runs(), st.integers(0, 8), st.integers(1, 3))
-@settings(deadline=None)
 def test_any_slice_of_batches_can_stand_alone(frames: list[Frame], start: int, step: int) -> None:
     trajectory = MemoryTrajectory(frames, DECLARATION)
     expected = resolved(frames)[start::step]

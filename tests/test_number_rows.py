@@ -259,7 +259,7 @@ def outcome(call: Any) -> Any:
         return fault.row, fault.found, fault.expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.integers(1, 4), st.binary(max_size=20)), min_size=1, max_size=5),
     st.booleans(),

@@ -301,7 +301,7 @@ def flip(data: bytes, at: int) -> bytes:
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     choice=st.integers(0, 10**6),
     change=st.sampled_from([cut, flip]) | st.binary(max_size=40).map(lambda raw: lambda data, at: raw),
@@ -353,7 +353,7 @@ KEYS = {
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_any_attributes_end_in_findings(
     tour: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

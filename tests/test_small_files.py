@@ -237,7 +237,7 @@ def test_files_of_a_kind_are_read_together(tmp_path, kind, feature):
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-@settings(max_examples=70, deadline=None)
+@settings(max_examples=70)
 @given(data=st.data())
 def test_whatever_files_have(tmp_path_factory, kind, data):
     some = st.sets(st.sampled_from(FEATURES[kind]), max_size=4).map(lambda one: tuple(sorted(one)))

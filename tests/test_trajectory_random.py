@@ -135,7 +135,7 @@ def runs(draw: Draw) -> tuple[Declaration, list[Frame]]:
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(run=runs(), data=st.data())
 def test_what_is_written_is_read(
     tmp_path_factory: Any, run: tuple[Declaration, list[Frame]], data: st.DataObject

@@ -300,7 +300,7 @@ def test_equality_is_bit_for_bit_and_by_tag() -> None:
 
 
 @given(stores.metas())
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_any_document_comes_back(tmp_path_factory: pytest.TempPathFactory, meta: Meta) -> None:
     read = meta_round_trip(tmp_path_factory.mktemp("meta"), meta)
     assert read == meta

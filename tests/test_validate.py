@@ -567,7 +567,7 @@ def store_files(path: Path) -> list[Path]:
     return sorted(f for f in path.rglob("*") if f.is_file())
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_random_damage_never_crashes(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     folder = tmp_path_factory.mktemp("damage")
@@ -597,7 +597,7 @@ def test_random_damage_never_crashes(tmp_path_factory: pytest.TempPathFactory, d
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_random_json_never_crashes(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """Any JSON value in place of any value of any `zarr.json`."""

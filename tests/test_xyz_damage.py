@@ -45,7 +45,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     st.lists(st.tuples(st.integers(0, len(TEXT)), st.integers(0, 6), st.sampled_from(PIECES)), min_size=1, max_size=4),
     st.sampled_from([None, "trajectory", "collection"]),

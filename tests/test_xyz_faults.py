@@ -313,7 +313,7 @@ def test_slices_and_columns(tmp_path: Path) -> None:
     assert sum(batch.n_frames for batch in record.trajectory.batches(columns=())) == 40
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     st.lists(
         st.tuples(

@@ -90,7 +90,7 @@ def test_numbers_that_would_be_integers_alone(tmp_path):
 VALUES = st.sampled_from(["1", "2.5", "-3", "T", "abc", '"1 2 3"', '"1 2.5 3"', '"a b"', "nan", None])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(VALUES, min_size=2, max_size=4))
 def test_whatever_keys_are(tmp_path_factory, values):
     folder = tmp_path_factory.mktemp("files")

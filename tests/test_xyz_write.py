@@ -81,7 +81,7 @@ def _list(values: Any, count: int) -> Any:
     return st.lists(values, min_size=count, max_size=count)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(frames())
 def test_what_is_written_reads_back_bit_for_bit(tmp_path: Path, made: list[Frame]) -> None:
     report = Report()

@@ -43,7 +43,7 @@ def entries(path: Path, chunks: int) -> tuple[np.ndarray, bool]:
     return unpack_index(path.read_bytes()[: index_size(chunks)])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     parts=st.lists(st.tuples(st.integers(0, 60), st.sampled_from(["go on", "drain", "flush", "reopen"])), max_size=12),
     rows=st.integers(1, 12),
