@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -258,6 +259,30 @@ class TestRuns:
         assert report.lossy
         assert record.trajectory is not None
         assert record.trajectory[1]["atoms"].count == 5
+
+    def test_a_dump_of_forces_alone(self, fixtures: Path, tmp_path: Path) -> None:
+        """The data file's positions are kept, and LAMMPS has its own energy of step 0 for what is written of them."""
+        shutil.copytree(fixtures / "faults/lammps/A1_forces_only_dump", tmp_path / "run")
+        molrec_convert.convert(tmp_path / "run", tmp_path / "o.mrec", strict=True)
+        with molrec_convert.open(tmp_path / "o.mrec") as record:
+            assert record.frame is not None
+            assert record.trajectory is not None
+            assert record.frame["atoms"]["x"].tolist() == [1.0, 2.0]
+            assert [frame["atoms"]["fx"].shape for frame in record.trajectory] == [(2,), (2,)]
+        report = molrec_convert.convert(tmp_path / "o.mrec", tmp_path / "back", to_format="lammps-run")
+        assert any(text.startswith("dropped: trajectory") for text in report.losses())
+        found = lammps(tmp_path / "back", "lmp.file('in.lmp')\nout['pe'] = lmp.get_thermo('pe')")
+        assert found["pe"] / 2 == pytest.approx(-0.02571394, rel=1e-7)
+
+    def test_a_dump_of_forces_of_some_atoms(self, tmp_path: Path) -> None:
+        """The section frame has the atoms of the dump."""
+        text = MELT + dump("x.dump", "id fx fy fz", group="some") + "run 10\nwrite_data end.data\n"
+        play(tmp_path, text.replace("fix 1 all nve", "group some id 2:5\nfix 1 all nve"))
+        record, _ = read(tmp_path / "end.data", tmp_path / "x.dump", tmp_path / "log.lammps")
+        whole, _ = read(tmp_path / "end.data")
+        assert record.frame is not None
+        assert whole.frame is not None
+        assert record.frame["atoms"]["x"].tolist() == whole.frame["atoms"]["x"][1:5].tolist()
 
     def test_two_dumps_of_one_group(self, tmp_path: Path) -> None:
         script = MELT + dump("x.dump", "id type x y z") + dump("f.dump", "id fx fy fz", id="e") + "run 20\nrun 10\n"

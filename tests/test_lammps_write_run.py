@@ -256,6 +256,21 @@ class TestSettings:
         with pytest.raises(UnsupportedError, match="no force field"):
             molrec_convert.write(record, tmp_path / "other.settings")
 
+    @needs_lammps
+    def test_a_data_file_and_an_include_as_the_docs_say(self, fixtures: Path, tmp_path: Path) -> None:
+        """The script of the documentation runs, with the energies of the run directory."""
+        page = (Path(__file__).parent.parent / "docs/lammps.md").read_text()
+        script = next(text for text in page.split("```") if "include settings.lmp" in text)
+        molrec_convert.convert(fixtures / "water-run", tmp_path / "sys.mrec")
+        for name in ("sys.data", "settings.lmp"):
+            molrec_convert.convert(tmp_path / "sys.mrec", tmp_path / name)
+        molrec_convert.convert(tmp_path / "sys.mrec", tmp_path / "run", to_format="lammps-run")
+        assert "Coeffs" in (tmp_path / "sys.data").read_text()
+        (tmp_path / "in.lmp").write_text(script.replace("run 0", "thermo_modify norm no\nrun 0"))
+        wanted = energies(tmp_path / "run")
+        assert wanted["pe"] != 0
+        assert_same(wanted, energies(tmp_path), "data file and settings")
+
     def test_commands(self) -> None:
         potential = Potential(
             styles={

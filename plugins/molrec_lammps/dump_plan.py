@@ -52,6 +52,8 @@ def plan_columns(
     unwrapped = any(is_unwrapped(flavour) for flavour in flavours)
     names = _names(combinations, flavours)
     columns = _coordinates(reader, kinds, flavours, report)
+    if not columns and facts.atoms is None:
+        report.warn("no complete set of coordinates (x y z, xu yu zu, xs ys zs or xsu ysu zsu): no positions")
     columns += _images(names, unwrapped, report)
     columns += _types(reader, names, facts, report)
     columns += element_columns(reader, first, names, facts, options, units, report)
@@ -123,7 +125,6 @@ def _coordinates(
 ) -> list[OutColumn]:
     found = {flavour for flavour in flavours if flavour is not None}
     if not found:
-        report.warn("no complete set of coordinates (x y z, xu yu zu, xs ys zs or xsu ysu zsu): no positions")
         return []
     for flavour in FLAVOURS:
         if flavour in found:

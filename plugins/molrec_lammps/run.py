@@ -32,7 +32,7 @@ from molrec_lammps.run_merge import merged_settings
 from molrec_lammps.run_settings import Settings
 from molrec_lammps.run_setup import RunSetup
 from molrec_lammps.run_sides import averages_of_run, commands_of, side_sources
-from molrec_lammps.run_state import report_state, with_properties
+from molrec_lammps.run_state import keep_state, with_properties
 from molrec_lammps.run_system import RunSystem
 from molrec_lammps.script import Command, Script
 from molrec_lammps.thermo import Thermo
@@ -206,7 +206,7 @@ def _dumped(
     masses = None if settings is None else settings.mass_of_types(types)
     state = None
     if data is not None and system is not None:
-        system, state = with_properties(system, data, context.report)
+        system, state = with_properties(system, data, _boundary(settings), context.report)
     facts = RunFacts(
         system=system,
         thermo=thermo,
@@ -219,7 +219,7 @@ def _dumped(
     sides = side_sources(run.beside, commands_of(run.script, run.logs), context.options.local_columns)
     record = dump_record(list(first.files), context, facts, joined=[list(dump.files) for dump in joined], sides=sides)
     if data is not None and state is not None:
-        report_state(state, data, record, context.report)
+        keep_state(state, data, record, context.report)
     if system is not None and record.system is not None:
         for key, value in system.meta.items():
             if key not in record.system.meta:
@@ -253,11 +253,13 @@ def _still(data: DataFile | None, system: Frame | None, settings: Settings | Non
     if data is None:
         report.warn("neither a dump nor a data file: the record has no atoms, only what the log says")
         return Record()
-    boundary = None
+    return Record(system=system, frame=data_frame(data, report, boundary=_boundary(settings)))
+
+
+def _boundary(settings: Settings | None) -> list[bool] | None:
+    """Which axes the boundary command makes periodic, None without one."""
     words = [] if settings is None else settings.kept.get("boundary", "").split()
-    if len(words) == 3:
-        boundary = [word in ("p", "pp") for word in words]
-    return Record(system=system, frame=data_frame(data, report, boundary=boundary))
+    return [word in ("p", "pp") for word in words] if len(words) == 3 else None
 
 
 def _document(record: Record, run: _Run, setup: RunSetup, timestep: float | None, report: Report) -> None:

@@ -1,7 +1,7 @@
 """The force field of a record as commands: the writer of the format `lammps-settings`.
 
-Styles, coefficients, mixing, special bonds, k-space and dielectric of a script, to be included after `read_data`. Files
-of coefficients lie beside it.
+Styles, coefficients, mixing, special bonds, k-space and dielectric of a script, to be included after `read_data … nocoeff`
+(LAMMPS takes coefficients of a data file only where the styles stand before it). Files of coefficients lie beside it.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def file_folders(record: Record, asked: str | None, *beside: Path) -> list[Path]
 
 
 def _lines(potential: Potential, variables: Sequence[str]) -> Iterator[str]:
-    yield f"# Force field, written by molrec-convert {__version__}; include it after read_data."
+    yield f"# Force field, written by molrec-convert {__version__}; include it after 'read_data FILE nocoeff'."
     if potential.units is not None:
         yield f"# units {potential.units}"
     yield ""

@@ -59,6 +59,10 @@ def state_of(record: Record, report: Report, conversion: Conversion | None = Non
     frame = record.frame
     if record.trajectory is not None and (frame is None or "x" not in frame.blocks.get(ATOMS, {})):
         frame = last_frame(record, report)
+    elif record.trajectory is not None:
+        report.dropped(
+            "trajectory", "one state is written, that of the section frame; a dump (--to lammps-dump) holds all"
+        )
     system = Frame() if record.system is None else record.system
     layers = [system] if frame is None else [system, frame]
     tables = [layer.blocks[ATOMS] for layer in layers if ATOMS in layer.blocks]
