@@ -223,6 +223,23 @@ class TestRefusals:
         molrec_convert.write(record, tmp_path / "run", format="lammps-run", pair_style="lj/cut 9.0")
         assert "pair_style lj/cut 9.0\n" in (tmp_path / "run/settings.lmp").read_text()
 
+    @needs_lammps
+    def test_a_pair_style_for_a_record_without_one(self, fixtures: Path, tmp_path: Path) -> None:
+        """One that needs no coefficients is written with the energies it has; of any other the option is refused."""
+        molrec_convert.convert(fixtures / "faults/two-waters.data", tmp_path / "w.mrec", units="real")
+        how = {"to_format": "lammps-run"}
+        for style in ("lj/cut 5.0", "nonsense"):
+            with pytest.raises(UsageError, match="no pair coefficients"):
+                molrec_convert.convert(tmp_path / "w.mrec", tmp_path / "run", pair_style=style, **how)
+        molrec_convert.convert(tmp_path / "w.mrec", tmp_path / "run", pair_style="coul/cut 9.0", **how)
+        text = (tmp_path / "run/settings.lmp").read_text()
+        assert "pair_style coul/cut 9.0" in text
+        assert "pair_coeff * *\n" in text
+        assert "bond_style" not in text
+        script = (tmp_path / "run/in.lmp").read_text()
+        (tmp_path / "run/in.lmp").write_text(script.replace("include", "bond_style zero\nbond_coeff *\ninclude"))
+        assert energies(tmp_path / "run")["ecoul"] != 0
+
     def test_a_target_that_is_there(self, tmp_path: Path) -> None:
         record = argon(np.eye(3) * 9.0)
         (tmp_path / "run").mkdir()

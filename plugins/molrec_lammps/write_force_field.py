@@ -62,8 +62,11 @@ def potential_of_record(
     return potential
 
 
-def with_pair_style(potential: Potential, asked: str | None) -> Potential:
-    """The potential with the arguments of its pair style as asked for (`--pair-style`). UsageError: another style."""
+def with_pair_style(potential: Potential, asked: str | None, types: int) -> Potential:
+    """Return the potential with its pair style as asked for (`--pair-style`), for a number of atom types.
+
+    UsageError: the coefficients of the record are those of another style, or there are none and the style needs some.
+    """
     if asked is None:
         return potential
     name, *args = asked.split() or [""]
@@ -71,7 +74,18 @@ def with_pair_style(potential: Potential, asked: str | None) -> Potential:
     if "pair" in potential.hybrid or len(styles) > 1 or any(style.name != name for style in styles):
         known = " ".join(style.name for style in styles)
         raise UsageError(f"--pair-style {asked!r}: the coefficients of the record are those of {known}")
-    return replace(potential, styles={**potential.styles, "pair": [PotentialStyle(name, tuple(args))]})
+    changed = {**potential.styles, "pair": [PotentialStyle(name, tuple(args))]}
+    if any(row.category == "pair" for row in potential.coefficients):
+        return replace(potential, styles=changed)
+    row = find_style("pair", name)
+    if row is None or row.coefficients.required:
+        raise UsageError(
+            f"--pair-style {asked!r}: the record has no pair coefficients, which the style needs; it takes one that "
+            "needs none, like 'zero 10.0' or 'coul/cut 10.0'"
+        )
+    pairs = [(i, j) for i in range(1, types + 1) for j in range(i, types + 1)]
+    rows = [*potential.coefficients, *(Coefficient("pair", pair, ()) for pair in pairs)]
+    return replace(potential, styles=changed, coefficients=rows)
 
 
 def _converted(potential: Potential, conversion: Conversion) -> Potential:

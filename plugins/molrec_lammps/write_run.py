@@ -60,8 +60,9 @@ def write_run(record: Record, path: Path, context: WriteContext) -> None:
             "--target-units converts others"
         )
     potential = potential_of_record(record, plan.names, report, conversion)
+    if options.pair_style is not None:
+        potential = with_pair_style(potential or Potential(), options.pair_style, plan.counts.get("atom", 0))
     if potential is not None and potential:
-        potential = with_pair_style(potential, options.pair_style)
         check_stated(potential)
     sections = [section.words for section in plan.preserved.sections if section.words]
     setup = setup_lines(record, sections, conversion, report)

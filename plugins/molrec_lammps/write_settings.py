@@ -1,7 +1,8 @@
 """The force field of a record as commands: the writer of the format `lammps-settings`.
 
-Styles, coefficients, mixing, special bonds, k-space and dielectric of a script, to be included after `read_data … nocoeff`
-(LAMMPS takes coefficients of a data file only where the styles stand before it). Files of coefficients lie beside it.
+Styles, coefficients, mixing, special bonds, k-space and dielectric of a script, to be included after `read_data …
+nocoeff` (LAMMPS takes coefficients of a data file only where the styles stand before it). Files of coefficients lie
+beside it.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def _potential(record: Record, target: Path, context: WriteContext) -> Potential
     potential = potential_of_record(record, names, report, conversion)
     if potential is None:
         raise UnsupportedError("the record has no force field, and settings are made of one")
-    potential = with_pair_style(potential, options.pair_style)
+    potential = with_pair_style(potential, options.pair_style, len(names.get("atom", ())))
     check_stated(potential)
     files = PotentialFiles.of(record.forcefield, potential, conversion)
     beside = target.parent
