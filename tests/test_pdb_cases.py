@@ -209,8 +209,11 @@ def test_stars(tmp_path: Path) -> None:
     record = read(write(tmp_path / "a.pdb", row("99999") + row("*****", number="****")))
     assert column(record, "id") == [99999, None]
     assert column(record, "res_id") == [1, None]
+    # a residue has a number in any file; a serial where one fits
     again = _again(record, tmp_path)
-    assert (column(again, "id"), column(again, "res_id")) == ([99999, None], [1, None])
+    assert (column(again, "id"), column(again, "res_id")) == ([99999, None], [1, 2])
+    again = _again(record, tmp_path, hybrid_36=True)
+    assert (column(again, "id"), column(again, "res_id")) == ([99999, 100000], [1, 2])
 
 
 def test_interleaved_residues_keep_the_order(tmp_path: Path) -> None:
@@ -286,7 +289,9 @@ def test_fields_that_are_blank_are_unknown(tmp_path: Path) -> None:
     record = read(write(tmp_path / "a.pdb", row() + row("2", tail="                      C")))
     assert column(record, "occupancy") == [1.0, None]
     assert column(record, "b_factor") == [0.0, None]
-    assert column(_again(record, tmp_path), "occupancy") == [1.0, None]
+    report = Report()
+    assert column(_again(record, tmp_path, report=report), "occupancy") == [1.0, 1.0]
+    assert {"occupancy", "b_factor"} <= {item.name for item in report.of(Fate.DERIVED)}
 
 
 def test_anisotropic_displacements(tmp_path: Path) -> None:
@@ -313,3 +318,24 @@ def test_lower_case_records(tmp_path: Path) -> None:
     record = read(write(tmp_path / "a.pdb", row().replace("ATOM", "atom") + "end\n"))
     assert column(record, "name") == ["CA"]
     assert column(record, "hetatm") == [False]
+
+
+def test_serials_that_begin_before_their_columns(fixtures: Path, tmp_path: Path) -> None:
+    report = Report()
+    record = read(fixtures / "faults/six.pdb", report=report)
+    assert column(record, "id") == [99998, 99999, 100000, 100001]
+    assert column(record, "name") == ["C", "O", "N", "CA"]
+    assert "pdb" not in record.system.meta
+    assert any(item.name == "serials" for item in report.of(Fate.CONVERTED))
+    again = _again(record, tmp_path, hybrid_36=True)
+    assert column(again, "id") == column(record, "id")
+    # seven digits, in models that count on, and beside other files
+    row = "ATOM{:7d}  CA  GLY A   1       1.000   2.000   3.000  1.00  0.00           C\n"
+    models = "".join(f"MODEL     {n:4d}\n{row.format(n * 999_999)}ENDMDL\n" for n in (1, 2))
+    record = read(write(tmp_path / "a.pdb", models))
+    assert [frame["atoms"]["id"].tolist() for frame in record.trajectory] == [[999_999], [1_999_998]]
+    write(tmp_path / "b.pdb", row.format(100_000))
+    write(tmp_path / "c.pdb", row.format(1))
+    convert([tmp_path / "b.pdb", tmp_path / "c.pdb"], tmp_path / "d.mrec.lmdb")
+    with read(tmp_path / "d.mrec.lmdb") as some:
+        assert [one.system["atoms"]["id"].tolist() for one in some] == [[100_000], [1]]

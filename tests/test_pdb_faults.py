@@ -245,3 +245,11 @@ def test_an_anisou_of_another_atom_leaves_nothing_where_it_stands(tmp_path: Path
         assert column.validity.tolist() == [True] * text.count(own) + [False]
         convert(path, tmp_path / "b.pdb", overwrite=True)
         assert (tmp_path / "b.pdb").read_text().count("ANISOU") == text.count(own)
+
+
+@pytest.mark.parametrize("line", [" " + ROW, ROW.replace("ATOM      1", "ATOM\t1"), "HETATM\n", "ATOM12\n"])
+def test_a_line_of_an_atom_is_never_text_beside_the_atoms(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.pdb"
+    path.write_text(ROW + line + ROW)
+    with pytest.raises(FormatError, match=r"line 2: found .*, expected"):
+        read(path)

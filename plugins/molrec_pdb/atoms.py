@@ -6,7 +6,7 @@ Source: Contents Guide 3.3, "ATOM", "HETATM", "ANISOU".
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,10 @@ from molrec_convert.errors import FormatError
 from molrec_pdb.lines import Scan, line_number, padded_rows
 from molrec_pdb.numbers import decimals, integers, parse_float, word
 
-__all__ = ["AtomRows", "Source", "State", "all_have_anisou", "read_anisou", "read_rows", "read_state"]
+__all__ = ["PLACEHOLDERS", "AtomRows", "Source", "State", "all_have_anisou", "read_anisou", "read_rows", "read_state"]
 
+#: What stands in columns that want a number where none is known.
+PLACEHOLDERS = {"occupancy": 1.0, "b_factor": 0.0}
 _BLANK = 32
 _ROWS = 2**16
 _DIGITS = frozenset(b"0123456789.")
@@ -71,6 +73,13 @@ class State:
     has_occupancy: NDArray[np.bool_]
     b_factor: NDArray[np.float64]
     has_b_factor: NDArray[np.bool_]
+
+    def leave_out(self, names: Iterable[str], rows: slice) -> None:
+        """Blank columns that a file says are placeholders, where all of some rows are."""
+        for name in names:
+            values, there = getattr(self, name)[rows], getattr(self, f"has_{name}")[rows]
+            if bool(there.all()) and bool((values == PLACEHOLDERS[name]).all()):
+                there[:] = False
 
 
 def read_rows(source: Source, start: int, stop: int) -> AtomRows:

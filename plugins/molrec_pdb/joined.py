@@ -75,6 +75,10 @@ def read_joined(paths: Sequence[Path], context: ReadContext) -> tuple[Collection
     identities = read_identities(rows, lines.first, reports, infer_elements=options.infer_elements)
     bonds = read_bonds(data, lines, identities.serials.raw)
     state = read_state(rows)
+    for number, scan in enumerate(lines.scans):
+        if scan.placeholders:
+            own = slice(lines.first.item(number), lines.first.item(number + 1))
+            state.leave_out(scan.placeholders, own)
     layout = _layout(state, lines.first)
     counts: list[int] = np.diff(lines.first).tolist()
     declaration = Declaration({ATOMS: layout.declared(max(counts))})
@@ -131,8 +135,6 @@ class _Files:
         scan, report, cell = self.lines.scans[number], self.reports[number], self.cells[number]
         frame = scan.frames[0]
         header = read_header(scan, frame, [frame], report)
-        if cell is None and frame.cell is not None:
-            header.document["no_cell"] = frame.cell
         identity = self.identities.of(number)
         blocks = {ATOMS: Block(self._columns(identity, scan), count=frame.stop)}
         if header.links:

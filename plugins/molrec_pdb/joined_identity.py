@@ -15,7 +15,7 @@ from molrec_pdb.atoms import AtomRows
 from molrec_pdb.elements import begins_left, infer, symbol_of
 from molrec_pdb.identity import Identity, _different, _letters, _spread, _text, charge_of
 from molrec_pdb.joined_lines import set_rows_apart
-from molrec_pdb.numbering import ResidueNumbers, Serials
+from molrec_pdb.numbering import ResidueNumbers, Serials, begins_early
 from molrec_pdb.numbers import integers, texts, word
 
 __all__ = ["FileIdentities", "read_identities"]
@@ -96,7 +96,7 @@ def _serials(rows: NDArray[np.uint8], first: Int) -> Serials:
     """Serials that are plain decimals."""
     values, form = integers(rows, 6, 5)
     column12 = rows[:, 11]
-    wide = (column12 >= 48) & (column12 <= 57)
+    wide = (column12 >= 48) & (column12 <= 57) | begins_early(rows)
     set_rows_apart(wide | ~form | (values < 0) | (values >= _LAST_SERIAL), first)
     return Serials(values, form, values.astype(np.uint64), form)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.formats import Apart
-from molrec_pdb.lines import _ATOMS, _PLENTY, _SIGMAS, Scan, _codes, _starts_and_ends, _Walk, text_of
+from molrec_pdb.lines import _PLENTY, _SIGMAS, Scan, _codes, _starts_and_ends, _Walk, atom_lines, text_of
 
 __all__ = ["FileLines", "scan_files", "set_apart", "set_rows_apart"]
 
@@ -49,7 +49,7 @@ def scan_files(paths: Sequence[Path], data: bytes, sizes: Sequence[int]) -> File
     starts, ends = _starts_and_ends(data)
     codes = _codes(data, starts, ends)
     begins = np.searchsorted(starts, np.cumsum([0, *sizes]))
-    is_atom = (codes == np.uint64(_ATOMS[0])) | (codes == np.uint64(_ATOMS[1]))
+    is_atom = atom_lines(codes)
     is_conect = codes == np.uint64(_PLENTY["CONECT"])
     rare = np.array([_PLENTY["ANISOU"], *_SIGMAS.values()], np.uint64)
     set_rows_apart(np.isin(codes, rare), begins)
@@ -82,4 +82,7 @@ def scan_files(paths: Sequence[Path], data: bytes, sizes: Sequence[int]) -> File
 
 def _scan(walk: _Walk, ter: Int) -> Scan:
     none = (_NOTHING, _NOTHING)
-    return Scan(_NOTHING, _NOTHING, walk.frames, none, _NOTHING, none, _NOTHING, ter, walk.trailing, 0, False, False)
+    return Scan(
+        _NOTHING, _NOTHING, walk.frames, none, _NOTHING, none, _NOTHING, ter, walk.trailing, 0, False, False,
+        frozenset(walk.placeholders),
+    )  # fmt: skip

@@ -6,6 +6,7 @@ between them; an END with no atom since the last frame closes none. Source: Cont
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -17,10 +18,18 @@ from numpy.typing import NDArray
 from molrec_convert.errors import FormatError
 from molrec_pdb.numbers import WIDTH
 
-__all__ = ["FrameLines", "Scan", "line_number", "padded_rows", "rows_beyond", "scan_lines", "text_of"]
+__all__ = [
+    "PLACEHOLDER_REMARKS", "FrameLines", "Scan", "atom_lines", "line_number", "padded_rows", "rows_beyond",
+    "scan_lines", "text_of",
+]  # fmt: skip
 
 _PIECE = 2**24
 _COLUMNS = 80
+#: Lines that say of a column that all its values are placeholders: the column, and the text of a value.
+PLACEHOLDER_REMARKS = {
+    "REMARK  99 OCCUPANCY 1.00 OF ALL ATOMS: A PLACEHOLDER, NONE IS KNOWN": "occupancy",
+    "REMARK  99 B FACTOR 0.00 OF ALL ATOMS: A PLACEHOLDER, NONE IS KNOWN": "b_factor",
+}
 #: How far behind the last column text is looked for.
 _LOOKED_AT = 256
 _SIX = np.uint64(0xFFFFFFFFFFFF)
@@ -31,7 +40,10 @@ def _code(text: str) -> int:
     return int.from_bytes(text.encode().ljust(6)[:6], "little")
 
 
-_ATOMS = (_code("ATOM"), _code("HETATM"))
+_ATOM, _HETATM = _code("ATOM"), _code("HETATM")
+_FOUR = np.uint64(0xFFFFFFFF)
+#: A line that speaks of an atom, whatever its columns.
+_ATOM_WORD = re.compile(r"\s*(?:ATOM|HETATM)[-+\d*]*(?:\s|$)", re.IGNORECASE)
 _PLENTY = {name: _code(name) for name in ("ANISOU", "CONECT")}
 #: Uncertainties of earlier versions of the format, one line for each atom.
 _SIGMAS = {name: _code(name) for name in ("SIGATM", "SIGUIJ")}
@@ -72,6 +84,8 @@ class Scan:
     #: The last model has no ENDMDL.
     unfinished: bool
     has_models: bool
+    #: Columns of which the file says that their values are placeholders.
+    placeholders: frozenset[str] = frozenset()
 
 
 def text_of(data: Any, start: int, end: int) -> str:
@@ -125,11 +139,21 @@ def _codes(data: Any, starts: Int, ends: Int) -> NDArray[np.uint64]:
     return codes & ~letters
 
 
+def atom_lines(codes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which lines are atoms, by their first six characters: ATOM may have digits of a long serial behind it."""
+    found: NDArray[np.bool_] = (codes == np.uint64(_ATOM)) | (codes == np.uint64(_HETATM))
+    others = np.flatnonzero(((codes & _FOUR) == np.uint64(_ATOM) & _FOUR) & ~found)
+    fifth, sixth = ((codes[others] >> np.uint64(shift)) & np.uint64(0xFF) for shift in (32, 40))
+    digits = [(one >= 48) & (one <= 57) for one in (fifth, sixth)]
+    found[others[digits[1] & (digits[0] | (fifth == 32))]] = True
+    return found
+
+
 def scan_lines(path: Path, data: Any) -> Scan:
     """Find atoms and frames; FormatError where there is neither an atom nor a record of the format."""
     starts, ends = _starts_and_ends(data)
     codes = _codes(data, starts, ends)
-    is_atom = (codes == np.uint64(_ATOMS[0])) | (codes == np.uint64(_ATOMS[1]))
+    is_atom = atom_lines(codes)
     atoms = np.flatnonzero(is_atom)
     plenty = {name: np.flatnonzero(codes == np.uint64(code)) for name, code in _PLENTY.items()}
     sigmas = sum(int((codes == np.uint64(code)).sum()) for code in _SIGMAS.values())
@@ -161,6 +185,7 @@ def scan_lines(path: Path, data: Any) -> Scan:
         (starts[plenty["ANISOU"]], ends[plenty["ANISOU"]]), np.searchsorted(atoms, plenty["ANISOU"]) - 1,
         (starts[plenty["CONECT"]], ends[plenty["CONECT"]]), conect_frame.astype(np.int64),
         np.unique(np.array(walk.ter, np.int64)), walk.trailing, sigmas, walk.unfinished, walk.has_models,
+        frozenset(walk.placeholders),
     )  # fmt: skip
 
 
@@ -182,6 +207,7 @@ class _Walk:
         self.closings: list[int] = []
         self.ter: list[int] = []
         self.trailing: list[str] = []
+        self.placeholders: set[str] = set()
         self.has_models = False
         self.known = False
         self.unfinished = False
@@ -211,7 +237,14 @@ class _Walk:
                 self._close(line, rank)
         elif word == "CRYST1":
             self._cells.append((len(self.frames), text, line + 1))
+        elif text in PLACEHOLDER_REMARKS and not rank:
+            self.placeholders.add(PLACEHOLDER_REMARKS[text])
         elif text:
+            if _ATOM_WORD.match(text):
+                raise FormatError(
+                    self.path, f"line {line + 1}", found=repr(text[:30]),
+                    expected="an atom in the columns of the format: ATOM or HETATM in 1-6, its serial in 7-11",
+                )  # fmt: skip
             (self._open.inside if rank > self._open.start else self._open.lines).append(text)
 
     def _close(self, line: int, rank: int) -> None:

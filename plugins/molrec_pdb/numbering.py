@@ -18,7 +18,9 @@ from molrec_pdb import hybrid36
 from molrec_pdb.atoms import AtomRows
 from molrec_pdb.numbers import integers
 
-__all__ = ["ResidueNumbers", "Serials", "positive", "read_residue_numbers", "read_serials", "runs_of"]
+__all__ = [
+    "ResidueNumbers", "Serials", "begins_early", "positive", "read_residue_numbers", "read_serials", "runs_of",
+]  # fmt: skip
 
 _HEX = re.compile(r"[0-9][0-9a-f]*[a-f][0-9a-f]*", re.IGNORECASE)
 _STARS = re.compile(r"\**")
@@ -59,6 +61,11 @@ def runs_of(*keys: NDArray[np.generic]) -> NDArray[np.intp]:
     return np.flatnonzero(change)
 
 
+def begins_early(rows: NDArray[np.uint8]) -> Mask:
+    """Where a serial behind the word ATOM begins before column 7."""
+    return (rows[:, 5] >= 48) & (rows[:, 5] <= 57)
+
+
 def read_serials(atoms: AtomRows, report: Report) -> Serials:
     """The serials of the atoms of a frame."""
     count = len(atoms.rows)
@@ -69,10 +76,14 @@ def read_serials(atoms: AtomRows, report: Report) -> Serials:
     if wide.any():
         known[wide] = False
         report.converted("serials", f"{int(wide.sum())} of six digits run over into column 12: read as such")
+    early = begins_early(atoms.rows)
+    if early.any():
+        known[early] = False
+        report.converted("serials", f"{int(early.sum())} that begin before column 7: read as such")
     other = np.flatnonzero(~known)
     hexes: set[int] = set()
     if len(other):
-        fields = [atoms.text(row, 7, 12 if wide[row] else 11) for row in other.tolist()]
+        fields = [atoms.text(row, 5 if early[row] else 7, 12 if wide[row] else 11) for row in other.tolist()]
         values, hexes = _unusual(atoms, fields, other, 5, values, known, "a serial", strict=False)
     if hexes:
         _hexadecimal(atoms, np.array([0, count]), hexes, (7, 11), values, known, 5)

@@ -191,6 +191,7 @@ class _Reader:
             state = read_state(rows) if self.single else None
             identity = read_identity(rows, report, infer_elements=self.options.infer_elements)
         if state is not None:
+            state.leave_out(scan.placeholders, slice(None))
             owners = len(np.unique(scan.anisou_row))
             self.layout = Layout(
                 bool(state.has_occupancy.any()), not bool(state.has_occupancy.all()),
@@ -246,8 +247,6 @@ class _Reader:
             if matrix is not None:
                 cells.append(number)
                 vectors.append(matrix)
-            elif number == 0:
-                header.document["no_cell"] = stated.cell
             elif cells:
                 report.warn(f"frame {number} states no cell, and a run that had one keeps it")
         times, steps = frame_times(chosen)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 __all__ = ["cif_score", "pdb_score"]
 
-_ATOM = re.compile(rb"^(?:ATOM  |HETATM)[ 0-9A-Za-z*-]{6,7}", re.MULTILINE | re.IGNORECASE)
+_ATOM = re.compile(rb"^(?:ATOM[ 0-9]{2}|HETATM)[ 0-9A-Za-z*-]{6,7}", re.MULTILINE | re.IGNORECASE)
 #: Records that begin a file, of PDB and of nothing else.
 _RECORD = re.compile(
     rb"^(?:HEADER    |CRYST1[ 0-9.-]{6}|REMARK(?: +\S| *$)|TITLE  |COMPND  |MODEL +[0-9]+ *\r?$|OBSLTE  |SPLIT  |"

@@ -15,6 +15,8 @@ __all__ = ["Survey", "survey"]
 
 _ROWS = 2**16
 _BLANK = np.uint64(0x202020202020)
+#: Placeholders as they stand in the columns from 55 and from 61 on.
+_PLACEHOLDERS = {55: np.uint64(int.from_bytes(b"  1.00", "little")), 61: np.uint64(int.from_bytes(b"  0.00", "little"))}
 
 
 @dataclass
@@ -36,13 +38,16 @@ def survey(source: Source) -> Survey:
         difference = f"frame {other} has {counts[other]} atoms, the first {count}"
     first = read_rows(source, 0, count).rows if frames > 1 and difference is None else None
     blanks = {55: [0, 0], 61: [0, 0]}
+    placeholders = {55: "occupancy" in scan.placeholders, 61: "b_factor" in scan.placeholders}
     serials = False
     per = max(1, _ROWS // max(count, 1)) * count if first is not None and count else _ROWS
     total = len(scan.starts)
     for at in range(0, total, per):
         rows = read_rows(source, at, min(at + per, total))
         for column, tally in blanks.items():
-            empty = int((word(rows.rows, column - 1, 6) == _BLANK).sum())
+            words = word(rows.rows, column - 1, 6)
+            empty = int((words == _BLANK).sum())
+            placeholders[column] &= bool((words == _PLACEHOLDERS[column]).all())
             tally[0] += empty
             tally[1] += len(rows.rows) - empty
         if first is None or difference is not None:
@@ -54,11 +59,11 @@ def survey(source: Source) -> Survey:
             here = rows.text(frame * count + row, 1, 27)
             there = bytes(first[row, :27]).decode("latin-1")
             difference = f"frame {at // count + frame} has {here!r} where the first has {there!r}"
-        serials |= bool((shaped[:, :, 6:12] != first[None, :, 6:12]).any())
+        serials |= bool((shaped[:, :, 4:12] != first[None, :, 4:12]).any())
     owned = len(np.unique(scan.anisou_row))
     layout = Layout(
-        occupancy=blanks[55][1] > 0, occupancy_nullable=blanks[55][0] > 0,
-        b_factor=blanks[61][1] > 0, b_factor_nullable=blanks[61][0] > 0,
+        occupancy=blanks[55][1] > 0 and not placeholders[55], occupancy_nullable=blanks[55][0] > 0,
+        b_factor=blanks[61][1] > 0 and not placeholders[61], b_factor_nullable=blanks[61][0] > 0,
         anisou=owned > 0, anisou_nullable=not all_have_anisou(source),
         serials=serials and difference is None,
         serials_nullable=serials and _starred(source, total),
@@ -68,7 +73,7 @@ def survey(source: Source) -> Survey:
 
 def _differs(rows: NDArray[np.uint8], first: NDArray[np.uint8]) -> NDArray[np.bool_]:
     differ = np.zeros(rows.shape[:2], np.bool_)
-    for start, stop in ((0, 6), (12, 27), (66, 80)):
+    for start, stop in ((0, 4), (12, 27), (66, 80)):
         differ |= (rows[:, :, start:stop] != first[None, :, start:stop]).any(axis=2)
     return differ
 

@@ -21,8 +21,7 @@ from molrec_convert.model.collection import Collection
 from molrec_convert.report import Report
 from molrec_convert.target_file import open_target
 from molrec_pdb.cells import cell_parameters, cell_vectors
-from molrec_pdb.write_frames import OutFrame, frames_of, mask_of, report_left
-from molrec_pdb.write_pdb import length_unit
+from molrec_pdb.write_frames import OutFrame, check_lengths, frames_of, mask_of, report_left
 
 __all__ = ["predict", "write_mmcif"]
 
@@ -33,7 +32,7 @@ _PLACES = (
     "anisou hetatm label_asym_id label_entity_id label_seq_id label_atom_id label_comp_id"
 )
 _WRITTEN = frozenset(_PLACES.split())
-_KEYS = frozenset({"mmcif", "units", "coordinates"})
+_KEYS = frozenset({"mmcif", "units"})
 _CONNECTIONS = {"disulfide": "disulf", "metal": "metalc", "hydrogen": "hydrog"}
 _ORDERS = {1: "sing", 2: "doub", 3: "trip"}
 
@@ -84,9 +83,7 @@ class _Builder:
         """Fill a data block of the document."""
         self.block = block
         report_left(self.record, self.report, _WRITTEN, _KEYS)
-        length = length_unit(self.record.units)
-        if length not in (None, "angstrom"):
-            raise UnsupportedError(f"the record's lengths are in {length}, and the format's in angstroms")
+        check_lengths(self.record.units, self.report)
         frames = list(frames_of(self.record))
         if not frames:
             raise UnsupportedError("the record has no frames, and a file of the format is made of them")

@@ -60,12 +60,11 @@ def _hybrid(numbers: NDArray[np.int64], width: int) -> Characters:
 
 
 def decimal_field(
-    values: NDArray[np.float64], known: NDArray[np.bool_] | None, width: int, places: int
+    values: NDArray[np.float64], width: int, places: int
 ) -> tuple[Characters, NDArray[np.bool_], NDArray[np.float64]]:
-    """Numbers with fixed places, blanks where there is none; which do not fit; what a reader has of them."""
+    """Numbers with fixed places; which do not fit (none that is not finite does); what a reader has of them."""
     scale = 10.0**places
-    finite = np.isfinite(values)
-    there = finite if known is None else finite & known
+    there = np.isfinite(values)
     scaled = np.minimum(np.abs(np.where(there, values, 0.0)), 2.0**60) * scale
     big = scaled >= 2.0**52
     whole = np.rint(np.where(big, 0.0, scaled))
@@ -78,20 +77,13 @@ def decimal_field(
     head, first = _digits(number // 10**places, lead, 1)
     tail, _ = _digits(number % 10**places, places, places)
     negative = np.signbit(values) & there
-    wide = there & (big | (number >= 10 ** (lead + places)) | (negative & (first < 1)))
+    wide = ~there | big | (number >= 10 ** (lead + places)) | (negative & (first < 1))
     field = np.full((len(values), width), 32, np.uint8)
     field[:, :lead], field[:, lead], field[:, lead + 1 :] = head, ord("."), tail
     signed = np.flatnonzero(negative & ~wide)
     field[signed, first[signed] - 1] = ord("-")
     read = number / scale
-    read = np.where(negative, -read, read)
-    if not there.all():
-        field[~there] = 32
-        strange = np.flatnonzero(~finite if known is None else ~finite & known)
-        for row in strange.tolist():
-            field[row] = np.frombuffer(f"{float(values[row]):{width}}".encode(), np.uint8)
-        read[~there] = values[~there]
-    return field, wide, read
+    return field, wide, np.where(negative, -read, read)
 
 
 def text_field(different: Sequence[str], width: int, *, right: bool = False) -> tuple[Characters, NDArray[np.bool_]]:

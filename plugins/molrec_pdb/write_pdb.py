@@ -15,16 +15,17 @@ from molrec_convert.errors import UnsupportedError
 from molrec_convert.formats import WriteContext
 from molrec_convert.model import Box, Record
 from molrec_convert.model.collection import Collection
+from molrec_convert.quantities.units import conversion_factor
 from molrec_convert.target_file import open_target
 from molrec_pdb.header import frame_times
-from molrec_pdb.lines import FrameLines
+from molrec_pdb.lines import PLACEHOLDER_REMARKS, FrameLines
 from molrec_pdb.options import PdbTarget
 from molrec_pdb.write_bonds import conect_records
 from molrec_pdb.write_cell import OutCell, out_cell
-from molrec_pdb.write_frames import OutFrame, frames_of, report_left
+from molrec_pdb.write_frames import OutFrame, check_lengths, frames_of, report_left, stated_unit
 from molrec_pdb.write_rows import WRITTEN, Rows, RowWriter
 
-__all__ = ["length_unit", "predict", "write_pdb"]
+__all__ = ["predict", "write_pdb"]
 
 #: Records the writer makes itself.
 _OWN = frozenset({"ATOM", "HETATM", "ANISOU", "TER", "MODEL", "ENDMDL", "CONECT", "CRYST1", "END"})
@@ -32,7 +33,10 @@ _OWN = frozenset({"ATOM", "HETATM", "ANISOU", "TER", "MODEL", "ENDMDL", "CONECT"
 _FRAMED = ("ORIGX", "SCALE", "MTRIX")
 _STATE = frozenset({"x", "y", "z", "occupancy", "b_factor", "anisou"})
 #: Keys of `system` meta the writer knows.
-_KEYS = frozenset({"pdb", "units", "coordinates"})
+_KEYS = frozenset({"pdb", "units"})
+#: What the document `pdb` holds: what is written, and what its lines say.
+_DOCUMENT = frozenset({"lines", "inside", "frames", "trailing", "space_group", "z"})
+_SAID = frozenset({"id", "title", "method", "classification", "keywords", "date", "resolution"})
 
 
 def write_pdb(source: Record | Collection, path: Path, context: WriteContext) -> None:
@@ -52,14 +56,13 @@ def _write(source: Record | Collection, context: WriteContext, put: Callable[[An
     options = context.options if isinstance(context.options, PdbTarget) else PdbTarget()
     if isinstance(source, Record):
         _RecordWriter(source, options, context, put).write()
-    else:
-        number = 1
-        for record in source:
-            writer = _RecordWriter(record, options, context, put)
-            writer.next_model, writer.one_of_many = number, True
-            writer.write()
-            number = writer.next_model
-    put(f"{'END':<80}\n".encode())
+        return
+    number = 1
+    for record in source:
+        writer = _RecordWriter(record, options, context, put)
+        writer.next_model, writer.one_of_many = number, True
+        writer.write()
+        number = writer.next_model
 
 
 class _RecordWriter:
@@ -72,18 +75,19 @@ class _RecordWriter:
         system = record.system
         document = None if system is None else system.meta.get("pdb")
         self.document: dict[str, Any] = document if isinstance(document, dict) else {}
+        self.time_factor = 1.0
         self._box: Box | None = None
         self._cell: OutCell | None = None
 
     def write(self) -> None:
         """The whole record but END."""
         report_left(self.record, self.report, WRITTEN, _KEYS)
+        self._check_document()
         self._check_units()
         trajectory = self.record.trajectory
-        count = None if trajectory is None else trajectory.n_frames
-        has_models = trajectory is not None and "model" in trajectory.declaration.meta
-        many = self.one_of_many or has_models or count is None or count > 1
-        if many and not has_models:
+        count = 1 if trajectory is None else trajectory.n_frames
+        many = self.one_of_many or count is None or count > 1
+        if many and (trajectory is None or "model" not in trajectory.declaration.meta):
             self.report.derived("MODEL", "models are numbered in the order of the frames")
         titles = self._titles()
         last: Rows | None = None
@@ -101,6 +105,9 @@ class _RecordWriter:
         if not many:
             self._lines("inside", self.document.get("inside"))
         self._lines("trailing", self.document.get("trailing"))
+        if not many:
+            # behind models it would be one more, an empty one, to some readers
+            self.put(f"{'END':<80}\n".encode())
 
     def _frame(self, ordinal: int, frame: OutFrame, many: bool, titles: list[str] | None) -> Rows:
         cell = self._cell_of(frame, ordinal)
@@ -115,26 +122,25 @@ class _RecordWriter:
             # CRYST1 stands before the records of the frame of coordinates
             place = next((n for n, text in enumerate(lines) if str(text).upper().startswith(_FRAMED)), len(lines))
             self._lines("lines", lines[:place], titles=titles is None)
-            none = self.document.get("no_cell")
+            if not self.one_of_many:
+                for text, name in PLACEHOLDER_REMARKS.items():
+                    if name not in frame.columns:
+                        self.put(f"{text:<80}\n".encode())
             if cell is not None:
                 self.put(f"{cell.line}\n".encode())
-            elif frame.box is None and isinstance(none, str):
-                self.put(f"{none:<80}\n".encode())
             self._lines("lines", lines[place:], rotated=rotation is not None, titles=titles is None)
         elif titles is not None:
             self.put(titles[ordinal].encode())
         else:
             self._lines("frames", own.get("lines") if isinstance(own, dict) else None)
         if many:
-            number = frame.frame.meta.get("model", self.next_model)
-            if self.one_of_many and number != self.next_model:
-                self.report.dropped("trajectory/meta/model", "models of several records are numbered in their order")
-                number = self.next_model
-            self.put(f"{f'MODEL {int(number):8d}':<80}\n".encode())
+            self.put(f"{f'MODEL {self._number_of(frame, ordinal):8d}':<80}\n".encode())
             self.next_model += 1
             if cell is not None:
                 # some readers look for it before the first model, some in each
                 self.put(f"{cell.line}\n".encode())
+        elif "model" in frame.frame.meta:
+            self._leave_model(int(frame.frame.meta["model"]))
         rows = self.rows.rows(frame, rotation, fixed=frame.own <= _STATE)
         self.put(np.ascontiguousarray(rows.lines).data)
         if many:
@@ -143,6 +149,26 @@ class _RecordWriter:
                 self.put(self._bonds(rows))
             self.put(f"{'ENDMDL':<80}\n".encode())
         return rows
+
+    def _number_of(self, frame: OutFrame, ordinal: int) -> int:
+        """The number of a model: its own, or, beside models of other records or of its number, the next one."""
+        number = int(frame.frame.meta.get("model", self.next_model))
+        if (ordinal and number < self.next_model) or (self.one_of_many and number != self.next_model):
+            self.report.dropped(
+                "trajectory/meta/model", "models whose numbers do not ascend are numbered in their order"
+            )
+        elif not self.one_of_many:
+            self.next_model = number
+        return self.next_model
+
+    def _leave_model(self, number: int) -> None:
+        """Say that a single state has no MODEL record: it would be two to some readers."""
+        if number == 1:
+            self.report.converted("trajectory/meta/model", "a single state stands without MODEL: the first one")
+        else:
+            self.report.dropped(
+                "trajectory/meta/model", f"a single state stands without MODEL, and this one is {number}"
+            )
 
     def _bonds(self, rows: Rows) -> bytes:
         system = self.record.system
@@ -180,6 +206,8 @@ class _RecordWriter:
         lines = self._stated_lines(len(steps))
         stated, stated_steps = frame_times(lines)
         same_steps = np.array_equal(steps, stated_steps or np.arange(len(steps)))
+        if times is not None and self.time_factor != 1.0:
+            times = times * self.time_factor
         if times is not None and stated is not None and np.array_equal(times, stated) and same_steps:
             return None
         if times is None:
@@ -188,7 +216,7 @@ class _RecordWriter:
             return None
         if self.document.get("frames"):
             self.report.dropped("system/meta/pdb/frames", "the lines of other frames than these")
-        self.report.converted("time", "and steps: t= and step= in a TITLE before each model")
+        self.report.converted("time", "and steps: t= (in ps) and step= in a TITLE before each model")
         return [
             f"{f'TITLE     t= {time!r} step= {step}':<80}\n"
             for time, step in zip(times.tolist(), steps.tolist(), strict=True)
@@ -202,26 +230,15 @@ class _RecordWriter:
             frames.append(FrameLines(0, 0, lines=list(own.get("lines") or [])))
         return frames
 
+    def _check_document(self) -> None:
+        """Report what of the document `pdb` is not written: keys of others, and what no line says."""
+        for key in self.document:
+            if key not in _DOCUMENT and not (key in _SAID and self.document.get("lines")):
+                self.report.dropped(f"system/meta/pdb/{key}", "no record of the format is made of it")
+
     def _check_units(self) -> None:
-        """Numbers are written as they are: other lengths than angstroms are said."""
-        length = length_unit(self.record.units)
-        if length is None:
-            self.report.warn("the record does not state its unit of length: its numbers are written as angstroms")
-        elif length != "angstrom":
-            raise UnsupportedError(
-                f"the record's lengths are in {length}, and the format's in angstroms: no file is written of them"
-            )
-
-
-def length_unit(units: Any) -> str | None:
-    """The unit of length a record's units state, by themselves or with their preset."""
-    from molrec_convert.quantities.units import PRESETS
-
-    if isinstance(units, str):
-        units = {"preset": units}
-    if not isinstance(units, dict):
-        return None
-    stated = units.get("length")
-    if isinstance(stated, str):
-        return stated
-    return PRESETS.get(str(units.get("preset")), {}).get("length")
+        """Coordinates are written as they are: other lengths than angstroms are said; times become picoseconds."""
+        check_lengths(self.record.units, self.report)
+        time = stated_unit(self.record.units, "time")
+        if time not in (None, "ps") and self.record.trajectory is not None:
+            self.time_factor = conversion_factor(str(time), "ps") or 1.0

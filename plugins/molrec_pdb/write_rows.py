@@ -10,11 +10,14 @@ from numpy.typing import NDArray
 from molrec_convert.errors import UnsupportedError
 from molrec_convert.model import Column
 from molrec_convert.report import Report
+from molrec_pdb import hybrid36
+from molrec_pdb.atoms import PLACEHOLDERS
 from molrec_pdb.elements import STANDARD_RESIDUES
 from molrec_pdb.options import PdbTarget
 from molrec_pdb.write_fields import decimal_field, integer_field, text_field
 from molrec_pdb.write_frames import OutFrame, mask_of
-from molrec_pdb.write_texts import Coded, coded, combined, constant, placed_name
+from molrec_pdb.write_names import RESIDUE_NUMBERS, Called, call_atoms, known_or
+from molrec_pdb.write_texts import Coded, coded, combined, placed_name
 
 __all__ = ["WRITTEN", "RowWriter", "Rows"]
 
@@ -25,6 +28,9 @@ _PLACES = (
 )
 WRITTEN = frozenset(_PLACES.split())
 _WIDTH = 81
+#: Columns of an atom's name.
+_NAME = 4
+_STARTS = {"occupancy": 54, "b_factor": 60}
 
 
 @dataclass
@@ -69,7 +75,8 @@ class RowWriter:
         count, columns = frame.count, frame.columns
         lines = np.full((count, _WIDTH), 32, np.uint8)
         lines[:, 80] = 10
-        names, residues, symbols = self._names(frame)
+        called = call_atoms(frame, _NAME, self._report)
+        names, residues, symbols = self._texts(frame, called)
         if "hetatm" in columns:
             hetero = columns["hetatm"].values
         else:
@@ -83,7 +90,7 @@ class RowWriter:
         for column, place in (("altloc", 16), ("chain", 21), ("icode", 26)):
             if column in columns:
                 self._text(lines, place, 1, column, coded(columns[column]))
-        lines[:, 22:26] = self._residue_numbers(frame)
+        lines[:, 22:26] = self._residue_numbers(frame, called)
         if "segid" in columns:
             self._text(lines, 72, 4, "segid", coded(columns["segid"]))
         self._text(lines, 76, 2, "element", symbols, right=True)
@@ -91,31 +98,15 @@ class RowWriter:
             self._text(lines, 78, 2, "formal_charge", self._charges(columns["formal_charge"]))
         return lines, rows
 
-    def _names(self, frame: OutFrame) -> tuple[Coded, Coded, Coded]:
+    def _texts(self, frame: OutFrame, called: Called) -> tuple[Coded, Coded, Coded]:
         """Names as they stand in columns 13-16, residues in 18-21, symbols in 77-78."""
-        columns, count, report = frame.columns, frame.count, self._report
-        elements = coded(columns["element"]) if "element" in columns else constant("", count)
-        if "name" in columns:
-            names = coded(columns["name"])
-        elif "element" in columns:
-            names = elements.mapped(str.upper)
-            report.derived("name", "the record has no names of atoms: their elements stand in their place")
-        else:
-            typed = "type" in columns and columns["type"].values.dtype.kind == "T"
-            names = coded(columns["type"]) if typed else constant("X", count)
-            names = names.mapped(lambda text: text if 0 < len(text) <= 4 else "X")
-            report.derived("name", "the record has no names of atoms: types, or X, stand in their place")
-        names = combined(names, elements, placed_name)
-        symbols = elements.mapped(str.upper)
-        if "element_text" in columns:
-            symbols = combined(symbols, coded(columns["element_text"]), lambda symbol, text: symbol or text)
-        if "hetatm" in columns or "element" in columns:
-            # so that no reader guesses what is not known
-            symbols = symbols.mapped(lambda symbol: symbol or "X")
-        if "res_name" in columns:
-            return names, coded(columns["res_name"]).mapped(lambda text: text.rjust(3) if text else ""), symbols
-        report.derived("res_name", "the record has no residues: UNK")
-        return names, constant("UNK", count), symbols
+        names = combined(called.names, called.symbols, placed_name)
+        symbols = called.symbols.mapped(str.upper)
+        if "element_text" in frame.columns:
+            symbols = combined(symbols, coded(frame.columns["element_text"]), lambda symbol, text: symbol or text)
+        # so that no reader guesses what is not known
+        symbols = symbols.mapped(lambda symbol: symbol or "X")
+        return names, called.residues.mapped(lambda text: text.rjust(3) if text else ""), symbols
 
     def _serials(self, frame: OutFrame) -> Rows:
         count, report = frame.count, self._report
@@ -131,7 +122,7 @@ class RowWriter:
             if column.validity is not None or not np.array_equal(column.values.astype(np.int64), numbers):
                 report.dropped("atoms/id", "atoms are numbered in their order, as asked for")
         else:
-            numbers, known = column.values.astype(np.int64), mask_of(column)
+            numbers, known = self._all_known(column)
         field, wide = integer_field(numbers, known, 5, hybrid=self._options.hybrid_36)
         if wide.any():
             row = int(wide.argmax())
@@ -141,20 +132,23 @@ class RowWriter:
             )
         return Rows(field[:0], field, numbers, known)
 
-    def _residue_numbers(self, frame: OutFrame) -> NDArray[np.uint8]:
-        columns, count = frame.columns, frame.count
-        name = next((key for key in ("res_seq", "res_id", "mol_id") if key in columns), None)
-        if name is None:
-            self._report.derived("res_id", "the record has no residue numbers: 1")
-            numbers, known = np.ones(count, np.int64), np.ones(count, np.bool_)
-        else:
-            if name == "mol_id":
-                self._report.derived("res_id", "the record has no residue numbers: those of the molecules")
-            numbers, known = np.minimum(columns[name].values, 2**60).astype(np.int64), mask_of(columns[name])
-        field, wide = integer_field(numbers, known, 4, hybrid=self._options.hybrid_36)
+    def _all_known(self, column: Column) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The ids, those that are unknown counted on behind the largest where such serials fit, and which are known."""
+        numbers, known = column.values.astype(np.int64), mask_of(column)
+        largest = hybrid36.largest(5) if self._options.hybrid_36 else 99999
+        counted = int(numbers[known].max(initial=0)) + np.cumsum(~known)
+        if known.all() or int(counted[-1]) > largest:
+            return numbers, known
+        self._report.derived("id", "of atoms that have none: counted on")
+        return np.where(known, numbers, counted), np.ones(len(known), np.bool_)
+
+    def _residue_numbers(self, frame: OutFrame, called: Called) -> NDArray[np.uint8]:
+        numbers = called.numbers
+        field, wide = integer_field(numbers, np.ones(frame.count, np.bool_), 4, hybrid=self._options.hybrid_36)
         if wide.any():
             row = int(wide.argmax())
             hint = "choose mmCIF (--to mmcif)" if self._options.hybrid_36 else "--hybrid-36 writes such numbers"
+            name = next((key for key in RESIDUE_NUMBERS if key in frame.columns), "res_id")
             raise UnsupportedError(
                 f"atoms/{name}: {numbers[row]} in row {row} does not fit the 4 columns of a residue number; {hint}"
             )
@@ -200,16 +194,16 @@ class RowWriter:
                 raise UnsupportedError(
                     f"atoms/{axis}: row {row} has no position ({values[row]}), and the format needs one"
                 )
-            self._decimal(lines, axis, values, None, start, 8, 3)
-        for name, start in (("occupancy", 54), ("b_factor", 60)):
-            if name in columns:
-                self._decimal(lines, name, columns[name].values, mask_of(columns[name]), start, 6, 2)
+            self._decimal(lines, axis, values, start, 8, 3)
+        for name, start in _STARTS.items():
+            # readers want a number
+            values = known_or(columns.get(name), PLACEHOLDERS[name], frame.count, name, self._report)
+            self._decimal(lines, name, values, start, 6, 2)
 
     def _decimal(
-        self, lines: NDArray[np.uint8], name: str, values: NDArray[np.float64], known: NDArray[np.bool_] | None,
-        start: int, width: int, places: int,
-    ) -> None:  # fmt: skip
-        field, wide, read = decimal_field(values, known, width, places)
+        self, lines: NDArray[np.uint8], name: str, values: NDArray[np.float64], start: int, width: int, places: int
+    ) -> None:
+        field, wide, read = decimal_field(values, width, places)
         if wide.any():
             row = int(wide.argmax())
             raise UnsupportedError(
@@ -217,9 +211,7 @@ class RowWriter:
                 f"{start + 1}-{start + width}"
             )
         lines[:, start : start + width] = field
-        differ = (read != values) & np.isfinite(values)
-        if known is not None:
-            differ &= known
+        differ = read != values
         if differ.any():
             most = float(np.abs(read - values)[differ].max())
             self._lost[name] = max(self._lost.get(name, 0.0), most)

@@ -23,7 +23,12 @@ class Coded:
 
     def mapped(self, one: Callable[[str], str]) -> Coded:
         """Each text made another."""
-        return Coded([one(text) for text in self.different], self.codes)
+        made = [one(text) for text in self.different]
+        different = list(dict.fromkeys(made))
+        if len(different) == len(made):
+            return Coded(made, self.codes)
+        places = {text: place for place, text in enumerate(different)}
+        return Coded(different, np.array([places[text] for text in made], np.intp)[self.codes])
 
 
 def constant(text: str, count: int) -> Coded:

@@ -1,0 +1,227 @@
+"""What atoms are called in a file: names, residues, numbers of residues, made where the record has none.
+
+Other programs find an atom by its name, its residue and its chain. Names that are made are therefore different within a
+residue (O, H1, H2), and residues that are made end where a name would stand again or no name is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_convert.model import Column
+from molrec_convert.report import Report
+from molrec_pdb.numbering import runs_of
+from molrec_pdb.write_frames import OutFrame, mask_of
+from molrec_pdb.write_texts import Coded, coded, combined, constant
+
+__all__ = ["RESIDUE_NUMBERS", "Called", "call_atoms", "known_or"]
+
+Int = NDArray[np.int64]
+#: Columns that number residues: the first that is there does.
+RESIDUE_NUMBERS = ("res_seq", "res_id", "mol_id")
+
+
+@dataclass
+class Called:
+    """Names, residue names and residue numbers of the atoms of a frame; symbols, empty where an element is unknown."""
+
+    names: Coded
+    residues: Coded
+    numbers: Int
+    symbols: Coded
+
+
+def call_atoms(frame: OutFrame, width: int, report: Report) -> Called:
+    """Return what the atoms of a frame are called, in names of `width` characters where these are made.
+
+    All residues have a number. `report` is told what is made, and where names the record has stand several times.
+    """
+    columns, count = frame.columns, frame.count
+    symbols = coded(columns["element"]) if "element" in columns else constant("", count)
+    residues = coded(columns["res_name"]) if "res_name" in columns else constant("", count)
+    if "" in residues.different and count:
+        residues = residues.mapped(lambda text: text or "UNK")
+        report.derived(
+            "res_name", "UNK where an atom has none" if "res_name" in columns else "the record has none: UNK"
+        )
+    given = coded(columns["name"]) if "name" in columns else constant("", count)
+    nameless = np.array([not text for text in given.different], np.bool_)[given.codes]
+    bases = _bases(columns, symbols, count) if nameless.any() else given
+    numbers, made = _numbers(columns, count)
+    begins = np.zeros(count, np.bool_)
+    if made.any() and count:
+        most = _most_names(bases, nameless, width)
+        begins = _new_residues(columns, residues, given, numbers, made, most)
+        numbers = _numbered(columns, numbers, made, begins, report)
+    residue = _residue_of(columns, numbers, begins)
+    names = _named(given, nameless, bases, residue, width) if nameless.any() else given
+    if nameless.any():
+        what = "elements" if "element" in columns else "types, or X,"
+        which = "the record has no names of atoms" if nameless.all() else f"{int(nameless.sum())} atoms have none"
+        report.derived("name", f"{which}: {what} and numbers within the residue make them")
+    _tell_repeats(columns, names, residue, report)
+    return Called(names, residues, numbers, symbols)
+
+
+def _bases(columns: Mapping[str, Column], symbols: Coded, count: int) -> Coded:
+    """What a name is made of: the element, the type where it is a short word, or X."""
+    if "element" in columns:
+        return symbols.mapped(lambda text: text.upper() or "X")
+    if "type" not in columns or columns["type"].values.dtype.kind != "T":
+        return constant("X", count)
+    return coded(columns["type"]).mapped(
+        lambda text: text if len(text) <= 2 and text.isascii() and text.isalpha() else "X"
+    )
+
+
+def _numbers(columns: Mapping[str, Column], count: int) -> tuple[Int, NDArray[np.bool_]]:
+    """The numbers of residues the record states, and where they are to be made: molecules or nothing are stated."""
+    name = next((key for key in RESIDUE_NUMBERS if key in columns), None)
+    if name is None:
+        return np.ones(count, np.int64), np.ones(count, np.bool_)
+    values = np.minimum(columns[name].values, 2**60).astype(np.int64)
+    known = mask_of(columns[name])
+    return np.where(known, values, 1), np.full(count, True) if name == "mol_id" else ~known
+
+
+def _most_names(bases: Coded, nameless: NDArray[np.bool_], width: int) -> int:
+    """How many atoms a residue may have whose names are made, so that each gets another one."""
+    longest = max((len(bases.different[code]) for code in np.unique(bases.codes[nameless]).tolist()), default=1)
+    return int(10 ** (width - longest)) - 1
+
+
+def _new_residues(
+    columns: Mapping[str, Column], residues: Coded, names: Coded, numbers: Int, made: NDArray[np.bool_], most: int
+) -> NDArray[np.bool_]:
+    """Where residues that are made begin anew: behind `most` atoms without a name, or where a name stands again."""
+    order = np.argsort(numbers, kind="stable") if "mol_id" in columns else np.arange(len(numbers))
+    keys = [numbers, residues.codes, made, *(coded(columns[key]).codes for key in ("chain", "icode") if key in columns)]
+    runs = runs_of(*(key[order] for key in keys))
+    run = np.zeros(len(order), np.int64)
+    run[runs] = 1
+    run = np.cumsum(run) - 1
+    within = np.arange(len(order)) - runs[run]
+    nameless = np.array([not text for text in names.different], np.bool_)[names.codes[order]]
+    again = nameless & (within % most == 0) & (within > 0)
+    if not nameless.all():
+        altloc = coded(columns["altloc"]).codes[order] if "altloc" in columns else np.zeros(len(order), np.intp)
+        again |= _first_again(run, names.codes[order], altloc, ~nameless)
+    again &= made[order]
+    again[runs] |= made[order][runs]
+    result = np.zeros(len(order), np.bool_)
+    result[order] = again
+    return result
+
+
+def _first_again(run: Int, names: NDArray[np.intp], altloc: NDArray[np.intp], named: NDArray[np.bool_]) -> Any:
+    """Where, within a run, a name stands that has stood there since the last such place."""
+    count = len(run)
+    key = np.lexsort((np.arange(count), altloc, names, run))
+    same = np.zeros(count, np.bool_)
+    same[1:] = (run[key][1:] == run[key][:-1]) & (names[key][1:] == names[key][:-1])
+    same[1:] &= (altloc[key][1:] == altloc[key][:-1]) & named[key][1:]
+    following = np.full(count + 1, count, np.int64)
+    following[key[:-1][same[1:]]] = key[1:][same[1:]]
+    # the nearest row behind each that repeats a name at or behind it
+    nearest = np.minimum.accumulate(following[::-1])[::-1].tolist()
+    found = np.zeros(count, np.bool_)
+    at = nearest[0]
+    while at < count:
+        found[at] = True
+        at = nearest[at]
+    return found
+
+
+def _numbered(
+    columns: Mapping[str, Column], numbers: Int, made: NDArray[np.bool_], begins: NDArray[np.bool_], report: Report
+) -> Int:
+    """Numbers of the residues that are made: those of the molecules, or counted on behind the ones that are stated."""
+    if not made.all():
+        largest = int(numbers[~made].max())
+        report.derived("res_id", f"{int(made.sum())} atoms have no residue number: counted on behind {largest}")
+        return np.where(made, largest + np.cumsum(begins), numbers)
+    molecules = "mol_id" in columns and not {"res_seq", "res_id"} & columns.keys()
+    if not molecules:
+        several = int(begins.sum()) > 1
+        detail = "counted, a new one where a name would stand twice" if several else "1"
+        report.derived("res_id", f"the record has no residue numbers: {detail}")
+        return np.cumsum(begins)
+    order = np.argsort(numbers, kind="stable")
+    place = np.cumsum(begins[order])
+    if place[-1] == len(np.unique(numbers)):
+        report.derived("res_id", "the record has no residue numbers: those of the molecules")
+        return numbers
+    report.derived(
+        "res_id", "the record has no residue numbers: molecules are counted, a new one where names would stand twice"
+    )
+    result = np.empty_like(numbers)
+    result[order] = place
+    return result
+
+
+def _residue_of(columns: Mapping[str, Column], numbers: Int, begins: NDArray[np.bool_]) -> Int:
+    """A number for each residue as readers tell them apart: runs of one chain, number and insertion code."""
+    keys: list[NDArray[Any]] = [numbers]
+    keys += [coded(columns[key]).codes for key in ("chain", "icode", "segid", "res_name") if key in columns]
+    if "mol_id" in columns and not {"res_seq", "res_id", "name"} & columns.keys():
+        # molecules may stand in any order: their atoms are told apart over all rows
+        return np.unique(numbers, return_inverse=True)[1].astype(np.int64)
+    starts = np.zeros(len(numbers), np.int64)
+    starts[runs_of(*keys)] = 1
+    return np.cumsum(starts) - 1
+
+
+def _named(given: Coded, nameless: NDArray[np.bool_], bases: Coded, residue: Int, width: int) -> Coded:
+    """The names: as the record has them, else a base and its number in the residue where it stands there twice."""
+    rows = np.flatnonzero(nameless)
+    keys = residue[rows] * len(bases.different) + bases.codes[rows]
+    _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    order = np.argsort(inverse, kind="stable")
+    starts = np.cumsum(counts) - counts
+    number = np.empty(len(rows), np.int64)
+    number[order] = np.arange(len(rows)) - np.repeat(starts, counts) + 1
+    number[counts[inverse] == 1] = 0
+    suffixes = Coded([str(n) for n in range(int(number.max(initial=0)) + 1)], number.astype(np.intp))
+    own = combined(Coded(bases.different, bases.codes[rows]), suffixes, partial(_made_name, width=width))
+    codes = given.codes.copy()
+    codes[rows] = own.codes + len(given.different)
+    return Coded([*given.different, *own.different], codes)
+
+
+def _made_name(base: str, number: str, width: int) -> str:
+    """A name of a base and a number, which is left off where it is 0 or does not fit."""
+    return base if number == "0" or len(base + number) > width else base + number
+
+
+def _tell_repeats(columns: Mapping[str, Column], names: Coded, residue: Int, report: Report) -> None:
+    """Warn of names that stand several times in a residue."""
+    altloc = coded(columns["altloc"]) if "altloc" in columns else constant("", len(residue))
+    keys = (residue * len(altloc.different) + altloc.codes) * len(names.different) + names.codes
+    different = np.unique(keys)
+    if len(different) < len(keys):
+        report.warn(
+            f"{len(keys) - len(different)} atoms have the name of another one of their residue: programs that find "
+            "atoms by name leave such atoms out"
+        )
+
+
+def known_or(column: Column | None, placeholder: float, count: int, name: str, report: Report) -> NDArray[np.float64]:
+    """Return the values of a column f64[count], a placeholder where it has none, which `report` is told."""
+    if column is None:
+        report.derived(name, f"the record has none: {placeholder:.2f} stands for it")
+        return np.full(count, placeholder)
+    known = mask_of(column)
+    strange = known & ~np.isfinite(column.values)
+    if strange.any():
+        report.dropped(f"atoms/{name}", "values that are no finite numbers")
+    if known.all() and not strange.any():
+        return np.asarray(column.values, np.float64)
+    there = known & ~strange
+    report.derived(name, f"{placeholder:.2f} stands where an atom has none")
+    return np.where(there, column.values, placeholder)
