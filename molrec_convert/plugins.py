@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bz2
 import contextlib
+import difflib
 import fnmatch
 import functools
 import gzip
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 from molrec_convert import hookspecs
-from molrec_convert.errors import FormatError, MissingInputError, UsageError
+from molrec_convert.errors import FormatError, MissingInputError, MolrecError, UsageError
 from molrec_convert.formats import Format
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ __all__ = [
 GROUP = "molrec_convert"
 HEAD = 64 * 2**10
 _SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
+#: The file of an LMDB environment that is a folder.
+_LMDB_FILE = "data.mdb"
 _problems: list[str] = []
 
 
@@ -157,22 +160,25 @@ def detect(paths: Sequence[Path]) -> Format:
 
 
 def detect_target(path: Path) -> Format:
-    """The format a target's name asks for; the longest matching pattern wins."""
-    matches = [
-        (len(pattern), entry)
-        for entry in formats().values()
-        if entry.writes is not None
-        for pattern in entry.patterns
-        if fnmatch.fnmatch(_plain_name(path).lower(), pattern.lower())
-    ]
-    if not matches:
-        known = ", ".join(f"{e.name} ({' '.join(e.patterns)})" for e in formats().values() if e.writes is not None)
-        raise UsageError(f"the name {path.name!r} tells no format to write: name one with --to, or end it like {known}")
-    longest = max(length for length, _ in matches)
-    best = {entry.name: entry for length, entry in matches if length == longest}
+    """Return the format a target's name asks for: by its suffix, the longest that is known, else by another pattern.
+
+    Raises `UsageError` for a name that tells none, with those whose names are nearest.
+    """
+    writable = [entry for entry in formats().values() if entry.writes is not None]
+    best = _named(writable, path)
     if len(best) > 1:
-        raise UsageError(f"the name {path.name!r} fits the formats {', '.join(best)}: settle it with --to")
-    return next(iter(best.values()))
+        raise UsageError(
+            f"the name {path.name!r} fits the formats {', '.join(e.name for e in best)}: settle it with --to"
+        )
+    if best:
+        return best[0]
+    suffixes = {suffix: entry.name for entry in writable for suffix in map(_suffix_of, entry.patterns) if suffix}
+    ends = {"".join(Path(_plain_name(path)).suffixes[-count:]).lower() for count in (1, 2)}
+    near = sorted({suffix for end in ends for suffix in difflib.get_close_matches(end, suffixes, 3, 0.75)})
+    nearest = f"; near it are {', '.join(f'{suffix} ({suffixes[suffix]})' for suffix in near)}" if near else ""
+    raise UsageError(
+        f"the name {path.name!r} tells no format to write{nearest}: name one with --to, 'mrec formats' lists them"
+    )
 
 
 def read_head(path: Path) -> bytes:
@@ -230,7 +236,7 @@ def _detect_one(path: Path) -> Format:
     if len(candidates) > 1:
         candidates = _named(candidates, path) or candidates
     if not candidates:
-        candidates = _named(readable, path)
+        candidates = _named(readable, path, text=b"\0" not in head)
     if len(candidates) == 1:
         return candidates[0]
     if candidates:
@@ -239,16 +245,25 @@ def _detect_one(path: Path) -> Format:
     skipped = f" ({'; '.join(_problems)})" if _problems else ""
     raise FormatError(
         path,
-        found=_nothing(path),
+        found=_nothing(path, head),
         expected=f"one of {', '.join(entry.name for entry in readable)}",
         hint=f"name its format with --from{skipped}",
     )
 
 
-def _nothing(path: Path) -> str:
+def _nothing(path: Path, head: bytes) -> str:
+    """What a path is that belongs to no format."""
+    from molrec_convert.stores.lmdb.pages import is_lmdb
+
     if not path.is_dir():
-        return "content and a name that belong to no format"
-    return "a directory without files of any format" if any(path.iterdir()) else "an empty directory"
+        return "an LMDB file of no known format" if is_lmdb(head) else "content and a name that belong to no format"
+    inside = path / _LMDB_FILE
+    if not inside.is_file():
+        return "a directory without files of any format" if any(path.iterdir()) else "an empty directory"
+    try:
+        return f"an LMDB folder, whose file {inside} is of the format {_detect_one(inside).name}: name that"
+    except MolrecError:
+        return f"an LMDB folder, whose file {inside} is of no known format"
 
 
 def _sniff(entry: Format, head: bytes, path: Path) -> float:
@@ -261,9 +276,25 @@ def _sniff(entry: Format, head: bytes, path: Path) -> float:
         return 0.0
 
 
-def _named(candidates: Iterable[Format], path: Path) -> list[Format]:
+def _named(candidates: Iterable[Format], path: Path, *, text: bool = True) -> list[Format]:
+    """Return the formats a name asks for: those of the longest suffix, else those of the longest other pattern.
+
+    Such a pattern (`data.*`) says nothing of a file that is not `text`.
+    """
     name = _plain_name(path).lower()
-    return [e for e in candidates if any(fnmatch.fnmatch(name, pattern.lower()) for pattern in e.patterns)]
+    matches = [
+        (_suffix_of(pattern) is not None, len(pattern), entry)
+        for entry in candidates
+        for pattern in entry.patterns
+        if fnmatch.fnmatch(name, pattern.lower()) and (text or _suffix_of(pattern) is not None)
+    ]
+    best = max((match[:2] for match in matches), default=None)
+    return list({entry.name: entry for *rank, entry in matches if tuple(rank) == best}.values())
+
+
+def _suffix_of(pattern: str) -> str | None:
+    """The suffix a pattern stands for: `.xyz` for `*.xyz`; None for other patterns."""
+    return pattern[1:].lower() if pattern.startswith("*.") else None
 
 
 def _plain_name(path: Path) -> str:

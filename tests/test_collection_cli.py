@@ -358,7 +358,7 @@ def test_strangers_are_no_collections(tmp_path: Path, capsys: pytest.CaptureFixt
     """An LMDB file of something else is said to be that."""
     with raw(tmp_path / "other.lmdb", write=True) as transaction:
         transaction.put(b"a", b"b")
-    assert "belong to no format" in one_sentence(capsys, "info", tmp_path / "other.lmdb", code=1)
+    assert "an LMDB file of no known format" in one_sentence(capsys, "info", tmp_path / "other.lmdb", code=1)
     (tmp_path / "other.lmdb").rename(tmp_path / "other.mrec.lmdb")
     assert "has no key 'meta'" in one_sentence(capsys, "info", tmp_path / "other.mrec.lmdb", code=1)
     assert run(["validate", str(tmp_path / "other.mrec.lmdb")]) == 1

@@ -10,8 +10,9 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from collection_stores import molecule, points
 
-from molrec_convert import hookspecs, plugins
+from molrec_convert import Record, hookspecs, plugins, write
 from molrec_convert.errors import FormatError, MissingInputError, UnsupportedError, UsageError
 from molrec_convert.formats import Format, NoOptions, make_options, option, options_of
 
@@ -201,6 +202,60 @@ def test_targets_by_name():
         plugins.detect_target(Path("x.nothing"))
     with pytest.raises(UsageError, match=r"there is no format 'nope'"):
         plugins.format_named("nope")
+
+
+def test_the_last_suffix_of_a_target_decides():
+    for name, expected in {
+        "data.x.mrec": "mrec",
+        "log.run.mrec.zip": "mrec-zip",
+        "dump.all.extxyz": "extxyz",
+        "data.gro": "mdanalysis",
+        "in.pdb": "pdb",
+        "a.settings.lmp": "lammps-settings",
+        "data.water": "lammps-data",
+        "data.water.gz": "lammps-data",
+        "settings.lmp": "lammps-settings",
+    }.items():
+        assert plugins.detect_target(Path(name)).name == expected, name
+
+
+def test_a_target_of_no_known_suffix_is_told_what_is_near():
+    near = {"x.lammpstj": ".lammpstrj (lammps-dump)", "x.pdv": ".pdb (pdb)", "x.mrec.zop": ".mrec.zip (mrec-zip)"}
+    for name, expected in near.items():
+        with pytest.raises(UsageError, match="tells no format to write; near it are ") as caught:
+            plugins.detect_target(Path(name))
+        assert expected in str(caught.value)
+        assert str(caught.value).endswith(": name one with --to, 'mrec formats' lists them")
+        assert len(str(caught.value)) < 250
+
+
+def test_content_counts_before_the_suffix_and_that_before_other_patterns(tmp_path):
+    water = Path(__file__).parents[1] / "fixtures" / "water-run"
+    for name in ("data.gro", "x.pdb", "data.lmdb"):
+        (tmp_path / name).write_bytes((water / "water.lammpstrj").read_bytes())
+        assert plugins.detect([tmp_path / name]).name == "lammps-dump"
+    (tmp_path / "data.gro").write_text("A title\n1\n    1SOL     OW    1   0.1   0.1   0.1\n   1.0   1.0   1.0\n")
+    assert plugins.detect([tmp_path / "data.gro"]).name == "mdanalysis"
+    (tmp_path / "data.broken").write_text("A title\n\n3 atmos\n")
+    assert plugins.detect([tmp_path / "data.broken"]).name == "lammps-data"
+
+
+def test_lmdb_files_and_folders_are_called_that(tmp_path):
+    import lmdb
+
+    with lmdb.open(str(tmp_path / "data.lmdb"), subdir=False) as environment, environment.begin(write=True) as writing:
+        writing.put(b"a", b"b")
+    with pytest.raises(FormatError, match=r"data.lmdb: found an LMDB file of no known format, .*--from"):
+        plugins.detect([tmp_path / "data.lmdb"])
+    folder = tmp_path / "folder.lmdb"
+    with lmdb.open(str(folder)) as environment, environment.begin(write=True) as writing:
+        writing.put(b"a", b"b")
+    with pytest.raises(FormatError, match=r"found an LMDB folder, whose file .*data.mdb is of no known format"):
+        plugins.detect([folder])
+    write(Record(system=molecule("OH"), trajectory=points(0).trajectory), tmp_path / "a.mrec.lmdb")
+    (tmp_path / "a.mrec.lmdb").rename(folder / "data.mdb")
+    with pytest.raises(FormatError, match=r"whose file .*folder.lmdb/data.mdb is of the format mrec-lmdb: name that"):
+        plugins.detect([folder])
 
 
 def test_options_become_flags_and_unknown_ones_are_errors():
