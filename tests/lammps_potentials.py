@@ -10,7 +10,7 @@ from molrec_lammps.potential import CATEGORIES, Potential
 from molrec_lammps.script import Command, find_file, read_script
 from molrec_lammps.script_potential import PotentialReader, states_potential
 from molrec_lammps.script_read_data import ReadData
-from molrec_lammps.script_styles import MAPPED
+from molrec_lammps.style_table import find_style
 
 #: Commands that are part of the force field and have to stay where they are.
 _STAY = frozenset({"units", "create_box", "read_data", "fix"})
@@ -62,7 +62,8 @@ def coefficient_lines(potential: Potential) -> list[str]:
     lines = []
     for row in potential.final():
         name = row.style or potential.styles[row.category][0].name
-        types = ("*", "*") if name in MAPPED else tuple(map(str, row.types))
+        known = find_style("pair", name)
+        types = ("*", "*") if known is not None and known.every else tuple(map(str, row.types))
         index = (str(row.index),) if row.index else ()
         sub = (row.style, *index) if row.style else ()
         part = (row.part,) if row.part else ()

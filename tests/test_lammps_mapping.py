@@ -14,7 +14,7 @@ from molrec_convert.model import ForceField
 from molrec_convert.report import Report
 from molrec_lammps.potential import Coefficient, Potential, PotentialStyle
 from molrec_lammps.potential_record import force_field, potential_of
-from molrec_lammps.style_patterns import Pattern, Slot
+from molrec_lammps.style_patterns import Pattern, Slot, is_number
 from molrec_lammps.style_table import PARTS, StyleRow, find_style, style_rows
 
 ROWS = [row for row in style_rows().values() if not row.part]
@@ -40,6 +40,8 @@ def slot_word(slot: Slot, rng: random.Random) -> str:
 
 
 def random_words(pattern: Pattern, rng: random.Random) -> tuple[str, ...]:
+    if not pattern.alternatives:
+        return tuple(rng.choice(["word", "*COMMON", "0", "-1.5", decimal(rng)]) for _ in range(rng.randint(0, 4)))
     return tuple(item_words(rng.choice(pattern.alternatives), rng))
 
 
@@ -102,8 +104,8 @@ def meaning(potential: Potential, row: Coefficient) -> object:
     known = find_style(row.category, name, row.part)
     values = None if known is None else known.read(row.words, 3)
     if values is None:
-        return row.words
-    if values is not None and known is not None:
+        return tuple(float(word) if is_number(word) else word for word in row.words)
+    if known is not None:
         values = {**known.defaults, **values}
     if row.category == "pair" and known is not None and style is not None:
         # What LAMMPS takes for what a row leaves out.

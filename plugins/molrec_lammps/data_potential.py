@@ -17,8 +17,8 @@ from molrec_lammps.data_file import DataFile
 from molrec_lammps.data_header import TYPE_KINDS
 from molrec_lammps.data_labels import RawSection
 from molrec_lammps.potential import CATEGORIES, Coefficient, Potential, PotentialStyle
-from molrec_lammps.script_styles import HYBRID, bare_style, is_style
-from molrec_lammps.style_table import find_style
+from molrec_lammps.script_styles import HYBRID
+from molrec_lammps.style_table import bare_style, find_style, is_style
 
 __all__ = ["check_comments", "names_style", "potential_of_data"]
 

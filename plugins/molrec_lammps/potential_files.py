@@ -6,7 +6,7 @@ A cmap file holds one or more maps of 24 by 24 numbers, `#` starting comments. S
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +39,15 @@ class FileFacts:
             self.report.warn(f"the file {file!r} that a style names was not found; the record names it without its sum")
             return {}
         return {f"{name}_sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+
+    def sums_of_words(self, words: Mapping[str, float | str]) -> dict[str, float | str]:
+        """`<name>_sha256` of the words of a style nothing is known of that are names of files beside the script."""
+        found: dict[str, float | str] = {}
+        for name, word in words.items() if self.directory is not None else ():
+            path = None if self.directory is None or not isinstance(word, str) else self.directory / word
+            if path is not None and path.is_file():
+                found[f"{name}_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+        return found
 
     def params(self, name: str, file: str) -> dict[str, float | str]:
         """A file and its sum, as parameters."""

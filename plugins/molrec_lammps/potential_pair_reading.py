@@ -12,7 +12,7 @@ from molrec_lammps.potential import Coefficient, Potential, PotentialStyle
 from molrec_lammps.potential_endpoints import pair_rows
 from molrec_lammps.potential_settings import COULOMB, pair_settings
 from molrec_lammps.style_maps import PAIR_PARTS, PairParts, StyleMap, own_map, pair_map
-from molrec_lammps.style_patterns import Value, is_number, number_word
+from molrec_lammps.style_patterns import Value, gathered, is_number, number_word
 from molrec_lammps.style_table import StyleRow, bare_style, find_style
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class PairReading:
     def _add_rows(self, found: Potential, use: _Use, *, hybrid: bool) -> None:
         known = find_style("pair", use.style)
         name, index = (use.style, use.index) if hybrid else ("", 0)
-        if known is not None and known.every:
+        if known is not None and known.every and not self._row_by_row(use.table):
             words = self._file_words(use, known)
             if words is not None:
                 rows = [(pair, words, "") for pair in self._all_pairs()]
@@ -165,6 +165,11 @@ class PairReading:
             rows = self._rows(use, known)
         for pair, words, comment in rows:
             found.coefficients.append(Coefficient("pair", pair, words, name, index, comment=comment))
+
+    def _row_by_row(self, table: str) -> bool:
+        """Whether a style that takes one row for all types has a row for each pair instead: it is not for all."""
+        block = self.reading.tables[("pair", table)]
+        return block.count > 0 and "element" not in block.columns
 
     def _rows(self, use: _Use, known: StyleRow | None) -> list[tuple[tuple[int, int], tuple[str, ...], str]]:
         from molrec_lammps.potential_reading import row_words
@@ -197,7 +202,7 @@ class PairReading:
         return {**row, "cutoff": own} if own == other or other is None else {**row, "cutoff": own, "cutoff_coul": other}
 
     def _file_words(self, use: _Use, known: StyleRow) -> tuple[str, ...] | None:
-        from molrec_lammps.potential_reading import gathered, table_rows
+        from molrec_lammps.potential_reading import table_rows
 
         params = self.reading.params[("pair", use.table)]
         values = gathered(params, known.coefficients.slots)

@@ -16,6 +16,7 @@ from molrec_lammps.potential import Coefficient, PotentialStyle
 from molrec_lammps.potential_mixing import mixed_row
 from molrec_lammps.potential_rows import RowReading, misfit
 from molrec_lammps.potential_settings import COULOMB, PairSettings, pair_settings
+from molrec_lammps.script_styles import mapped_pairs
 from molrec_lammps.style_maps import PAIR_PARTS, PairParts, StyleMap, charge_expression, own_map, pair_map
 from molrec_lammps.style_patterns import Value, is_number
 from molrec_lammps.style_table import StyleRow, bare_style, find_style
@@ -54,7 +55,7 @@ class PairWriting:
             plan = self._plan(style, number)
             rows = self.writing.rows.get(("pair", style.name, style.index), [])
             known = find_style("pair", style.name)
-            if known is not None and known.every:
+            if known is not None and self._is_for_all(style, rows, known):
                 self._add_file_style(found, plan, rows, known)
             else:
                 self._add_style(found, plan, rows)
@@ -81,6 +82,15 @@ class PairWriting:
     def _covers_all(self, style: PotentialStyle) -> bool:
         rows = self.writing.rows.get(("pair", style.name, style.index), [])
         return len({row.types for row in rows}) == len(self.names) * (len(self.names) + 1) // 2
+
+    def _is_for_all(self, style: PotentialStyle, rows: Sequence[Coefficient], known: StyleRow) -> bool:
+        """Whether one row of a style that takes one says it all: no types are left out but those it maps to NULL."""
+        if not known.takes_all(style.args) or len({row.words for row in rows}) > 1:
+            return False
+        numbers = range(1, len(self.names) + 1)
+        pairs = [(a, b) for a in numbers for b in numbers if a <= b]
+        own = {row.types for row in rows}
+        return not rows or own in (set(pairs), set(mapped_pairs(style.name, rows[0].words, pairs, len(self.names))))
 
     def _add_style(self, found: ForceField, plan: _Plan, coefficients: Sequence[Coefficient]) -> None:
         reading = RowReading(plan.map, self.writing.files, len(self.names))

@@ -21,7 +21,7 @@ from molrec_lammps.potential_foreign import foreign_style, with_defaults
 from molrec_lammps.potential_pair_reading import PairReading
 from molrec_lammps.potential_settings import special_words, units_style
 from molrec_lammps.style_maps import StyleMap, style_map
-from molrec_lammps.style_patterns import Value, number_word
+from molrec_lammps.style_patterns import gathered, number_word
 from molrec_lammps.style_table import PARTS, find_style
 
 __all__ = ["Reading", "table_rows"]
@@ -253,7 +253,7 @@ def row_words(style: StyleMap, row: Mapping[str, Any]) -> tuple[str, ...]:
     """The words of a row of a table. `UnsupportedError` names the style and what it lacks."""
     known = find_style(style.category, style.style, style.part)
     own = {name: value for name, value in row.items() if name not in _TEXTS and name not in ANNOTATIONS}
-    if known is not None and not ("c1" in own and style.slot("c1") is None):
+    if known is not None and known.coefficients.alternatives and not ("c1" in own and style.slot("c1") is None):
         values = style.values(own)
         words = known.words(values)
         if words is not None:
@@ -263,16 +263,6 @@ def row_words(style: StyleMap, row: Mapping[str, Any]) -> tuple[str, ...]:
             f"{style.style} takes {known.coefficients.text!r}"
         )
     return tuple(_word(own[f"c{n}"]) for n in range(1, len(own) + 1) if f"c{n}" in own)
-
-
-def gathered(params: Mapping[str, float | str], slots: Sequence[Any]) -> dict[str, Value]:
-    """Parameters as the values of slots: numbered ones of a slot of many words together."""
-    values: dict[str, Value] = dict(params)
-    for slot in slots:
-        if slot.kind == "some":
-            words = [_word(params[f"{slot.name}{n}"]) for n in range(1, len(params) + 1) if f"{slot.name}{n}" in params]
-            values[slot.name] = tuple(words)
-    return values
 
 
 def _word(value: float | str) -> str:

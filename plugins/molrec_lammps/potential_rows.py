@@ -36,7 +36,7 @@ class RowReading:
             if self.known is not None and (self.style.registered is not None or self.known.coefficients.ragged):
                 raise misfit(wrong, self.known.coefficients.text)
             self.generic = True
-            return _unnamed(coefficients)
+            return [{**row, **self.files.sums_of_words(row)} for row in _unnamed(coefficients)]
         return [{**self.style.row(values), **self._files(values)} for values in fitting]
 
     def _files(self, values: dict[str, Value]) -> dict[str, float | str]:

@@ -77,7 +77,8 @@ class Writing:
         row = find_style(category, style.name)
         values = None if row is None else row.read_arguments(style.args)
         if row is None or values is None:
-            values = {f"arg{n + 1}": word for n, word in enumerate(style.args)}
+            unnamed: dict[str, float | str] = {f"arg{n + 1}": word for n, word in enumerate(style.args)}
+            return {**unnamed, **self.files.sums_of_words(unnamed)}
         params: dict[str, float | str] = {}
         for name, value in values.items():
             if isinstance(value, tuple):
@@ -91,9 +92,11 @@ class Writing:
 
     def note(self, style: StyleMap, expression: str | None) -> None:
         """Say how a style is carried that the contract does not register."""
-        unknown = not style.part and style.style != "none" and find_style(style.category, style.style) is None
-        if style.registered is None and unknown:
+        row = find_style(style.category, style.style)
+        unnamed = not style.part and (row is None or not row.coefficients.alternatives)
+        if style.registered is None and unnamed:
             self.report.converted(f"{style.category}_style {style.table}", "its coefficients as c1 c2 …, as they stand")
+        if style.registered is None and unnamed and row is None:
             self.report.warn(
                 f"{style.category}_style {style.style}: no style of this name is known: its coefficients stay as they "
                 "stand, under c1 c2 …"

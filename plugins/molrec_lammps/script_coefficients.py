@@ -11,8 +11,9 @@ from molrec_lammps.script import Command
 from molrec_lammps.script_cutoffs import FORGETFUL, without_cutoffs
 from molrec_lammps.script_rows import Rows
 from molrec_lammps.script_settings import SettingsReader
-from molrec_lammps.script_styles import HYBRID, PARTS, bare_style, mapped_pairs, split_hybrid
+from molrec_lammps.script_styles import HYBRID, PARTS, mapped_pairs, split_hybrid
 from molrec_lammps.script_types import BadType, pairs_of, types_of
+from molrec_lammps.style_table import bare_style, find_style
 
 __all__ = ["CoefficientReader"]
 
@@ -76,12 +77,16 @@ class CoefficientReader(SettingsReader):
         count, labels = self.found.type_counts.get("atom", 0), self.found.labels.get("atom", [])
         pairs = pairs_of(one, other, count, labels)
         style, index, rest = self.sub_style("pair", words)
-        name = style or self.found.styles["pair"][0].name
-        if style != "none" and self.found.hybrid.get("pair"):
-            pairs = mapped_pairs(style, rest, pairs, count)
+        stated = next((s for s in self.found.styles["pair"] if not style or (s.name, s.index) == (style, index)), None)
+        if stated is not None:
+            pairs = mapped_pairs(stated.name, rest, pairs, count)
             if not pairs:
-                raise self.fault(command, f"{' '.join(words)!r} for no pair of types", f"types that {style} maps")
-        self.rows.begin("pair", name, style, index)
+                raise self.fault(command, f"{' '.join(words)!r} for no pair of types", f"types that {stated.name} maps")
+            known = find_style("pair", stated.name)
+            if known is not None and known.takes_all(stated.args):
+                self.rows.undo("pair", style, index)
+            if known is not None and "triples" in known.flags and rest[:1] != ("*",):
+                self.doubt(command, "these coefficients are of three types, and a record has those of two")
         for pair in pairs:
             self.put(Coefficient("pair", pair, rest, style, index, where=command.where))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from molrec_lammps.potential import Coefficient
-from molrec_lammps.script_styles import MAPPED
 
 __all__ = ["Rows"]
 
@@ -38,12 +37,11 @@ class Rows:
         self._number += 1
         own[(row.style, row.index, row.part)] = (self._number, row)
 
-    def begin(self, category: str, name: str, style: str, index: int) -> None:
-        """A command for a style that takes one command only undoes an earlier one."""
-        if name in MAPPED:
-            for place, own in self._rows.items():
-                if place[0] == category:
-                    own.pop((style, index, ""), None)
+    def undo(self, category: str, style: str, index: int) -> None:
+        """No row of a sub-style (of the only style: "" and 0) is in force any more."""
+        for place, own in self._rows.items():
+            if place[0] == category:
+                own.pop((style, index, ""), None)
 
     def drop(self, category: str) -> None:
         """No row of the category is in force any more."""

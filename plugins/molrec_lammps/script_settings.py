@@ -6,9 +6,9 @@ from molrec_convert.errors import FormatError
 from molrec_lammps.data_header import TYPE_KINDS
 from molrec_lammps.potential import Potential
 from molrec_lammps.script import Command
-from molrec_lammps.script_styles import bare_style
 from molrec_lammps.script_types import is_label, types_of
 from molrec_lammps.script_words import check_special_bonds, is_number
+from molrec_lammps.style_table import bare_style
 from molrec_lammps.units import UNITS
 
 __all__ = ["SettingsReader"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from molrec_convert.forcefield.angles import to_degrees, to_radians
 from molrec_convert.forcefield.registry import STANDARD
 from molrec_convert.forcefield.styles import StyleDefinition
-from molrec_lammps.style_patterns import Slot, Value
+from molrec_lammps.style_patterns import Slot, Value, gathered
 from molrec_lammps.style_table import bare_style, find_style
 
 __all__ = ["PAIR_PARTS", "RETURNED", "PairParts", "StyleMap", "charge_expression", "own_map", "pair_map", "style_map"]
@@ -108,11 +108,13 @@ class StyleMap:
     _known: dict[tuple[str, str], str | None] = field(default_factory=dict, repr=False, compare=False)
 
     def row(self, values: Mapping[str, Value]) -> dict[str, float | str]:
-        """Column → value of a row for the values of its words."""
+        """Column → value of a row for the values of its words; of a slot of many words one numbered column each."""
         row: dict[str, float | str] = {}
         for name, value in values.items():
             column = self.column(name)
-            if column and not isinstance(value, tuple):
+            if isinstance(value, tuple):
+                row.update({f"{column}{n}": word for n, word in enumerate(value, 1)})
+            elif column:
                 row[column] = value if isinstance(value, str) else self._changed(column, float(value), back=False)
         return row
 
@@ -126,7 +128,9 @@ class StyleMap:
         counter = next((slot for slot, column in self.names.items() if column == ""), None)
         if counter is not None:
             values[counter] = self._terms(values)
-        return values
+        known = find_style(self.category, self.style, self.part)
+        many = [slot for slot in known.coefficients.slots if slot.kind in ("some", "each")] if known is not None else []
+        return {**values, **{slot.name: gathered(row, [slot])[slot.name] for slot in many}}
 
     def column(self, slot: str) -> str:
         """The column of a slot, its number kept; "" for one that is not stored."""
@@ -184,7 +188,7 @@ class StyleMap:
     def required(self) -> tuple[Slot, ...]:
         """The slots every row fills."""
         row = find_style(self.category, self.style, self.part)
-        items = () if row is None else row.coefficients.alternatives[0]
+        items = () if row is None else next(iter(row.coefficients.alternatives), ())
         return tuple(item for item in items if isinstance(item, Slot))
 
     def _numbered(self, slot: str) -> bool:

@@ -3,7 +3,8 @@
 A pattern is text such as `epsilon:E sigma:L [cutoff:L]`. `name:what` is one word; `what` is `int`, `intdeg`, `text`,
 `file`, or the unit of a number (`1` for a pure one). `[...]` may be absent as a whole, `(...)*n` stands as often as the
 slot `n` says, `name=word` is that very word, `name:some` any number of words, `name:each` one for every atom type. `|`
-separates alternatives.
+separates alternatives. A unit `?` is one that is not known; the pattern `?` fits no words at all, which then keep their
+places instead of names.
 """
 
 from __future__ import annotations
@@ -13,10 +14,23 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Pattern", "Slot", "Value", "is_integer", "is_number", "number_word", "number_words"]
+__all__ = [
+    "UNKNOWN_UNIT",
+    "Pattern",
+    "Slot",
+    "Value",
+    "gathered",
+    "is_integer",
+    "is_number",
+    "number_word",
+    "number_words",
+]
 
 #: What a word means: a number, a text, or several words.
 Value = float | int | str | tuple[str, ...]
+
+#: The unit of a number nothing says the unit of.
+UNKNOWN_UNIT = "?"
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _INTEGER = re.compile(r"[+-]?\d+")
@@ -27,8 +41,8 @@ _TOKEN = re.compile(r"\s*(\)\*\w+|[\[\](]|\w+[:=][^\s\[\]()]+)")
 class Slot:
     """One word: its name, its kind (`float int text file some each`), the unit of a number, the word it has to be.
 
-    Units are made of `E` energy, `L` length, `F` force, `V` velocity, `T` temperature, `deg`, `rad`; "" for what is no
-    number.
+    Units are made of `E` energy, `L` length, `F` force, `V` velocity, `T` temperature, `deg`, `rad`; `?` for an unknown
+    one, "" for what is no number.
     """
 
     name: str
@@ -70,7 +84,9 @@ class Pattern:
 
     @classmethod
     def parse(cls, text: str) -> Pattern:
-        """The pattern a text states; `-` is the empty one."""
+        """The pattern a text states; `-` is the empty one, `?` one that nothing fits."""
+        if text == UNKNOWN_UNIT:
+            return cls(text, ())
         parts = [""] if text == "-" else text.split("|")
         return cls(text, tuple(_parsed(part) for part in parts))
 
@@ -109,8 +125,9 @@ class Pattern:
 
     @property
     def required(self) -> int:
-        """How few words fit."""
-        return min(sum(isinstance(item, Slot) and item.kind != "some" for item in items) for items in self.alternatives)
+        """How few words fit; 0 where that is not known."""
+        counts = (sum(isinstance(item, Slot) and item.kind != "some" for item in items) for items in self.alternatives)
+        return min(counts, default=0)
 
     @property
     def ragged(self) -> bool:
@@ -129,6 +146,18 @@ class Pattern:
                 if found is not None:
                     return found
         return None
+
+
+def gathered(values: Mapping[str, float | str], slots: Sequence[Slot]) -> dict[str, Value]:
+    """Values with those of a slot of many words, which are numbered from 1, put together under its name."""
+    found: dict[str, Value] = dict(values)
+    for slot in slots:
+        if slot.kind in ("some", "each"):
+            numbered = [values.get(f"{slot.name}{n}") for n in range(1, len(values) + 1)]
+            found[slot.name] = tuple(
+                word if isinstance(word, str) else number_word(word) for word in numbered if word is not None
+            )
+    return found
 
 
 def is_number(word: str) -> bool:

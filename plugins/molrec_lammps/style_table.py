@@ -7,13 +7,14 @@ manual's page of each style, checked against the 22 Jul 2025 release.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
-from molrec_lammps.style_patterns import Pattern, Slot, Value
+from molrec_lammps.style_patterns import UNKNOWN_UNIT, Pattern, Slot, Value, is_number
 
-__all__ = ["PARTS", "StyleRow", "bare_style", "find_style", "style_rows"]
+__all__ = ["PARTS", "StyleRow", "bare_style", "find_style", "is_style", "style_rows"]
 
 #: The words of cross terms by category, in the order LAMMPS writes them.
 PARTS: dict[str, tuple[str, ...]] = {
@@ -22,7 +23,13 @@ PARTS: dict[str, tuple[str, ...]] = {
     "improper": ("aa",),
 }
 #: What a style's name may end in without being another potential.
-_SUFFIXES = ("/omp", "/opt", "/kk", "/gpu", "/intel")
+_SUFFIX = re.compile(r"(?<=.)/(?:omp|opt|gpu|intel|kk(?:/host|/device)?)$")
+#: What a flag of a style says of its numbers in other units.
+_UNCONVERTIBLE = {
+    "file": "its numbers are in a file",
+    "formula": "its energy is a formula, whose numbers have the units of the script",
+    "constants": "LAMMPS holds constants of it that are the same numbers in all units",
+}
 
 
 @dataclass(frozen=True)
@@ -33,8 +40,9 @@ class StyleRow:
     are those of a data file that hold such rows. `mixing` is the rule of a pair style that mixes, None where LAMMPS
     wants every pair; `mixing_fixed`: `pair_modify mix` does not change it. `expression` is the energy of one term, its
     angles in radians and its parameters as LAMMPS has them. `flags`: `coul` the style is of charges alone, `file`
-    numbers are in files it names, `every` its row must be for `* *`, `name=1` what a slot
-    is where a row leaves it out.
+    numbers are in files it names, `formula` they are in a text, `constants` LAMMPS has some of its own in the units of
+    the script, `every` its row must be for `* *`, unless the argument behind `pairwise:` is given, `triples` a row is
+    for three types, `removed` LAMMPS knows the name alone, `name=1` what a slot is where a row leaves it out.
     """
 
     category: str
@@ -59,6 +67,22 @@ class StyleRow:
         """Whether the one row of the style is written for `* *`, an element word for each atom type."""
         return "every" in self.flags
 
+    def takes_all(self, arguments: Sequence[str]) -> bool:
+        """Whether the style takes one command for all types, behind which nothing of an earlier one is left."""
+        return self.every and not any(f"pairwise:{word}" in self.flags for word in arguments)
+
+    @property
+    def unconvertible(self) -> str:
+        """Why its numbers cannot be converted to other units; "" where they can."""
+        for flag, reason in _UNCONVERTIBLE.items():
+            if flag in self.flags:
+                return reason
+        patterns = (self.coefficients, self.arguments)
+        slots = [slot for pattern in patterns for slot in pattern.slots]
+        if all(pattern.alternatives for pattern in patterns) and all(slot.unit != UNKNOWN_UNIT for slot in slots):
+            return ""
+        return "the units of its numbers are not known"
+
     def read(self, words: Sequence[str], types: int | None = None) -> dict[str, Value] | None:
         """Name → value of the words of a coefficient row; None when they do not fit. `types`: how many atom types."""
         return self.coefficients.read(words, types)
@@ -77,24 +101,27 @@ class StyleRow:
 
     def units(self, words: Sequence[str]) -> tuple[str, ...] | None:
         """The unit of every word of a coefficient row ("" for what is no quantity); None when they do not fit."""
-        return _units(self.coefficients.slots_of(words))
+        return _units(self.coefficients, words)
 
     def argument_units(self, words: Sequence[str]) -> tuple[str, ...] | None:
         """The unit of every word behind the style's name."""
-        return _units(self.arguments.slots_of(words))
+        return _units(self.arguments, words)
 
 
 def bare_style(name: str) -> str:
     """A style's name without the suffix of an accelerated variant, which is the same potential."""
-    for suffix in _SUFFIXES:
-        if name.endswith(suffix) and len(name) > len(suffix):
-            return name[: -len(suffix)]
-    return name
+    return _SUFFIX.sub("", name)
 
 
 def find_style(category: str, style: str, part: str = "") -> StyleRow | None:
     """The row of a style (suffixes left off) or of one of its cross terms; None for an unknown one."""
     return style_rows().get((category, bare_style(style), part))
+
+
+def is_style(category: str, word: str) -> bool:
+    """Whether there is a style of that name, suffix or not; hybrids and `none` are no styles of their own."""
+    bare = bare_style(word)
+    return bare != "none" and (category, bare, "") in style_rows()
 
 
 @functools.cache
@@ -123,5 +150,11 @@ def _row(cells: Sequence[str]) -> StyleRow:
     )
 
 
-def _units(slots: Sequence[Slot] | None) -> tuple[str, ...] | None:
-    return None if slots is None else tuple(slot.unit for slot in slots)
+def _units(pattern: Pattern, words: Sequence[str]) -> tuple[str, ...] | None:
+    slots = pattern.slots_of(words)
+    return None if slots is None else tuple(map(_unit, slots, words))
+
+
+def _unit(slot: Slot, word: str) -> str:
+    """The unit of a word; not known for a number among words of any kind."""
+    return UNKNOWN_UNIT if slot.kind == "some" and is_number(word) else slot.unit

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from molrec_lammps.potential import Coefficient, Potential, PotentialStyle
 from molrec_lammps.potential_files import cmap_text
 from molrec_lammps.potential_record import potential_of
 from molrec_lammps.style_patterns import is_number
-from molrec_lammps.style_table import find_style
+from molrec_lammps.style_table import StyleRow, find_style
 from molrec_lammps.write_text import number_text
 from molrec_lammps.write_units import Conversion, preset_of
 
@@ -30,7 +30,11 @@ _SUM = "_sha256"
 #: Units in which `fix cmap` works: it takes atoms for collinear by a distance that is the same number in all.
 _CMAP_UNITS = ("real", "metal", "electron")
 #: Keys of `pair_modify` and `kspace_modify` whose number has a unit.
-_UNITS_OF_KEYS = {"tabinner": "L", "tabinner/disp": "L", "gewald": "1/L", "gewald/disp": "1/L", "force": "F"}
+_UNITS_OF_KEYS = {
+    **dict.fromkeys(("tabinner", "tabinner/disp"), "L"),
+    **dict.fromkeys(("gewald", "gewald/disp"), "1/L"),
+    **dict.fromkeys(("force", "force/disp/real", "force/disp/kspace"), "F"),
+}
 
 
 def potential_of_record(
@@ -126,27 +130,33 @@ def _settings(words: tuple[str, ...], command: str, conversion: Conversion) -> t
 
 def _arguments(category: str, style: PotentialStyle, conversion: Conversion) -> tuple[str, ...]:
     what = f"{category}_style {style.name}"
-    row = find_style(category, style.name)
-    units = None if row is None else row.argument_units(style.args)
-    return _scaled(style.args, units, what, conversion)
+    row = _convertible(category, style.name, "", what, conversion)
+    return _scaled(style.args, row.argument_units(style.args), what, conversion)
 
 
 def _words(potential: Potential, row: Coefficient, conversion: Conversion) -> tuple[str, ...]:
     style = potential.style_of(row)
     name = row.style or (style.name if style is not None else "")
     what = f"{row.category}_coeff {' '.join(map(str, row.types))} {name} {row.part}".rstrip()
-    known = find_style(row.category, name, row.part) if name else None
-    if known is not None and "file" in known.flags:
-        raise UnsupportedError(f"{what}: its numbers are in a file, which is not converted to {conversion.target}")
-    if row.words in (("none",), ("skip",), ()) or name in ("none", "zero"):
+    if name == "none" or row.words in (("none",), ("skip",)):
         return row.words
-    return _scaled(row.words, None if known is None else known.units(row.words), what, conversion)
+    known = _convertible(row.category, name, row.part, what, conversion)
+    return _scaled(row.words, known.units(row.words), what, conversion)
+
+
+def _convertible(category: str, name: str, part: str, what: str, conversion: Conversion) -> StyleRow:
+    """The style. UnsupportedError: nothing is known of it, or its numbers cannot be converted to other units."""
+    row = find_style(category, name, part)
+    reason = "no style of this name is known" if row is None else row.unconvertible
+    if row is None or reason:
+        raise UnsupportedError(
+            f"{what}: {reason}, so it is not converted to units {conversion.target}; write without --target-units"
+        )
+    return row
 
 
 def _scaled(words: tuple[str, ...], units: Sequence[str] | None, what: str, conversion: Conversion) -> tuple[str, ...]:
     if units is None:
-        if not any(map(is_number, words)):
-            return words
         raise UnsupportedError(
             f"{what} {' '.join(words)}: the units of these numbers are not known, so they cannot be converted to units "
             f"{conversion.target}"
@@ -180,7 +190,7 @@ class PotentialFiles:
             if table is not None and "grid" in table.columns:
                 factor = Conversion(conversion.target, force_field.units).factor("E", f"fix cmap {file}")
                 found.texts[Path(file).name] = cmap_text(table["grid"] * factor)
-        for word in _file_words(potential):
+        for word in _file_words(potential, sums):
             found.sums[word] = sums.get(word)
         return found
 
@@ -239,13 +249,13 @@ def _sums(force_field: ForceField) -> Iterator[tuple[str, str]]:
                 yield from zip(table[name][known].tolist(), table[key][known].tolist(), strict=True)
 
 
-def _file_words(potential: Potential) -> Iterator[str]:
-    """The words that are files, of every style line and row."""
+def _file_words(potential: Potential, sums: Collection[str]) -> Iterator[str]:
+    """The words that are files, of every style line and row: where the style is not known, those with a sum."""
     for category, styles in potential.styles.items():
         for style in styles:
             row = find_style(category, style.name)
             slots: Any = None if row is None else row.arguments.slots_of(style.args)
-            yield from _files(style.args, slots)
+            yield from _files(style.args, slots, sums)
     for coefficient in potential.final():
         of = potential.style_of(coefficient)
         name = coefficient.style or ("" if of is None else of.name)
@@ -253,10 +263,10 @@ def _file_words(potential: Potential) -> Iterator[str]:
         slots = None
         if row is not None:
             slots = row.coefficients.slots_of(coefficient.words, potential.type_counts.get("atom"))
-        yield from _files(coefficient.words, slots)
+        yield from _files(coefficient.words, slots, sums)
 
 
-def _files(words: Sequence[str], slots: Sequence[Any] | None) -> list[str]:
+def _files(words: Sequence[str], slots: Sequence[Any] | None, sums: Collection[str]) -> list[str]:
     if slots is None or len(slots) != len(words):
-        return []
+        return [word for word in words if word in sums]
     return [word for word, slot in zip(words, slots, strict=True) if slot.kind == "file" and word != "NULL"]
