@@ -39,10 +39,16 @@ class StyleRow:
     `coefficients` is the pattern behind the types, `arguments` the one behind the name on the style line. `sections`
     are those of a data file that hold such rows. `mixing` is the rule of a pair style that mixes, None where LAMMPS
     wants every pair; `mixing_fixed`: `pair_modify mix` does not change it. `expression` is the energy of one term, its
-    angles in radians and its parameters as LAMMPS has them. `flags`: `coul` the style is of charges alone, `file`
-    numbers are in files it names, `formula` they are in a text, `constants` LAMMPS has some of its own in the units of
-    the script, `every` its row must be for `* *`, unless the argument behind `pairwise:` is given, `triples` a row is
-    for three types, `removed` LAMMPS knows the name alone, `name=1` what a slot is where a row leaves it out.
+    angles in radians and its parameters as LAMMPS has them. `flags`:
+
+    - `coul`: the style is of charges alone
+    - `file`: its numbers are in files it names; `nested`: these name files beside them; `with:FILE`: one LAMMPS reads
+      without being told
+    - `formula`: its numbers are in a text; `constants`: LAMMPS has some that are the same in all units
+    - `every`: its row must be for `* *`, unless the argument behind `pairwise:` is given
+    - `triples`: a row is for three types
+    - `removed`: LAMMPS knows the name alone
+    - `name=1`: what a slot is where a row leaves it out
     """
 
     category: str

@@ -172,10 +172,12 @@ def _scaled(words: tuple[str, ...], units: Sequence[str] | None, what: str, conv
 class PotentialFiles:
     """The files a force field names, by the words that name them: their sums where they are known.
 
-    `texts` are files that are made from the record itself, by the name they get.
+    `naming` are those of them that name further files, which lie beside them. `texts` are files that are made from the
+    record itself, by the name they get.
     """
 
     sums: dict[str, str | None] = field(default_factory=dict)
+    naming: set[str] = field(default_factory=set)
     texts: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -190,8 +192,12 @@ class PotentialFiles:
             if table is not None and "grid" in table.columns:
                 factor = Conversion(conversion.target, force_field.units).factor("E", f"fix cmap {file}")
                 found.texts[Path(file).name] = cmap_text(table["grid"] * factor)
-        for word in _file_words(potential, sums):
+        for word, row in _file_words(potential, sums):
             found.sums[word] = sums.get(word)
+            flags = frozenset() if row is None else row.flags
+            found.sums.update((flag[5:], None) for flag in sorted(flags) if flag.startswith("with:"))
+            if "nested" in flags:
+                found.naming.add(word)
         return found
 
     def copy(self, directory: Path, folders: Sequence[Path], report: Report) -> dict[str, str]:
@@ -204,27 +210,36 @@ class PotentialFiles:
             name = Path(word).name
             if name in self.texts or name in names.values():
                 raise UsageError(f"two files of coefficients are called {name}, which one directory cannot hold")
-            text = _found(word, wanted, folders, report)
-            (directory / name).write_bytes(text)
+            path = _found(word, wanted, folders, report)
+            (directory / name).write_bytes(path.read_bytes())
             names[word] = name
             report.carried(f"file {name}", "copied beside the script")
+            for other in _named_beside(path) if word in self.naming else ():
+                (directory / other.name).write_bytes(other.read_bytes())
+                names[other.name] = other.name
+                report.carried(f"file {other.name}", f"copied beside the script, for {name} names it")
         for name, content in self.texts.items():
             (directory / name).write_text(content, encoding="utf-8")
         return names
 
 
-def _found(word: str, wanted: str | None, folders: Sequence[Path], report: Report) -> bytes:
+def _named_beside(path: Path) -> list[Path]:
+    """The other files of a folder whose names are words of a file in it."""
+    words = set(path.read_text(encoding="utf-8", errors="replace").split())
+    return [other for other in sorted(path.parent.iterdir()) if other.name in words and other.is_file()]
+
+
+def _found(word: str, wanted: str | None, folders: Sequence[Path], report: Report) -> Path:
     others = []
     for folder in folders:
         for path in dict.fromkeys((folder / word, folder / Path(word).name)):
             if not path.is_file():
                 continue
-            text = path.read_bytes()
             if wanted is None:
                 report.warn(f"{path} is taken for {word}: the record does not say its sha256, so it may be another")
-                return text
-            if hashlib.sha256(text).hexdigest() == wanted:
-                return text
+                return path
+            if hashlib.sha256(path.read_bytes()).hexdigest() == wanted:
+                return path
             others.append(path)
     if others:
         raise UsageError(f"{others[0]} is not the file {word} of the force field: its sha256 is not {wanted}")
@@ -249,13 +264,13 @@ def _sums(force_field: ForceField) -> Iterator[tuple[str, str]]:
                 yield from zip(table[name][known].tolist(), table[key][known].tolist(), strict=True)
 
 
-def _file_words(potential: Potential, sums: Collection[str]) -> Iterator[str]:
-    """The words that are files, of every style line and row: where the style is not known, those with a sum."""
+def _file_words(potential: Potential, sums: Collection[str]) -> Iterator[tuple[str, StyleRow | None]]:
+    """The words that are files, of every style line and row, with their style; those with a sum where none is known."""
     for category, styles in potential.styles.items():
         for style in styles:
             row = find_style(category, style.name)
             slots: Any = None if row is None else row.arguments.slots_of(style.args)
-            yield from _files(style.args, slots, sums)
+            yield from ((word, row) for word in _files(style.args, slots, sums))
     for coefficient in potential.final():
         of = potential.style_of(coefficient)
         name = coefficient.style or ("" if of is None else of.name)
@@ -263,7 +278,7 @@ def _file_words(potential: Potential, sums: Collection[str]) -> Iterator[str]:
         slots = None
         if row is not None:
             slots = row.coefficients.slots_of(coefficient.words, potential.type_counts.get("atom"))
-        yield from _files(coefficient.words, slots, sums)
+        yield from ((word, row) for word in _files(coefficient.words, slots, sums))
 
 
 def _files(words: Sequence[str], slots: Sequence[Any] | None, sums: Collection[str]) -> list[str]:

@@ -77,7 +77,9 @@ def write_run(record: Record, path: Path, context: WriteContext) -> None:
     with open_target(path / DATA_FILE, DATA_FILE) as file:
         write_plan(file, plan)
     with open_target(path / SETTINGS_FILE, SETTINGS_FILE) as file:
-        file.write(_settings(potential, plan, setup, report).encode())
+        text = _settings(potential, plan, setup, report)
+        unnamed = sorted(set(names.values()) - set(text.split()))
+        file.write((text + "".join(f"# {name} is read by LAMMPS, too\n" for name in unnamed)).encode())
     with open_target(path / SCRIPT_FILE, SCRIPT_FILE) as file:
         file.write("".join(f"{line}\n" for line in _script(record, plan, potential, files, setup)).encode())
 
