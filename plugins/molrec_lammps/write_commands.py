@@ -17,8 +17,8 @@ from molrec_convert.model import Record
 from molrec_convert.report import Report
 from molrec_lammps.run_setup import ALTERING
 from molrec_lammps.script_lines import quoted, split_at_variable, split_words
-from molrec_lammps.script_styles import bare_style
 from molrec_lammps.style_patterns import is_number
+from molrec_lammps.style_table import bare_style
 from molrec_lammps.write_text import number_text
 from molrec_lammps.write_units import Conversion
 
