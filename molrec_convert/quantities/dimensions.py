@@ -54,6 +54,7 @@ DERIVED = {
 _LETTERS = {"E": "energy", "L": "length", "M": "mass", "t": "time", "Q": "charge", "A": "angle", "F": "force"}
 _LETTERS |= {"V": "velocity", "D": "density", "P": "dipole", "T": "temperature", "deg": "", "rad": ""}
 _WORD = re.compile(r"[A-Za-z]+")
+_POWER = re.compile(r"([A-Za-z]+)((?:(?:\*\*|\^)\d+)?)")
 _SHAPE = re.compile(r"\(?(?:[A-Za-z]+|1)(?:(?:\*\*|\^)\d+)?\)?(?:[*/]\(?[A-Za-z]+(?:(?:\*\*|\^)\d+)?\)?)*")
 
 
@@ -75,8 +76,13 @@ def check_dimension(text: str, source: str = "--dimension") -> str:
 
 @functools.lru_cache(maxsize=512)
 def _words(dimension: str) -> str:
-    """Return a dimension with the letters of style tables written out."""
-    return _WORD.sub(lambda found: _LETTERS.get(found[0], found[0]) or "1", dimension).replace("^", "**")
+    """Return a dimension with the letters of style tables written out; angles of these are pure numbers."""
+
+    def word(found: re.Match[str]) -> str:
+        name = _LETTERS.get(found[1], found[1])
+        return f"{name}{found[2]}" if name else "1"
+
+    return _POWER.sub(word, dimension).replace("^", "**")
 
 
 def unit_of_dimension(dimension: str, units: Mapping[str, Any]) -> str | None:

@@ -19,7 +19,7 @@ from molrec_convert.report import Report
 from molrec_lammps.potential import Coefficient, Potential, PotentialStyle
 from molrec_lammps.potential_files import cmap_text
 from molrec_lammps.potential_record import potential_of
-from molrec_lammps.style_patterns import is_number
+from molrec_lammps.style_patterns import UNKNOWN_UNIT, is_number
 from molrec_lammps.style_table import StyleRow, find_style
 from molrec_lammps.write_text import number_text
 from molrec_lammps.write_units import Conversion, preset_of
@@ -156,7 +156,7 @@ def _convertible(category: str, name: str, part: str, what: str, conversion: Con
 
 
 def _scaled(words: tuple[str, ...], units: Sequence[str] | None, what: str, conversion: Conversion) -> tuple[str, ...]:
-    if units is None:
+    if units is None or UNKNOWN_UNIT in units:
         raise UnsupportedError(
             f"{what} {' '.join(words)}: the units of these numbers are not known, so they cannot be converted to units "
             f"{conversion.target}"
