@@ -20,7 +20,7 @@ from molrec_convert.forcefield.definitions import to_definitions
 from molrec_convert.model import Block, Box, Frame
 from molrec_convert.model.forcefield import ForceField, table_from_rows
 from molrec_convert.quantities.units import unit_of_quantity
-from molrec_convert.report import Report
+from molrec_convert.report import Fate, Report
 from molrec_lammps.potential import Coefficient, Potential, PotentialStyle
 from molrec_lammps.write_coefficients import coefficient_commands, coefficient_sections, style_commands
 from molrec_lammps.write_units import Conversion
@@ -261,6 +261,45 @@ class TestRefusals:
             molrec_convert.write(argon(np.eye(3) * 9.0), tmp_path / "run", format="lammps-run", overwrite=True)
         assert (tmp_path / "run/log.lammps").read_text() == "a run of mine"
         assert (tmp_path / "run/system.data").read_text() == second
+
+
+@needs_lammps
+class TestAtomsOutsideTheBox:
+    """LAMMPS loses atoms outside the box where it is not periodic, and refuses to run: the box is widened."""
+
+    def atoms(self, folder: Path) -> Any:
+        found = lammps(folder, "lmp.file('in.lmp')\nout['n'] = lmp.get_natoms()\nout['pe'] = lmp.get_thermo('pe')")
+        assert "error" not in found, found["error"]
+        return found
+
+    @pytest.mark.parametrize("boundary", ["p p f", "p p s", "f f f"])
+    def test_a_run(self, tmp_path: Path, fixtures: Path, boundary: str) -> None:
+        shutil.copy(fixtures / "faults/outside.data", tmp_path / "outside.data")
+        (tmp_path / "in.lmp").write_text(
+            f"units metal\nboundary {boundary}\natom_style atomic\nread_data outside.data\npair_style lj/cut 9\n"
+            "pair_coeff * * 0.01 3\nrun 0\n"
+        )
+        report = molrec_convert.convert(tmp_path / "in.lmp", tmp_path / "run", to_format="lammps-run")
+        assert any("widened on" in item.detail for item in report.of(Fate.DERIVED))
+        assert f"boundary {boundary}\n" in (tmp_path / "run/in.lmp").read_text()
+        found = self.atoms(tmp_path / "run")
+        assert found["n"] == 3
+        points = np.array([[1.0, 1.0, -0.5], [5.0, 5.0, 5.0], [12.0, 1.0, 10.5]])
+        if boundary == "f f f":
+            near = [np.linalg.norm(points[i] - points[j]) for i, j in ((0, 1), (1, 2), (0, 2))]
+            wanted = sum(0.04 * ((3 / r) ** 12 - (3 / r) ** 6) for r in near if r < 9)
+            assert math.isclose(found["pe"], wanted, rel_tol=1e-12)
+
+    def test_a_box_just_around_the_atoms_and_one_that_is_tilted(self, tmp_path: Path) -> None:
+        points = {axis: np.array([0.0, 4.0]) for axis in "xyz"}
+        tilted = Box(np.array([[5.0, 1.0, 0.0], [0.0, 5.0, 0.0], [0.0, 0.0, 3.0]]), boundary=np.array([1, 1, 0], bool))
+        for name, box, options in (("a", None, {"box": ("atoms", "0")}), ("b", tilted, {})):
+            block = Block({"element": np.array(["Ar", "Ar"], np.dtypes.StringDType())})
+            record = Record(system=Frame({"atoms": block}), frame=Frame({"atoms": Block(points)}, box=box))
+            assert record.system is not None
+            record.system.meta.put("units", "metal", "string")
+            molrec_convert.write(record, tmp_path / name, format="lammps-run", **options)
+            assert self.atoms(tmp_path / name)["n"] == 2
 
 
 class TestSettings:

@@ -12,7 +12,7 @@ from molrec_convert.errors import UnsupportedError
 from molrec_convert.model import Column
 from molrec_convert.report import Report
 from molrec_lammps.atom_styles import IMAGE_COLUMNS, AtomStyle
-from molrec_lammps.write_box import Cell, cell_of
+from molrec_lammps.write_box import Cell, cell_of, held
 from molrec_lammps.write_state import State
 from molrec_lammps.write_turning import turn, turned_of
 from molrec_lammps.write_types import Types, atom_ids
@@ -37,8 +37,13 @@ class AtomRows:
     written: set[str] = field(default_factory=set)
 
 
-def atom_rows(state: State, types: Types, style: AtomStyle, options: Any, report: Report) -> tuple[AtomRows, Cell]:
-    """The rows of Atoms, and the cell they lie in. UnsupportedError names what a row lacks."""
+def atom_rows(
+    state: State, types: Types, style: AtomStyle, options: Any, report: Report, *, hold: bool = False
+) -> tuple[AtomRows, Cell]:
+    """The rows of Atoms, and the cell they lie in. UnsupportedError names what a row lacks.
+
+    `hold`: the cell is to hold them all where it is not periodic.
+    """
     ids = atom_ids(state.atoms, state.count, report)
     missing = [name for name in _XYZ if name not in state.atoms]
     if missing and not state.count:
@@ -52,6 +57,8 @@ def atom_rows(state: State, types: Types, style: AtomStyle, options: Any, report
     cell = cell_of(state.box, options.box, positions, options.rotate, report)
     if cell.rotation is not None:
         positions = (positions - cell.box.origin) @ cell.rotation.T + cell.box.origin
+    if hold:
+        cell = held(cell, positions, report)
     rows = AtomRows(state.count, ids, [], _comments(state, "comment"), {"comment", *_XYZ})
     for column in style.columns:
         if column.name == "id":

@@ -7,7 +7,7 @@ bit for bit. Source: the manual, "read_data", "Howto triclinic".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,12 @@ from molrec_convert.report import Report
 from molrec_lammps.triclinic import general_rotation, restricted_vectors
 from molrec_lammps.write_text import number_text, number_texts
 
-__all__ = ["Cell", "asked_box", "bounds_of", "cell_of", "header_lines"]
+__all__ = ["Cell", "asked_box", "bounds_of", "cell_of", "header_lines", "held"]
 
 Floats = NDArray[np.float64]
 _AXES = "xyz"
+#: A box that is widened ends at hundredths of its lengths.
+_STEPS = 100
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,33 @@ def cell_of(box: Box | None, asked: Sequence[str], positions: Floats, rotate: bo
     report.converted("box", "turned into LAMMPS' orientation, atoms with it; without --rotate it is written as it is")
     turned = Box(restricted_vectors(vectors), box.origin, box.boundary)
     return Cell(turned, general=False, rotation=general_rotation(vectors))
+
+
+def held(cell: Cell, positions: Floats, report: Report) -> Cell:
+    """Return the cell, widened where it is not periodic until it holds all positions f64[n, 3].
+
+    LAMMPS keeps an atom where low <= x < high on such an axis, and refuses to run without it otherwise.
+    """
+    box = cell.box
+    if box.boundary.all() or not len(positions):
+        return cell
+    fractions = np.linalg.solve(box.vectors, (positions - box.origin).T).T
+    low, high = np.zeros(3), np.ones(3)
+    for axis in np.flatnonzero(~box.boundary).tolist():
+        least, most = float(fractions[:, axis].min()), float(fractions[:, axis].max())
+        if least < 0.0:
+            low[axis] = (np.ceil(least * _STEPS) - 1.0) / _STEPS
+        if most >= 1.0:
+            high[axis] = (np.floor(most * _STEPS) + 1.0) / _STEPS
+    if not low.any() and (high == 1.0).all():
+        return cell
+    wide = Box(box.vectors * (high - low), box.origin + box.vectors @ low, box.boundary)
+    axes = " ".join(name for name, a, b in zip(_AXES, low, high, strict=True) if a != 0.0 or b != 1.0)
+    report.derived(
+        "box",
+        f"widened on {axes} to {_words(wide)}: atoms are outside it where it is not periodic, and LAMMPS loses those",
+    )
+    return replace(cell, box=wide)
 
 
 def asked_box(words: Sequence[str], positions: Floats) -> Box:

@@ -107,7 +107,7 @@ def data_plan(record: Record, options: Any, report: Report, conversion: Conversi
     units = preset_of(record, conversion)
     types = atom_types(state.atoms, state.count, document, report)
     style = style_of_state(state, document, options.target_atom_style, report)
-    atoms, cell = atom_rows(state, types, style, options, report)
+    atoms, cell = atom_rows(state, types, style, options, report, hold=run)
     relations = relation_rows(state, style, document, atoms.ids, report)
     counts, labels, names = _kinds(types, relations, document)
     free = any(column.name in _FREE_OF_MASSES for column in style.columns)
