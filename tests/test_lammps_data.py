@@ -479,8 +479,8 @@ def test_an_option_against_the_file_is_reported(read_text):
         ("1 1 -0.5 1 1 1\n2 1 2 1 1 1", "", "charge"),
         ("1 9 2 1 1 1\n2 1 1 1 1 1", "", "bond"),
         ("1 1 2 1 1 1\n2 1 1 1 1 1", "1 bonds\n1 bond types\n", "bond"),
-        ("1 1 2 0.5 1 1 1\n2 1 1 1 1 1 1", "", "full"),
-        ("1 1 2 0.5 1 1 1 0 0 0\n2 1 1 1 1 1 1 1 1 1", "", "full"),
+        ("1 1 2 0.5 1 1 1\n2 1 1 -1 1 1 1", "", "full"),
+        ("1 1 2 0.5 1 1 1 0 0 0\n2 1 1 0 1 1 1 1 1 1", "", "full"),
     ],
 )
 def test_a_style_that_alone_fits_is_found_and_reported(read_text, rows, header, style):

@@ -536,6 +536,46 @@ def test_a_style_that_cannot_be_told_is_asked_for(tmp_path, rows, match):
     assert "--atom-style" in str(error)
 
 
+def test_a_file_of_spheres_is_not_taken_for_one_of_charges(fixtures, tmp_path):
+    """Ten columns are those of full with image flags, or of sphere: a diameter is no type, a density no charge."""
+    path = fixtures / "faults/sphere.data"
+    error, _ = refusal(tmp_path, path.read_text())
+    assert isinstance(error, UsageError)
+    assert "each of full, sphere, peri fits its rows of 10 columns" in str(error)
+    assert "--atom-style sphere" in str(error)
+    spheres = parse_data(path, atom_style="sphere")
+    assert spheres.atoms["diameter"].tolist() == [1.0, 1.0]
+    assert spheres.atoms["density"].tolist() == [2.5, 2.5]
+
+
+@pytest.mark.parametrize(
+    ("charges", "style"),
+    [(("2.5", "-2.5"), "full"), (("0", "0"), "full"), (("2.5", "2.5"), None)],
+)
+def test_no_density_is_zero_or_below(fixtures, tmp_path, charges, style):
+    rows = (fixtures / "faults/sphere.data").read_text().replace("1 1 2.5 1.0", f"1 1 {charges[0]} 1.0")
+    (tmp_path / "a.data").write_text(rows.replace("1 1 2.5 4.0", f"1 1 {charges[1]} 4.0"))
+    if style is None:
+        with pytest.raises(UsageError, match="--atom-style sphere"):
+            parse_data(tmp_path / "a.data")
+    else:
+        assert parse_data(tmp_path / "a.data").style.name == style
+
+
+@pytest.mark.parametrize(
+    ("velocities", "told"),
+    [
+        ("1 0 0 0 1 1 1\n2 0 0 0 1 1 1", "none of .* has 10 columns and 7 columns of Velocities; --atom-style sphere"),
+        ("1 0 0 0\n2 0 0 0", "each of full, peri fits"),
+    ],
+)
+def test_velocities_give_the_style_away(fixtures, tmp_path, velocities, told):
+    text = (fixtures / "faults/sphere.data").read_text() + f"\nVelocities\n\n{velocities}\n"
+    error, _ = refusal(tmp_path, text)
+    assert isinstance(error, UsageError)
+    assert re.search(told, str(error))
+
+
 def test_a_hybrid_is_asked_for_its_styles(tmp_path):
     error, path = refusal(tmp_path, "t\n\n1 atoms\n1 atom types\n\nAtoms # hybrid\n\n1 1 0 0 0 1\n")
     assert isinstance(error, UsageError)

@@ -180,7 +180,16 @@ def outline_data(
     beyond: list[tuple[int, str]] | None = [] if (atom_style or "").startswith("wavepacket") else None
     sections = {section.name: section for section in locate_sections(where, data, header, cursor, beyond)}
     labels = {kind: read_labels(where, data, sections.get(f"{kind.capitalize()} Type Labels")) for kind in TYPE_KINDS}
-    choice = choose_layout(where, data, header, sections.get("Atoms"), atom_style, _numbers(labels["atom"]), stated_by)
+    choice = choose_layout(
+        where,
+        data,
+        header,
+        sections.get("Atoms"),
+        atom_style,
+        _numbers(labels["atom"]),
+        stated_by,
+        velocities=sections.get("Velocities"),
+    )
     return Outline(where, data, header, sections, labels, choice, beyond)
 
 

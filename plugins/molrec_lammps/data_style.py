@@ -1,12 +1,13 @@
 """Which columns the Atoms rows of a file have: what the caller says, what the file says, or what alone fits.
 
-A file that names no style is read only when one layout of the plain styles fits all of its rows. `bond`, `angle` and
+A file that names no style is read only when one layout of the plain styles fits all of its rows, its Velocities too,
+and they could not as well be rows of a style whose columns LAMMPS wants above zero (`sphere`). `bond`, `angle` and
 `molecular` have the same columns, so they count as one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from molrec_convert.errors import FormatError, UsageError
@@ -27,6 +28,8 @@ from molrec_lammps.data_text import Buffer, Cursor, split_comment
 
 __all__ = ["StyleChoice", "choose_layout"]
 
+#: Styles that are not looked for but may be meant, where their columns fit.
+_RIVALS = tuple(style for style in ATOM_STYLES.values() if style.positive() and not style.bonus)
 _TOPOLOGY = {"bonds": "Bonds", "angles": "Angles", "dihedrals": "Dihedrals", "impropers": "Impropers"}
 
 
@@ -61,6 +64,8 @@ def choose_layout(
     atom_style: str | None,
     labels: Mapping[bytes, int],
     stated_by: str = "--atom-style",
+    *,
+    velocities: Section | None = None,
 ) -> StyleChoice:
     """The style of the file and the columns of its rows; no style and no columns for a file without atoms."""
     remarks: list[str] = []
@@ -81,7 +86,7 @@ def choose_layout(
         style = ATOM_STYLES[SHAPES[shape].style]
         source, stated = f"line {header.lines[SHAPES[shape].count]}, which counts {shape}", False
     else:
-        style = _only_fit(path, data, header, section, labels)
+        style = _only_fit(path, data, header, section, labels, velocities)
         source, stated = f"the {_width(data, section)} columns of Atoms", False
     _check_shapes(path, header, style)
     if style.note:
@@ -123,32 +128,63 @@ def _columns(path: str, style: AtomStyle, width: int, section: Section) -> tuple
     return style.columns + (IMAGE_COLUMNS if width == with_images else ())
 
 
-def _only_fit(path: str, data: Buffer, header: Header, section: Section, labels: Mapping[bytes, int]) -> AtomStyle:
+def _only_fit(
+    path: str,
+    data: Buffer,
+    header: Header,
+    section: Section,
+    labels: Mapping[bytes, int],
+    velocities: Section | None,
+) -> AtomStyle:
     """The plain style whose columns alone fit all rows; of those with equal columns the least that has the topology."""
     width = _width(data, section)
     needed = {name for keyword, name in _TOPOLOGY.items() if header.count(keyword)}
-    layouts: dict[Sequence[Column], list[AtomStyle]] = {}
-    for style in PLAIN_STYLES:
-        if width in style.widths() and needed <= style.topology:
-            layouts.setdefault(_columns(path, style, width, section), []).append(style)
+    moving = _width(data, velocities) if velocities is not None and velocities.rows else None
+    where = f"{path}, line {section.line}: the file does not name its atom style, and"
+
+    def candidates(styles: Iterable[AtomStyle]) -> dict[Sequence[Column], list[AtomStyle]]:
+        layouts: dict[Sequence[Column], list[AtomStyle]] = {}
+        for style in styles:
+            if width in style.widths() and needed <= style.topology and moving in (None, len(style.velocities)):
+                layouts.setdefault(_columns(path, style, width, section), []).append(style)
+        return layouts
+
+    layouts = candidates(PLAIN_STYLES)
     if not layouts:
         allowed = f" and {', '.join(sorted(needed))}" if needed else ""
+        allowed += "" if moving is None else f" and {moving} columns of Velocities"
+        others = [style.name for styles in candidates(ATOM_STYLES.values()).values() for style in styles]
         raise UsageError(
-            f"{path}, line {section.line}: the file does not name its atom style, and none of "
-            f"{', '.join(style.name for style in PLAIN_STYLES)} has {width} columns{allowed}; --atom-style names it"
+            f"{where} none of {', '.join(style.name for style in PLAIN_STYLES)} has {width} columns{allowed}; "
+            f"{_how(others)}"
         )
     fitting = [
         styles
         for columns, styles in layouts.items()
         if len(layouts) == 1 or _fits(path, data, header, section, columns, labels)
     ]
-    if len(fitting) != 1:
-        names = ", ".join(style.name for styles in layouts.values() for style in styles)
-        raise UsageError(
-            f"{path}, line {section.line}: the file does not name its atom style, and "
-            f"{'each' if fitting else 'none'} of {names} fits its rows of {width} columns; --atom-style names it"
-        )
-    return fitting[0][0]
+    names = [style.name for styles in layouts.values() for style in styles]
+    if len(fitting) == 1:
+        rivals = candidates(_RIVALS)
+        rivals = {c: s for c, s in rivals.items() if _fits(path, data, header, section, c, labels, s[0].positive())}
+        if not rivals:
+            return fitting[0][0]
+        others = [style.name for styles in rivals.values() for style in styles]
+        names = [fitting[0][0].name, *others]
+        raise UsageError(f"{where} each of {', '.join(names)} fits its rows of {width} columns; {_how(names)}")
+    raise UsageError(
+        f"{where} {'each' if fitting else 'none'} of {', '.join(names)} fits its rows of {width} columns; "
+        "--atom-style names it"
+    )
+
+
+def _how(names: Sequence[str]) -> str:
+    """What a user does, where these styles may be meant."""
+    return (
+        f"{' or '.join(f'--atom-style {name}' for name in names)} says which it is"
+        if names
+        else "--atom-style names it"
+    )
 
 
 def _fits(
@@ -158,12 +194,15 @@ def _fits(
     section: Section,
     columns: Sequence[Column],
     labels: Mapping[bytes, int],
+    positive: Sequence[str] = (),
 ) -> bool:
-    """Whether all rows can have these columns, types included."""
+    """Whether all rows can have these columns, types included, those in `positive` above zero."""
     for piece in pieces(data, section):
         try:
             arrays, _ = parse_rows(data[piece.start : piece.stop], columns, piece.rows, labels)
             check_types(path, "Atoms", arrays["type"], section.line, "atom", header.count("atom types"), None)
+            if any((arrays[name] <= 0).any() for name in positive):
+                return False
         except (RowFault, FormatError):
             return False
     return True
