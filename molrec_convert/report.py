@@ -6,12 +6,18 @@ The command line prints the last two, `--report FILE` writes everything, `--stri
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-__all__ = ["Fate", "Item", "Report"]
+__all__ = ["Fate", "Item", "Report", "shape_of"]
+
+
+def shape_of(text: str) -> str:
+    """Return a text without its numbers and what stands in quotes or parentheses: texts of one shape say the same."""
+    return re.sub(r"\d+(\.\d+)?", "#", re.sub(r"'[^']*'|\([^()]*\)", "…", text))
 
 
 class Fate(StrEnum):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from molrec_convert.comparison import differences
 from molrec_convert.errors import MolrecError, UsageError
 from molrec_convert.formats import NoProgress, Progress
 from molrec_convert.migration.adapting import Adapter
+from molrec_convert.migration.failures import is_error, read_failures
 from molrec_convert.migration.index_check import IndexCheck
 from molrec_convert.migration.inputs import expand_inputs, path_text
 from molrec_convert.migration.names import Naming
@@ -28,6 +28,7 @@ from molrec_convert.migration.settings import Settings
 from molrec_convert.migration.sources import FormatFinder, Sources, record_count, records_of, rows_of
 from molrec_convert.migration.state import State
 from molrec_convert.model.collection import Collection
+from molrec_convert.model.collection_declaration import MIGRATION
 from molrec_convert.model.collection_index import column_values
 from molrec_convert.model.collection_member import as_member
 from molrec_convert.model.collection_record import collection_units
@@ -37,7 +38,7 @@ from molrec_convert.model.trajectory import TrajectoryView
 from molrec_convert.plugin_faults import naming_faults
 from molrec_convert.report import Report
 
-__all__ = ["Verification", "parse_sample", "recorded_settings", "verify_collection"]
+__all__ = ["Verification", "parse_sample", "recorded_migrations", "verify_collection"]
 
 SOURCE, SOURCE_RECORD = "source", "source_record"
 #: So many differences are told of one record.
@@ -88,9 +89,15 @@ def parse_sample(text: str) -> float:
     return part
 
 
-def recorded_settings(collection: Collection) -> Settings:
-    """What the collection says of how it was made, under `migration`; the defaults where it says nothing."""
-    return Settings.stated(collection.document.get("migration"))
+def recorded_migrations(collection: Collection) -> list[dict[str, Any]]:
+    """Return what the collection says of how it was made, under `migration`: a document for each of its parts."""
+    stated = collection.document.get("migration")
+    stated = stated if isinstance(stated, dict) else {}
+    parts = stated.get("parts")
+    if not isinstance(parts, list) or not parts:
+        return [stated]
+    part = {"part": True} if stated.get("part") is True else {}
+    return [{**(way if isinstance(way, dict) else {}), **part} for way in parts]
 
 
 def verify_collection(
@@ -107,23 +114,44 @@ def verify_collection(
     `inputs` are paths, globs and lists as for `migrate`. Raises `UsageError` where the sources cannot be those of the
     collection; a source that cannot be read any more is a difference.
     """
-    settings = recorded_settings(collection) if settings is None else settings
+    made = recorded_migrations(collection)
     progress = NoProgress() if progress is None else progress
     table = expand_inputs(inputs, Path(collection.path or "collection"))
     paths = table.paths
     result = Verification(len(collection), sources=len(paths))
-    reading = _Reading(collection, settings, result)
+    readings = [
+        _Reading(
+            collection, Settings.stated(way) if settings is None else settings, result, is_part=bool(way.get("part"))
+        )
+        for way in made
+    ]
     there = _by_source(collection, paths, result)
-    found = there if there is not None else reading.in_order(paths)
+    found = there if there is not None else readings[0].in_order(paths)
     wanted = {path: {n: at for n, at in records.items() if _taken(at, sample, seed)} for path, records in found.items()}
     progress.start("records", sum(map(len, wanted.values())))
     searched = {path for path, flag in zip(paths, table.searched, strict=True) if flag}
     for position, path in enumerate(paths):
         if wanted[path] or (not found[path] and _taken(position, sample, seed)):
-            reading.compare(path, wanted[path], found[path], searched=path in searched)
+            ways = _by_migration(collection, wanted[path], found[path], len(readings))
+            for nth, (way, numbers) in enumerate(ways.items()):
+                readings[way].compare(path, numbers, found[path], searched=path in searched, whole=not nth)
             progress.advance(len(wanted[path]))
-    reading.close()
+    for reading in readings:
+        reading.close()
     return result
+
+
+def _by_migration(
+    collection: Collection, wanted: Mapping[int, int], there: Mapping[int, int], count: int
+) -> dict[int, dict[int, int]]:
+    """Return the wanted records of a source by the migration they were made in, of which there are `count`."""
+    column = collection.index.columns.get(MIGRATION)
+    if count == 1 or column is None:
+        return {0: dict(wanted)}
+    ways: dict[int, dict[int, int]] = {way: {} for way in sorted({int(column.values[at]) for at in there.values()})}
+    for ordinal, number in wanted.items():
+        ways[int(column.values[number])][ordinal] = number
+    return ways or {0: {}}
 
 
 def _by_source(collection: Collection, paths: Sequence[str], result: Verification) -> dict[str, dict[int, int]] | None:
@@ -163,15 +191,14 @@ def _taken(number: int, sample: float, seed: int) -> bool:
 class _Reading:
     """Sources read again, their records made into what the collection should have."""
 
-    def __init__(self, collection: Collection, settings: Settings, result: Verification) -> None:
+    def __init__(self, collection: Collection, settings: Settings, result: Verification, *, is_part: bool) -> None:
         self._collection, self._settings, self._result = collection, settings, result
         self._sources, self._finder = Sources(settings, Report()), FormatFinder(settings)
         self._index = IndexCheck(collection, settings, result.note)
         self._failures = _failures(collection)
         self._duplicates = self._faulty = self._aside = self._elsewhere = 0
-        migration = collection.document.get("migration")
         #: Whether the collection has only some records of the one that was made.
-        self.is_part = isinstance(migration, dict) and migration.get("part") is True
+        self.is_part = is_part
         self._adapters: dict[int, tuple[Declaration, Mapping[str, str], Adapter]] = {}
         self._precisions = {
             f"{name}/{key}": column.precision
@@ -196,8 +223,10 @@ class _Reading:
             )
         return found
 
-    def compare(self, path: str, wanted: Mapping[int, int], there: Mapping[int, int], *, searched: bool) -> None:
-        """Compare some records of one source, and look for those of its records that are not `there`."""
+    def compare(
+        self, path: str, wanted: Mapping[int, int], there: Mapping[int, int], *, searched: bool, whole: bool
+    ) -> None:
+        """Compare some records of one source, and if `whole` look for those of its records that are not `there`."""
         left = dict(wanted)
         try:
             chosen = self._finder.find(Path(path))
@@ -219,6 +248,8 @@ class _Reading:
             return
         for ordinal, number in left.items():
             self._differ(f"record {number}: {path} has no record {ordinal} any more")
+        if not whole:
+            return
         if len(there) < count or any(ordinal >= count for ordinal in there):
             self._absent(path, [ordinal for ordinal in range(count) if ordinal not in there])
 
@@ -340,10 +371,9 @@ def _failures(collection: Collection) -> dict[str, frozenset[int | None]]:
     """Sources that were at fault when the collection was made, with the records of them that were (None: all)."""
     found: dict[str, set[int | None]] = {}
     path = None if collection.path is None else State(Path(collection.path)).failures
-    if path is not None and path.is_file():
-        for line in path.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
-            entry = json.loads(line)
-            found.setdefault(os.path.abspath(entry["path"]), set()).add(entry.get("record"))
+    for where, entry in () if path is None else read_failures(path):
+        if is_error(entry):
+            found.setdefault(os.path.abspath(where), set()).add(entry.get("record"))
     return {name: frozenset(records) for name, records in found.items()}
 
 

@@ -17,7 +17,7 @@ from molrec_convert.migration.run import migrate
 from molrec_convert.migration.settings import Settings
 from molrec_convert.model import Block, Column, Frame, Record
 from molrec_convert.stores.lmdb.frame_writing import encode_frame
-from molrec_convert.verifying import parse_sample, recorded_settings, verify_collection
+from molrec_convert.verifying import parse_sample, recorded_migrations, verify_collection
 
 
 def record(n: int) -> Record:
@@ -78,7 +78,8 @@ def test_what_a_migration_did(sources: Path, tmp_path: Path, capsys: pytest.Capt
     plain = verify_collection(collection, [str(sources)], settings=Settings())
     assert plain.different == 12
     # the collection says what was done
-    assert recorded_settings(collection) == Settings(rename={"pe": "energy"}, index=("record_id",))
+    made = [Settings.stated(way) for way in recorded_migrations(collection)]
+    assert made == [Settings(rename={"pe": "energy"}, index=("record_id",))]
     collection.close()
     assert run(["verify", str(target), "--against", str(sources)]) == 0
     molrec_convert.write(dataclasses.replace(record(3), meta={"record_id": "r33"}), sources / "3.mrec", overwrite=True)

@@ -68,13 +68,15 @@ def test_what_is_done_is_passed_over(tmp_path):
     (tmp_path / "in" / "bad.extxyz").write_text("3\nbroken\n")
     first = migrate_records([tmp_path / "in"], tmp_path / "out", workers=1)
     assert (first.records, first.failures) == (4, 1)
-    (failure,) = map(json.loads, (tmp_path / "out.failures.jsonl").read_text().splitlines())
+    lines = [json.loads(line) for line in (tmp_path / "out.failures.jsonl").read_text().splitlines()]
+    (failure,) = (line for line in lines if line["level"] == "error")
+    assert sorted({line["level"] for line in lines}) == ["error", "warning"]
     assert failure["path"].endswith("bad.extxyz")
     (tmp_path / "in" / "bad.extxyz").write_text(extxyz(9))
     (tmp_path / "in" / "c00002.extxyz").write_text(extxyz(8))
     second = migrate_records([tmp_path / "in"], tmp_path / "out", workers=2)
     assert (second.known, second.records, second.failures) == (3, 2, 0)
-    assert not (tmp_path / "out.failures.jsonl").exists()
+    assert '"error"' not in (tmp_path / "out.failures.jsonl").read_text()
 
 
 def test_what_others_put_there_stays(tmp_path):
@@ -124,7 +126,7 @@ def test_other_options_than_those_of_what_is_done_are_told(tmp_path):
             return record.frame.meta["pe"] if record.frame is not None else record.trajectory[0].meta["pe"]
 
     assert energy() == -1.0
-    with pytest.raises(UsageError, match=r"made with other options: go on with the same command, or .*--overwrite"):
+    with pytest.raises(UsageError, match=r"made with other --energy-key: .*, or .*--overwrite"):
         energy(energy_key="dft")
     assert energy(energy_key="dft", overwrite=True) == -2.0
     assert energy(energy_key="dft") == -2.0

@@ -48,10 +48,13 @@ def merge_command(paths: tuple[Path, ...], output: Path, overwrite: bool) -> Non
     elif not output.name.endswith(".mrec.lmdb"):
         raise UsageError(f"{output} is to be a collection, whose name ends in .mrec.lmdb, or a manifest, in .json")
     else:
+        from molrec_convert.migration.failures import join_failures
+        from molrec_convert.migration.state import State
         from molrec_convert.stores.lmdb.merging import merge_collections
 
         with watch() as watcher:
             merge_collections(paths, output, overwrite=overwrite, report=report, progress=watcher)
+        join_failures([State(path).failures for path in paths], State(output).failures)
     show_report(report)
     with open_collection(output) as merged:
         counts = counts_of(merged)

@@ -16,7 +16,14 @@ from molrec_convert.cli.common import PATH, directory_size, examples, human_size
 from molrec_convert.cli.migrate_progress import watch_migration
 from molrec_convert.cli.options import FormatCommand, format_flags, given
 from molrec_convert.cli.outcome import DONE, FAULT, INTERRUPTED, SOME_FAILED, USAGE, complain, sentence
-from molrec_convert.cli.showing import REPORT_OPTIONS, check_report_path, show_closing, show_report, write_report
+from molrec_convert.cli.showing import (
+    REPORT_OPTIONS,
+    check_report_path,
+    is_verbose,
+    show_closing,
+    show_report,
+    write_report,
+)
 from molrec_convert.errors import UsageError
 from molrec_convert.formats import NoOptions
 from molrec_convert.plugins import formats
@@ -123,9 +130,17 @@ def _migrate(inputs: Sequence[str], **arguments: Any) -> int:
     except OSError as error:
         complain(sentence(error, str(target), again="run the same command again, it goes on from here"))
         return FAULT
+    except UsageError as error:
+        from molrec_convert.migration.outcome import ConflictsError, Outcome
+
+        if report_path is not None and isinstance(error, ConflictsError):
+            table = error.plan.table
+            plan = error.plan
+            told = Outcome(target, len(table), failures=len(plan.failures), left_aside=plan.aside, plan=plan)
+            write_report(told.report, report_path, _facts(inputs, target, told, arguments))
+        raise
     if report_path is not None:
-        facts = {"inputs": list(inputs), "target": str(target), "dry_run": arguments["dry_run"]}
-        write_report(outcome.report, report_path, facts)
+        write_report(outcome.report, report_path, _facts(inputs, target, outcome, arguments))
     if arguments["dry_run"]:
         print_lines(_plan_lines(outcome))
         conflicts = outcome.plan is not None and outcome.plan.conflicts
@@ -140,6 +155,27 @@ def _migrate(inputs: Sequence[str], **arguments: Any) -> int:
         complain(f"some inputs are cut off, their whole frames are in {target}; accept that with --allow-truncated")
         return SOME_FAILED
     return DONE
+
+
+def _facts(inputs: Sequence[str], target: Path, outcome: Outcome, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return what a report says beside the items: every input at fault, conflict and file left aside."""
+    from molrec_convert.migration.failures import read_failures
+
+    plan, noted = outcome.plan, []
+    if outcome.failures_path is not None:
+        noted = [{"path": path, **entry} for path, entry in read_failures(outcome.failures_path)]
+    elif plan is not None:
+        paths = plan.table.paths
+        noted = [{"path": paths[number], "level": "error", **entry} for number, entry in plan.failures.items()]
+    return {
+        "inputs": list(inputs),
+        "target": str(target),
+        "dry_run": arguments["dry_run"],
+        "failures": noted,
+        "conflicts": [] if plan is None else [dataclasses.asdict(conflict) for conflict in plan.conflicts],
+        "left_aside": outcome.left_aside,
+        "notes": [] if plan is None else plan.notes,
+    }
 
 
 def _check_engine(arguments: dict[str, Any]) -> None:
@@ -204,6 +240,9 @@ def _run(inputs: Sequence[str], target: Path, settings: Settings, arguments: dic
 
 def _plan_lines(outcome: Outcome) -> Iterator[str]:
     """The plan, a thing a line."""
+    from molrec_convert.migration.conflicts import conflict_texts
+    from molrec_convert.migration.failures import failure_text
+
     plan = outcome.plan
     known = f", {outcome.known:,} more are migrated already" if outcome.known else ""
     if plan is None:
@@ -213,7 +252,9 @@ def _plan_lines(outcome: Outcome) -> Iterator[str]:
     for name, (inputs, records) in sorted(plan.format_counts().items()):
         yield f"  {name}: {_count(inputs, 'input')}, {_count(records, 'record')}"
     if plan.aside:
-        yield f"  of no known format, left aside: {len(plan.aside):,} ({', '.join(plan.aside[:3])}{_more(plan.aside)})"
+        shown = len(plan.aside) if is_verbose() else 3
+        more = ", …" if len(plan.aside) > shown else ""
+        yield f"  of no known format, left aside: {len(plan.aside):,} ({', '.join(plan.aside[:shown])}{more})"
     count = plan.n_records
     yield f"records: {'known when they are read' if count is None else f'{count:,}'}, {_count(plan.frames, 'frame')}"
     yield f"units: {', '.join(f'{quantity} {unit}' for quantity, unit in plan.units.items()) or 'not known'}"
@@ -224,15 +265,13 @@ def _plan_lines(outcome: Outcome) -> Iterator[str]:
         yield f"per step: {', '.join(f'{key} {entry.dtype}' for key, entry in plan.declaration.meta.items())}"
     yield f"size: about {human_size(plan.nbytes)}"
     yield from (f"note: {text}" for text in plan.notes)
-    for number, failure in list(plan.failures.items())[:20]:
-        yield f"at fault: {plan.table.paths[number]}: {failure['error']}"
-    if len(plan.failures) > 20:
-        yield f"at fault: {len(plan.failures) - 20:,} more"
-    yield from (f"conflict: {conflict}" for conflict in plan.conflicts)
-
-
-def _more(names: Sequence[str]) -> str:
-    return ", …" if len(names) > 3 else ""
+    shown = len(plan.failures) if is_verbose() else 20
+    for number, failure in list(plan.failures.items())[:shown]:
+        yield f"at fault: {failure_text(plan.table.paths[number], failure)}"
+    if len(plan.failures) > shown:
+        yield f"at fault: {len(plan.failures) - shown:,} more; --verbose lists them, --report FILE has all"
+    conflicts = map(str, plan.conflicts) if is_verbose() else conflict_texts(plan.conflicts)
+    yield from (f"conflict: {text}" for text in conflicts)
 
 
 def _closing(target: Path, outcome: Outcome, seconds: float) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -14,13 +13,14 @@ from typing import Any, TypeVar
 import click
 
 from molrec_convert.errors import UsageError
-from molrec_convert.report import Fate, Item, Report
+from molrec_convert.report import Fate, Item, Report, shape_of
 
 __all__ = [
     "REPORT_OPTIONS",
     "check_replaced",
     "check_report_path",
     "is_quiet",
+    "is_verbose",
     "report_lines",
     "report_options",
     "show_breaks",
@@ -76,6 +76,11 @@ def is_quiet() -> bool:
     return _asked() == "quiet"
 
 
+def is_verbose() -> bool:
+    """True if the running command is to show everything there is."""
+    return _asked() == "verbose"
+
+
 def show_report(report: Report) -> None:
     """Print what is derived and lost, warnings, and where the source broke off: a line a kind.
 
@@ -83,7 +88,7 @@ def show_report(report: Report) -> None:
     """
     if is_quiet():
         return
-    for label, text in report_lines(report, grouped=_asked() != "verbose"):
+    for label, text in report_lines(report, grouped=not is_verbose()):
         _line(label, text)
 
 
@@ -101,7 +106,7 @@ def report_lines(report: Report, *, grouped: bool = True) -> Iterator[tuple[str,
     else:
         for fate in (Fate.DERIVED, Fate.DROPPED):
             yield from ((fate.value, _item_text(group)) for group in _groups(report.of(fate), _item_kind))
-        for texts in _groups(report.warnings, _shape):
+        for texts in _groups(report.warnings, shape_of):
             more = f" (and {len(texts) - 1:,} more like it)" if len(texts) > 1 else ""
             yield "warning", texts[0] + more
     yield from (("cut off", text) for text in report.truncations)
@@ -122,12 +127,7 @@ def _groups(things: Iterable[_T], kind: Callable[[_T], Hashable]) -> list[list[_
 
 def _item_kind(item: Item) -> tuple[str, str]:
     """Return what items of one line have in common: the group they are in, and the reason but for its particulars."""
-    return item.name.rpartition("/")[0], _shape(item.detail)
-
-
-def _shape(text: str) -> str:
-    """Return a text without its numbers and what stands in quotes or parentheses."""
-    return re.sub(r"\d+(\.\d+)?", "#", re.sub(r"'[^']*'|\([^()]*\)", "…", text))
+    return item.name.rpartition("/")[0], shape_of(item.detail)
 
 
 def _item_text(items: Sequence[Item]) -> str:

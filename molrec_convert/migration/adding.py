@@ -10,7 +10,7 @@ from molrec_convert.errors import UsageError
 from molrec_convert.migration.settings import Settings
 from molrec_convert.model.declaration import Declaration
 
-__all__ = ["continued"]
+__all__ = ["changed_options", "continued"]
 
 
 def continued(asked: Settings, before: Settings, declaration: Declaration, target: str) -> Settings:
@@ -46,6 +46,24 @@ def continued(asked: Settings, before: Settings, declaration: Declaration, targe
         dedupe=asked.dedupe or before.dedupe,
         options=_joined("the option", asked.options, before.options, target),
     )
+
+
+def changed_options(asked: Settings, before: Settings, units: Mapping[str, str]) -> list[str]:
+    """Return the options that ask for something else than a collection was made with, in `before` and `units`."""
+    changed = []
+    for flag, mine, theirs in (
+        ("--fill", asked.fill, before.fill),
+        ("--rename", asked.rename, before.rename),
+        ("", asked.options, before.options),
+    ):
+        names = [name for name, value in mine.items() if name not in theirs or theirs[name] != value]
+        changed += [f"{flag} {name}" if flag else f"--{name.replace('_', '-')}" for name in names]
+    changed += [f"--drop {name}" for name in asked.drop if name not in before.drop]
+    if asked.units is not None and dict(asked.units) != dict(units):
+        changed.append("--units")
+    if asked.dedupe and not before.dedupe:
+        changed.append("--dedupe")
+    return changed
 
 
 def _names(declaration: Declaration) -> Iterator[str]:

@@ -9,7 +9,10 @@ from molrec_convert.migration.names import Naming
 from molrec_convert.migration.quantities import Conversion
 from molrec_convert.model.declaration import BlockDeclaration, Declaration
 
-__all__ = ["Conflict", "Content", "declaration_conflicts", "unit_conflicts"]
+__all__ = ["Conflict", "Content", "conflict_texts", "declaration_conflicts", "unit_conflicts"]
+
+#: So many conflicts of one kind have a line each; of more of them so many names are listed.
+_MOST_ALONE, _MOST_NAMES = 4, 6
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,23 @@ class Conflict:
 
     def __str__(self) -> str:
         return f"{self.name}: {self.what}; settle it with {self.settled_by}"
+
+
+def conflict_texts(conflicts: Iterable[Conflict]) -> list[str]:
+    """Return one sentence for each kind of conflict, with the names it is about, however many there are."""
+    kinds: dict[tuple[str, str], list[Conflict]] = {}
+    for conflict in conflicts:
+        kind = (conflict.what, conflict.settled_by.replace(conflict.name, "NAME"))
+        kinds.setdefault(kind, []).append(conflict)
+    texts: list[str] = []
+    for (what, settled_by), group in kinds.items():
+        if len(group) <= _MOST_ALONE:
+            texts += map(str, group)
+            continue
+        names = ", ".join(conflict.name for conflict in group[:_MOST_NAMES])
+        more = ", …" if len(group) > _MOST_NAMES else ""
+        texts.append(f"{len(group):,} names ({names}{more}): {what}; settle each with {settled_by}")
+    return texts
 
 
 def declaration_conflicts(contents: Iterable[Content], naming: Naming) -> list[Conflict]:

@@ -545,7 +545,8 @@ class Encoder:
     def _add_items(self, events: list[Event], mark: tuple[int, int, int], path: str = "") -> None:
         """What the report says since `mark`, with the last input it is of; it is forgotten here.
 
-        Inputs say the same of themselves with their names in it: without them it is one item, counted.
+        Inputs say the same of themselves with their names in it: without them it is one item, counted. Warnings keep
+        them.
         """
         items = [(item.fate.value, item.name, item.detail) for item in self._report.items[mark[0] :]]
         items = [item for item in items if item[0] != Fate.CARRIED.value]
@@ -556,9 +557,16 @@ class Encoder:
         items += [("cut off", text, "") for text in self._report.truncations[mark[2] :]]
         last = events[-1]
         if isinstance(last, (Done, Items)):
-            hidden = [tuple(text.replace(path, "the input") if path else text for text in item) for item in items]
-            last.items = [(fate, name, detail) for fate, name, detail in hidden]
+            last.items = [_hiding(path, item) for item in items] if path else items
         self._report.rewind(mark)
+
+
+def _hiding(path: str, item: tuple[str, str, str]) -> tuple[str, str, str]:
+    """Return an item without the name of the input, unless it is a warning."""
+    fate, name, detail = item
+    if fate in ("warning", "cut off"):
+        return item
+    return fate, name.replace(path, "the input"), detail.replace(path, "the input")
 
 
 def _check_unchanged(task: Task, number: int) -> None:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from molrec_convert.errors import MolrecError
+from molrec_convert.errors import MolrecError, UsageError
+from molrec_convert.migration.conflicts import conflict_texts
 from molrec_convert.migration.plan import Plan
 from molrec_convert.report import Fate, Item, Report
 
-__all__ = ["MigrationStopped", "NobodyWatches", "Outcome", "Watcher", "no_record", "report_of"]
+__all__ = ["ConflictsError", "MigrationStopped", "NobodyWatches", "Outcome", "Watcher", "no_record", "report_of"]
 
 
 class Watcher(Protocol):
@@ -40,6 +41,16 @@ def no_record(count: int) -> str:
     return "the only input gave no record" if count == 1 else f"none of the {count:,} inputs gave a record"
 
 
+class ConflictsError(UsageError):
+    """The inputs do not agree; `plan` has the conflicts, each of which an option settles."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        count = len(plan.conflicts)
+        many = f"{count:,} things are" if count > 1 else "one thing is"
+        super().__init__(f"{many} to be settled before: {'; '.join(conflict_texts(plan.conflicts))}")
+
+
 class MigrationStopped(MolrecError):
     """An input is at fault, and `--on-error stop` was asked for. What was done before is kept."""
 
@@ -55,15 +66,20 @@ class Outcome:
     failures: int = 0
     duplicates: int = 0
     known: int = 0
-    aside: int = 0
+    left_aside: list[str] = field(default_factory=list)
     resumed: bool = False
     failures_path: Path | None = None
     plan: Plan | None = None
     report: Report = field(default_factory=Report)
 
+    @property
+    def aside(self) -> int:
+        """Files of no known format that were left aside."""
+        return len(self.left_aside)
+
 
 def report_of(tallies: Mapping[str, int]) -> Report:
-    """The items of all inputs, each once, with the number of times it was met."""
+    """Return the items of all inputs, each once, with the number of times it was met."""
     report = Report()
     for key, count in Counter(dict(tallies)).items():
         fate, tab, rest = key.partition("\t")
@@ -71,10 +87,5 @@ def report_of(tallies: Mapping[str, int]) -> Report:
             continue
         name, _, detail = rest.partition("\t")
         times = f" ({count:,} times)" if count > 1 else ""
-        if fate == "warning":
-            report.warn(name + times)
-        elif fate == "cut off":
-            report.truncated(name + times)
-        else:
-            report.add(Item(Fate(fate), name, detail + times))
+        report.add(Item(Fate(fate), name, detail + times))
     return report

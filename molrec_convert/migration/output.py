@@ -12,7 +12,7 @@ from typing import Any
 
 from molrec_convert.migration.digests import DigestSet, record_digest
 from molrec_convert.migration.encode import Again, Done, Entry, Event, Failed, Frames, Items, Many, Restart, RowFailed
-from molrec_convert.migration.failures import Failure, failure_line, write_failures
+from molrec_convert.migration.failures import CUT_OFF, WARNING, Failure, failure_line, warning_document, write_failures
 from molrec_convert.migration.frame_files import frame_files
 from molrec_convert.migration.index_table import build_index, count_columns, keys_without_value
 from molrec_convert.migration.index_values import COUNT_PREFIX
@@ -34,6 +34,8 @@ COMMIT_SECONDS = 2.0
 #: Different items of the report that are counted apart.
 _MOST_ITEMS = 500
 DUPLICATES, FAILURES = "duplicates", "failures"
+#: Fates of items that are remarks of one input → what they are called in the file of failures.
+_REMARKS = {"warning": WARNING, "cut off": CUT_OFF}
 
 
 class Output:
@@ -75,7 +77,7 @@ class Output:
         #: Whether the input that is coming in is read in another layout than it was begun with.
         self._restarted = False
         #: Items of that input that are counted.
-        self._counted: set[tuple[str, str, str]] = set()
+        self._counted: set[tuple[str, str, str]] = set(self._remarked())
 
     def seed(self, before: StoredCollection | ShardedCollection) -> None:
         """Begin with the records of a collection, as they are stored. Does nothing when anything is there already."""
@@ -158,10 +160,31 @@ class Output:
         return self._journal.last.inputs
 
     def failures(self) -> Iterator[tuple[str, Failure]]:
-        """The inputs at fault and their errors."""
+        """Yield the inputs at fault and their errors, and those that were migrated and their warnings."""
+        yield from self._state.kept_failures()
         for entry in self._journal.entries():
-            if "failure" in entry:
-                yield self._plan.table.paths[entry["input"]], entry["failure"]
+            failure = entry.get("failure", entry.get("remark"))
+            if failure is not None:
+                yield self._plan.table.paths[entry["input"]], failure
+
+    def remarks(self) -> Iterator[tuple[str, Failure]]:
+        """Yield the inputs of this migration that were warned of, and the warnings."""
+        for entry in self._journal.entries():
+            if "remark" in entry:
+                yield self._plan.table.paths[entry["input"]], entry["remark"]
+
+    def left_aside(self) -> list[str]:
+        """Return the inputs that were searched for and are of no known format."""
+        paths = self._plan.table.paths
+        found = [paths[entry["input"]] for entry in self._journal.entries() if "aside" in entry]
+        return found + self._plan.aside
+
+    def _remarked(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the warnings that are noted of the input that is coming in: a span of it may say the same again."""
+        fates = {kind: fate for fate, kind in _REMARKS.items()}
+        for entry in self._journal.entries() if self.skip else ():
+            if entry["input"] == self.inputs and "remark" in entry:
+                yield fates[entry["remark"]["type"]], entry["remark"]["warning"], ""
 
     def done(self) -> Iterator[dict[str, Any]]:
         """What is remembered of each input that was migrated."""
@@ -261,6 +284,8 @@ class Output:
             records = self.records - self._base[0]
             facts = {"input": event.input, "hash": event.digest, "records": records, "first": self._base[0]}
             self._journal.note(facts)
+        elif event.aside:
+            self._journal.note({"input": event.input, "aside": True})
         self._count(event.items)
         self._next_input()
 
@@ -270,10 +295,19 @@ class Output:
             if item in self._counted:
                 continue
             self._counted.add(item)
+            if item[0] in _REMARKS:
+                self._remark(*item[:2])
+                continue
             key = "\t".join(item)
             if key not in self.tallies and len(self.tallies) >= _MOST_ITEMS:
                 key = f"{item[0]}\tother things\tthere are more kinds than are told apart"
             self.tallies[key] += 1
+
+    def _remark(self, fate: str, text: str) -> None:
+        """Note a warning of the input that is coming in."""
+        remark = warning_document(_REMARKS[fate], text)
+        self._journal.note({"input": self.inputs, "remark": remark})
+        self._new_failures.append(failure_line(self._plan.table.paths[self.inputs], remark))
 
     def _fail(self, number: int, failure: Failure) -> None:
         self._take_back()

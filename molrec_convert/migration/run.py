@@ -12,15 +12,23 @@ from pathlib import Path
 from typing import Any
 
 from molrec_convert.errors import MolrecError, UsageError
-from molrec_convert.migration.adding import continued
+from molrec_convert.migration.adding import changed_options, continued
 from molrec_convert.migration.encode import Done, Entry, Failed, Many, Restart, RowFailed
 from molrec_convert.migration.engine import Engine, LocalEngine
-from molrec_convert.migration.failures import failure_text, write_failures
+from molrec_convert.migration.failures import failure_text, is_error, remarks_of, write_failures
 from molrec_convert.migration.hashing import content_digest
 from molrec_convert.migration.index_values import check_index_names
 from molrec_convert.migration.inputs import InputTable, beside_notes, expand_inputs
 from molrec_convert.migration.journal import Journal
-from molrec_convert.migration.outcome import MigrationStopped, NobodyWatches, Outcome, Watcher, no_record, report_of
+from molrec_convert.migration.outcome import (
+    ConflictsError,
+    MigrationStopped,
+    NobodyWatches,
+    Outcome,
+    Watcher,
+    no_record,
+    report_of,
+)
 from molrec_convert.migration.output import COMMIT_SECONDS, DUPLICATES, FAILURES, Output
 from molrec_convert.migration.plan import Plan, read_declaration
 from molrec_convert.migration.settings import Settings
@@ -86,6 +94,7 @@ class _Job:
         self, target: Path, settings: Settings, engine: Engine, watcher: Watcher, commit_seconds: float
     ) -> None:
         self.target, self.settings, self.engine, self.watcher = target, settings, engine, watcher
+        self.asked = settings
         self.commit_seconds = commit_seconds
         self.declared: Declaration | None = None
         self.units: dict[str, str] | None = None
@@ -107,7 +116,9 @@ class _Job:
         plan = self._scanned(table, None)
         plan.settle(declared, units)
         plan.notes += beside_notes(table)
-        return Outcome(self.target, len(table), failures=len(plan.failures), known=known, plan=plan)
+        return Outcome(
+            self.target, len(table), failures=len(plan.failures), known=known, left_aside=plan.aside, plan=plan
+        )
 
     def run(self, table: InputTable, *, overwrite: bool) -> Outcome:
         """The whole migration."""
@@ -145,6 +156,7 @@ class _Job:
                 self._as_before(before)
             if before is not None and not table:
                 self._give_up(state)
+                self._check_nothing_asked(before, known)
                 return Outcome(self.target, records=len(before), frames=before.n_frames, known=known)
             outcome = self._go_on(state, table, before, overwrite=overwrite)
         finally:
@@ -161,12 +173,14 @@ class _Job:
         if not resumed:
             state.restart()
             state.write_note(facts)
+            if before is not None:
+                state.keep_failures()
         state.unmark()
         plan = self._plan(state, table, before)
         if before is not None and not resumed and not any(self._eligible(plan)):
             # nothing to add: the collection stays as it is
             failures = [(table.paths[number], failure) for number, failure in plan.failures.items()]
-            write_failures(state.failures, failures)
+            noted = write_failures(state.failures, [*state.kept_failures(), *failures])
             state.discard()
             return Outcome(
                 self.target,
@@ -174,8 +188,8 @@ class _Job:
                 len(before),
                 before.n_frames,
                 len(failures),
-                aside=len(plan.aside),
-                failures_path=state.failures if failures else None,
+                left_aside=plan.aside,
+                failures_path=state.failures if noted else None,
                 plan=plan,
             )
         output = Output(state, plan, commit_seconds=self.commit_seconds)
@@ -184,7 +198,7 @@ class _Job:
                 output.seed(before)
             self._fill(state, output, plan)
             if not output.records:
-                failures = list(output.failures())
+                failures = [entry for entry in output.failures() if is_error(entry[1])]
                 first = f"; the first: {failure_text(*failures[0])}" if failures else ""
                 # there is nothing to go on from, and what was at fault may be mended when it is called again
                 state.restart()
@@ -197,10 +211,14 @@ class _Job:
             if before is not None:
                 said = {**before.document, "migration": self.settings.document()}
             missing = output.complete(collection_document(said), columns)
+            warnings, cuts = remarks_of(output.remarks(), state.failures.name)
+            left_aside = output.left_aside()
         finally:
             output.close()
         state.leave()
         report = report_of(output.tallies)
+        report.warnings += warnings
+        report.truncations += cuts
         for name in missing:
             left_out = ", as --drop leaves it out" if name in self.settings.drop else ""
             report.warn(f"--index {name}: no record has that key{left_out}")
@@ -213,12 +231,24 @@ class _Job:
             output.frames,
             output.tallies[FAILURES],
             output.tallies[DUPLICATES],
-            aside=len(plan.aside),
+            left_aside=left_aside,
             resumed=resumed,
-            failures_path=state.failures if output.tallies[FAILURES] else None,
+            failures_path=state.failures if state.failures.exists() else None,
             plan=plan,
             report=report,
         )
+
+    def _check_nothing_asked(self, before: StoredCollection | ShardedCollection, known: int) -> None:
+        """Raise `UsageError` where all inputs are there, and other options ask for what is not going to happen."""
+        stated = before.document.get("migration")
+        changed = [] if stated is None else changed_options(self.asked, Settings.stated(stated), before.units)
+        if self.declared is not None and self.declared != before.declaration:
+            changed.append("--declaration")
+        if changed:
+            raise UsageError(
+                f"all {known:,} inputs are in {self.target} already, and {', '.join(changed)} asks for something else "
+                f"than it was made with: leave that off, or make it anew with --overwrite"
+            )
 
     def _as_before(self, before: StoredCollection | ShardedCollection) -> None:
         """What is added is made as what is there. Raises `UsageError` where something else is asked for."""
@@ -283,7 +313,7 @@ class _Job:
         if before is not None and plan.units != units:
             raise UsageError(f"{self.target} is in other units than those of --units: leave that off")
         if plan.conflicts:
-            raise UsageError(_conflict_text(plan))
+            raise ConflictsError(plan)
         earlier = state.settled()
         if earlier is not None and earlier != plan.settled():
             raise UsageError(
@@ -407,9 +437,3 @@ def _stamp(before: StoredCollection | ShardedCollection | None) -> Any:
         return None
     facts = os.stat(manifest_path(before.path) if isinstance(before, ShardedCollection) else before.path)
     return [facts.st_size, facts.st_mtime_ns]
-
-
-def _conflict_text(plan: Plan) -> str:
-    listed = "; ".join(str(conflict) for conflict in plan.conflicts)
-    many = f"{len(plan.conflicts)} things are" if len(plan.conflicts) > 1 else "one thing is"
-    return f"{many} to be settled before: {listed}"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from molrec_convert.errors import UsageError
-from molrec_convert.migration.failures import Failure, write_failures
+from molrec_convert.migration.failures import Failure, read_failures, write_failures
 
 __all__ = ["SUFFIX", "Known", "State"]
 
@@ -37,8 +37,8 @@ class State:
         self.failures = self.target.parent / f"{stem}.failures.jsonl"
         self.manifest = self.target.parent / f"{stem}.migration.jsonl"
         self.journal, self.log = self.folder / "journal.jsonl", self.folder / "records.log"
-        self._note, self._plan, self._settled, self._finished = (
-            self.folder / name for name in ("note.json", "plan.json", "settled.json", "finished")
+        self._note, self._plan, self._settled, self._finished, self._kept = (
+            self.folder / name for name in ("note.json", "plan.json", "settled.json", "finished", "kept.jsonl")
         )
         self._lock: int | None = None
 
@@ -95,6 +95,18 @@ class State:
     def write_settled(self, settled: Mapping[str, Any]) -> None:
         """Keep that."""
         _write_json(self._settled, settled)
+
+    def keep_failures(self) -> None:
+        """Keep what is noted of the inputs of the complete collection that is added to; what failed is tried again."""
+        if not self.failures.is_file():
+            return
+        migrated = self.migrated()
+        noted = ((path, entry) for path, entry in read_failures(self.failures) if os.path.abspath(path) in migrated)
+        write_failures(self._kept, noted)
+
+    def kept_failures(self) -> Iterator[tuple[str, Failure]]:
+        """Yield what was kept."""
+        yield from read_failures(self._kept)
 
     def mark_finished(self, manifest: Iterable[Mapping[str, Any]], failures: Iterable[tuple[str, Failure]]) -> None:
         """Everything is ready but for the names: what is left beside the collection lies in the state."""

@@ -17,7 +17,16 @@ from typing import Any
 
 from molrec_convert.conversion import ManyRecordsError, convert
 from molrec_convert.errors import MolrecError, UsageError
-from molrec_convert.migration.failures import Failure, error_document, failure_text, write_failures
+from molrec_convert.migration.failures import (
+    CUT_OFF,
+    WARNING,
+    Failure,
+    error_document,
+    failure_line,
+    failure_text,
+    remarks_of,
+    warning_document,
+)
 from molrec_convert.migration.hashing import content_digest
 from molrec_convert.migration.inputs import InputTable, beside_notes, expand_inputs
 from molrec_convert.migration.outcome import MigrationStopped, NobodyWatches, Outcome, Watcher, no_record, report_of
@@ -55,6 +64,7 @@ class Written:
     failure: Failure | None = None
     aside: bool = False
     items: list[tuple[str, str, str]] = field(default_factory=list)
+    remarks: list[Failure] = field(default_factory=list)
 
 
 class RecordWorker:
@@ -95,9 +105,9 @@ class RecordWorker:
                 error = UsageError(f"{path} holds no single record: leave off --as records, for one collection of all")
             return Written(number, failure=error_document(error, str(path), chosen))
         items = [(item.fate.value, item.name, item.detail) for item in report.items if item.fate is not Fate.CARRIED]
-        items += [("warning", text, "") for text in report.warnings]
-        items += [("cut off", text, "") for text in report.truncations]
-        return Written(number, digest, items=items)
+        remarks = [warning_document(WARNING, text) for text in report.warnings]
+        remarks += [warning_document(CUT_OFF, text) for text in report.truncations]
+        return Written(number, digest, items=items, remarks=remarks)
 
 
 class RecordRecovery:
@@ -241,10 +251,13 @@ class _Ledger:
         if asked == self.asked:
             return
         if self.done and self.asked is not None and not overwrite:
-            changed = " and ".join(name for name, value in asked.items() if self.asked.get(name) != value)
+            theirs = self.asked.get("options") or {}
+            names = sorted({*facts["options"], *theirs})
+            changed = [f"--{name}" for name in names if facts["options"].get(name) != theirs.get(name)]
+            changed += ["--from"] if asked["from"] != self.asked.get("from") else []
             self.close()
             raise UsageError(
-                f"the records listed in {self.path} were made with other {changed}: "
+                f"the records listed in {self.path} were made with other {', '.join(changed).replace('_', '-')}: "
                 f"go on with the same command, or make them anew with --overwrite"
             )
         self._take({"asked": asked})
@@ -254,6 +267,12 @@ class _Ledger:
         """A line, which survives a kill when this returns."""
         self._file.write(json.dumps(entry).encode() + b"\n")
         self._file.flush()
+
+    def note(self, failures: list[tuple[str, Failure]]) -> None:
+        """Add to the file of failures."""
+        if failures:
+            with self.failures.open("a", encoding="utf-8") as file:
+                file.writelines(failure_line(path, failure) for path, failure in failures)
 
     def close(self) -> None:
         """Make sure the lines are on disk."""
@@ -276,32 +295,36 @@ def _run(
     outcome.known = len(table) - len(left)
     watcher.stage("converting", len(left), sum(table.sizes[number] for number in left))
     failures: list[tuple[str, Failure]] = []
+    remarks: list[tuple[str, Failure]] = []
+    ledger.failures.unlink(missing_ok=True)
     tallies: Counter[str] = Counter()
     try:
         for written in pool.run(_tasks(table, targets, left, ledger, overwrite=overwrite)):
             path = table.paths[written.number]
             if written.failure is not None:
                 failures.append((path, written.failure))
-                write_failures(ledger.failures, failures)
+                ledger.note([failures[-1]])
                 if settings.on_error == "stop":
                     raise MigrationStopped(failure_text(path, written.failure))
             elif written.aside:
-                outcome.aside += 1
+                outcome.left_aside.append(path)
             else:
                 outcome.records += 1
                 tallies.update("\t".join(item).replace(path, "the input") for item in written.items)
+                remarks += [(path, remark) for remark in written.remarks]
+                ledger.note([(path, remark) for remark in written.remarks])
                 ledger.write(_done_line(table, written, targets[written.number]))
             watcher.advance(1, table.sizes[written.number], outcome.records, len(failures))
     finally:
         ledger.close()
-    write_failures(ledger.failures, failures)
     if not outcome.records and not outcome.known:
         first = f"; the first: {failure_text(*failures[0])}" if failures else ", none is of a known format"
         raise MigrationStopped(no_record(len(table)) + first)
     outcome.failures, outcome.report = len(failures), report_of(tallies)
-    for text in beside_notes(table):
-        outcome.report.warn(text)
-    outcome.failures_path = ledger.failures if failures else None
+    warnings, cuts = remarks_of(remarks, ledger.failures.name)
+    outcome.report.warnings += [*warnings, *beside_notes(table)]
+    outcome.report.truncations += cuts
+    outcome.failures_path = ledger.failures if failures or remarks else None
     return outcome
 
 

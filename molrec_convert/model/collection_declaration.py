@@ -5,22 +5,27 @@ Source: Collection and its LMDB file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from molrec_convert.errors import ContractError
 from molrec_convert.model.declaration import BlockDeclaration, ColumnDeclaration, Declaration
 from molrec_convert.model.record import check_version
-from molrec_convert.model.tags import check_json
+from molrec_convert.model.tags import canonical_json, check_json
 
 __all__ = [
+    "MIGRATION",
     "check_collection_document",
     "check_member_declaration",
     "collection_document",
     "derive_declaration",
+    "joined_migrations",
     "part_document",
 ]
+
+#: Index column that says which of a collection's migrations made a record, where there were several.
+MIGRATION = "migration"
 
 #: Stamped unless the document states its own.
 _VERSION = 1
@@ -39,6 +44,32 @@ def part_document(document: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(migration, dict) or migration.get("part") is True:
         return document
     return {**document, "migration": {**migration, "part": True}}
+
+
+def joined_migrations(documents: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], list[list[int]]] | None:
+    """Return what several collections that become one say of how they were made, and the numbers of each one's parts.
+
+    The first is the `migration` of the result: `{"parts": [...]}`, each way once. The second gives for every document
+    the numbers of its own parts among these. None where all say the same, or none says anything.
+    """
+    stated = [document.get("migration") for document in documents]
+    ways: dict[str, int] = {}
+    parts: list[Any] = []
+    numbers = []
+    for migration in stated:
+        own = migration.get("parts") if isinstance(migration, dict) else None
+        part = {"part": True} if isinstance(migration, dict) and migration.get("part") is True else {}
+        mine = []
+        for way in own if isinstance(own, list) else [migration or {}]:
+            way = {**way, **part}
+            number = ways.setdefault(canonical_json(way), len(parts))
+            if number == len(parts):
+                parts.append(way)
+            mine.append(number)
+        numbers.append(mine)
+    if all(migration == stated[0] for migration in stated):
+        return None
+    return {"parts": parts}, numbers
 
 
 def check_collection_document(document: Any, node: str) -> None:

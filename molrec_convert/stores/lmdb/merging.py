@@ -19,8 +19,14 @@ import numpy as np
 
 from molrec_convert.errors import ContractError, UsageError
 from molrec_convert.formats import NoProgress, Progress
-from molrec_convert.model.collection_declaration import collection_document, derive_declaration
+from molrec_convert.model.collection_declaration import (
+    MIGRATION,
+    collection_document,
+    derive_declaration,
+    joined_migrations,
+)
 from molrec_convert.model.declaration import Declaration
+from molrec_convert.model.frame import Block, Column
 from molrec_convert.model.index_joining import joined_index
 from molrec_convert.model.tags import canonical_json
 from molrec_convert.report import Report
@@ -115,6 +121,11 @@ def _merge(
     document = common_document(parts, report) if stated is None else collection_document(stated)
     extra, unknown = common_unknown(parts, report)
     index = joined_index([(name, part.index) for name, part in parts])
+    made = None if stated is not None else joined_migrations([part.document for _, part in parts])
+    if made is not None:
+        document["migration"] = made[0]
+        ways = [_ways(part, numbers) for (_, part), numbers in zip(parts, made[1], strict=True)]
+        index = Block({**index.columns, MIGRATION: Column(np.concatenate(ways))}, count=index.count)
     size = sum(os.path.getsize(part.path) for _, part in parts)
     progress.start("records", len(index["n_frames"]))
     # all of it fits the map at once, so no transaction is run twice
@@ -131,6 +142,13 @@ def _merge(
     except BaseException:
         file.discard()
         raise
+
+
+def _ways(part: StoredCollection, numbers: Sequence[int]) -> np.ndarray[Any, Any]:
+    """Return for each record of a part the number of the migration that made it, among those of the result."""
+    own = part.index.columns.get(MIGRATION)
+    known = np.zeros(len(part), np.int64) if own is None else np.asarray(own.values, np.int64)
+    return np.asarray(numbers, np.uint32)[known]
 
 
 def _fill(raw: RawIOBase, files: list[LeafFile], counts: Sequence[tuple[int, int]], progress: Progress) -> None:
@@ -210,7 +228,9 @@ def common_document(parts: Sequence[tuple[str, StoredCollection]], report: Repor
     documents = [part.document for _, part in parts]
     version = max(document.get("molrec_version", 1) for document in documents)
     common = {key: value for key, value in known.items() if all(_says(d, key, value) for d in documents)}
-    for key in sorted({key for document in documents for key in document} - common.keys() - {"molrec_version"}):
+    for key in sorted(
+        {key for document in documents for key in document} - common.keys() - {"molrec_version", "migration"}
+    ):
         report.dropped(f"collection.{key}", "not all collections state the same")
     return collection_document({**common, "molrec_version": version})
 
