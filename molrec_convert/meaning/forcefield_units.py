@@ -1,0 +1,105 @@
+"""A force field in other units: every parameter of a style the registry knows, by its dimension."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from molrec_convert.errors import UnsupportedError
+from molrec_convert.forcefield.registry import STANDARD, Registry
+from molrec_convert.forcefield.styles import Parameter, StyleDefinition
+from molrec_convert.forcefield.units import unit_of
+from molrec_convert.model.forcefield import ForceField, Style
+from molrec_convert.model.frame import Block, Column
+from molrec_convert.quantities.units import conversion_factor
+
+__all__ = ["converted_force_field"]
+
+
+def converted_force_field(
+    force_field: ForceField, units: Mapping[str, Any], registry: Registry | None = None
+) -> ForceField:
+    """Return the force field with its numbers in other units, a `units` object; angles stay in the unit they have.
+
+    UnsupportedError names the style or parameter whose dimension is not known, or a unit that cannot be converted.
+    """
+    registry = STANDARD if registry is None else registry
+    own, definitions = force_field.units, force_field.definitions
+    angle = {key: own[key] for key in ("angle",) if key in own}
+    target = {**{key: text for key, text in units.items() if key != "force"}, **angle}
+    tables = dict(force_field.tables)
+    entries = []
+    for entry, style in zip(force_field.document["styles"], force_field.styles, strict=True):
+        known = registry.find(style.category, style.style, definitions)
+        factors = _Factors(style, known, own, target, definitions)
+        tables[style.block] = factors.table(tables[style.block])
+        params = {name: factors.param(name, value) for name, value in style.params.items()}
+        entries.append({**entry, "params": params} if params else dict(entry))
+    document = {**force_field.document, "units": target, "styles": entries}
+    return dataclasses.replace(force_field, document=document, tables=tables)
+
+
+#: Parameters of a pair style that are no quantity of its own: names of rules, and the cutoff every style may have.
+_PAIR_PARAMETERS = {"cutoff": "L"}
+_TEXTS = ("special", "mixing")
+
+
+class _Factors:
+    """The factors of one style's parameters."""
+
+    def __init__(
+        self,
+        style: Style,
+        known: StyleDefinition | None,
+        source: Mapping[str, Any],
+        target: Mapping[str, Any],
+        definitions: int,
+    ) -> None:
+        self._style, self._known, self._definitions = style, known, definitions
+        self._source, self._target = source, target
+
+    def table(self, table: Block) -> Block:
+        """Return the style's table, its real columns converted."""
+        columns = {
+            name: column
+            if column.values.dtype.kind != "f"
+            else Column(column.values * np.float64(self._column(name)), column.validity, attributes=column.attributes)
+            for name, column in table.columns.items()
+        }
+        return Block(columns, count=table.count, attributes=table.attributes)
+
+    def param(self, name: str, value: float | str) -> float | str:
+        """Return a parameter of the style itself."""
+        if isinstance(value, str) or name in _TEXTS:
+            return value
+        own = () if self._known is None else self._known.style_parameters
+        entry = next((p for p in own if p.named(self._definitions) == name), None)
+        dimension = entry.dimension if entry is not None else _PAIR_PARAMETERS.get(name)
+        return value * self._factor(name, dimension)
+
+    def _column(self, name: str) -> float:
+        if name in ("mass", "charge"):
+            return self._factor(name, {"mass": "M", "charge": "Q"}[name])
+        entry: Parameter | None = None if self._known is None else self._known.parameter(name, self._definitions)
+        return self._factor(name, None if entry is None else entry.dimension)
+
+    def _factor(self, name: str, dimension: str | None) -> float:
+        if dimension is None:
+            raise UnsupportedError(
+                f"the force field cannot be converted to other units: the dimension of {name} of {self._style.name} is "
+                "not known"
+            )
+        if dimension == "1" or dimension.startswith("A"):
+            return 1.0
+        ours = unit_of(dimension, self._source, self._definitions)
+        theirs = unit_of(dimension, self._target, self._definitions)
+        factor = None if ours is None or theirs is None else conversion_factor(ours, theirs)
+        if factor is None:
+            raise UnsupportedError(
+                f"{name} of {self._style.name} in {ours or 'a unit nobody states'} cannot be converted to "
+                f"{theirs or 'the units asked for'}"
+            )
+        return factor

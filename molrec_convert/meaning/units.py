@@ -1,0 +1,405 @@
+"""Records and collections in other units: every number of known dimension, so that never two units stand in one.
+
+A view multiplies the batches of a trajectory as they pass; nothing is read early. What has no known dimension is named.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from numpy.typing import NDArray
+
+from molrec_convert.errors import UnsupportedError
+from molrec_convert.meaning.forcefield_units import converted_force_field
+from molrec_convert.model.batch import BlockUpdates, FrameBatch
+from molrec_convert.model.collection import Collection
+from molrec_convert.model.collection_record import collection_units
+from molrec_convert.model.declaration import NO_FILL, Declaration
+from molrec_convert.model.forcefield import ForceField
+from molrec_convert.model.frame import Block, Column, Frame
+from molrec_convert.model.metrics import Metrics, Series
+from molrec_convert.model.observables import Observable, Observables
+from molrec_convert.model.record import Record
+from molrec_convert.model.tags import Meta
+from molrec_convert.model.trajectory import MappedTrajectory, Trajectory
+from molrec_convert.quantities.dimensions import (
+    BASES,
+    DERIVED,
+    UnitConversion,
+    unit_of_dimension,
+    units_object,
+    units_words,
+    written_out,
+)
+from molrec_convert.quantities.standard import dimension_of
+from molrec_convert.report import Report
+
+__all__ = ["Scaling", "UnitsCollection", "in_units", "target_units"]
+
+#: Index columns of a collection that hold a quantity, beside those whose name is one.
+_INDEX_DIMENSIONS = {"energy": "energy"}
+
+
+def target_units(source: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the units asked for, those of quantities that are not named filled in from the source.
+
+    A derived quantity that the source states a unit of (force) is left out where what it is made of changes.
+    """
+    if "preset" in asked:
+        return dict(asked)
+    kept = written_out(source)
+    for name, made_of in DERIVED.items():
+        if name in kept and name not in asked and any(base in made_of for base in asked):
+            del kept[name]
+    return {**kept, **asked}
+
+
+def stated_units(source: Mapping[str, Any], target: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the target units without those of base quantities the source does not state, whose numbers stay open."""
+    stated, wanted = written_out(source), written_out(target)
+    if all(name in stated for name in wanted if name in BASES):
+        return dict(target)
+    return {name: text for name, text in wanted.items() if name in stated or name not in BASES}
+
+
+def in_units(
+    source: Record | Collection,
+    asked: Mapping[str, Any],
+    *,
+    dimensions: Mapping[str, str] | None = None,
+    report: Report | None = None,
+    strict: bool = True,
+    force_field: bool = True,
+) -> Record | Collection:
+    """Return a record or collection whose numbers are in the units asked for, a `units` object (`{"preset": "metal"}`).
+
+    `dimensions` gives those of names that have none by themselves ("gap" or "atoms/gap" → "energy", "" for a pure
+    number). With `strict` a number of unknown dimension is an UnsupportedError that names all of them; without it they
+    are left as they are, and the report warns. `force_field=False` leaves the force field in its own units.
+
+    Raises UnsupportedError where the source states no units or reduced ones, or a unit has no way to the other.
+    """
+    report = Report() if report is None else report
+    own = units_object(source.units)
+    if not own:
+        raise UnsupportedError(
+            "the source does not state its units, so nothing can be converted: name them with --units when it is read"
+        )
+    if "lj" in (own.get("preset"), asked.get("preset")) and own != dict(asked):
+        raise UnsupportedError(
+            f"units {units_words(own)} cannot be converted to units {units_words(asked)}: reduced units need a length, "
+            "an energy and a mass that nothing states"
+        )
+    wanted = target_units(own, asked)
+    scaling = Scaling(UnitConversion(own, wanted), dimensions or {}, wanted)
+    if isinstance(source, Record):
+        made: Record | Collection = scaling.record(source, force_field=force_field)
+    else:
+        made = UnitsCollection(source, scaling, force_field=force_field)
+    scaling.tell(report, strict=strict)
+    return made
+
+
+class Scaling:
+    """Multiplies everything a record holds by the factors of one conversion of units."""
+
+    def __init__(self, conversion: UnitConversion, dimensions: Mapping[str, str], units: Mapping[str, Any]) -> None:
+        self.conversion, self._dimensions = conversion, dict(dimensions)
+        self.units = stated_units(conversion.source, units)
+        self.changes = conversion.changes
+        self._known: dict[tuple[str, str, bool], float | None] = {}
+        #: Names whose dimension is not known, in order of their appearance.
+        self.unknown: dict[str, None] = {}
+        #: What is of a known dimension whose unit the source does not state.
+        self.unstated: dict[str, None] = {}
+        self._rounded: set[str] = set()
+
+    def factor(self, name: str, *, key: bool, where: str = "") -> float:
+        """Return the factor of a column or key; 1 for one of unknown dimension, which is noted.
+
+        UnsupportedError: a unit of its dimension is not stated on one side, or is none.
+        """
+        known = self._known.get((where, name, key))
+        if known is not None:
+            return known
+        whole = f"{where}/{name}" if where else name
+        dimension = self._dimensions.get(whole, self._dimensions.get(name, dimension_of(name, key=key)))
+        found = 1.0
+        if dimension is None:
+            if self.changes:
+                self.unknown[whole] = None
+        elif dimension:
+            found = self.quantity(dimension, whole)
+        self._known[where, name, key] = found
+        return found
+
+    def quantity(self, dimension: str, what: str) -> float:
+        """Return the factor of a dimension; 1, which is noted, where the source does not state the unit.
+
+        UnsupportedError, naming `what`: the unit is none, or has no way to the other.
+        """
+        found = self.conversion.factor(dimension)
+        if found is not None:
+            return found
+        ours, theirs = (unit_of_dimension(dimension, u) for u in (self.conversion.source, self.conversion.target))
+        if ours is not None and theirs is not None:
+            raise UnsupportedError(f"{what} in {ours} cannot be converted to {theirs}")
+        if self.changes:
+            self.unstated[what] = None
+        return 1.0
+
+    def record(self, record: Record, *, force_field: bool = True) -> Record:
+        """Return a record in the target units, which its system states."""
+        system = self._frame(record.system if record.system is not None else Frame(), "system")
+        system.meta.put("units", dict(self.units), "json")
+        changes: dict[str, Any] = {
+            "system": system,
+            "frame": None if record.frame is None else self._frame(record.frame, "frame"),
+            "trajectory": None if record.trajectory is None else self.trajectory(record.trajectory),
+            "metrics": None if record.metrics is None else self._metrics(record.metrics),
+            "observables": None if record.observables is None else self._observables(record.observables),
+        }
+        if force_field and record.forcefield is not None:
+            changes["forcefield"] = converted_force_field(record.forcefield, self.units)
+        return dataclasses.replace(record, **changes)
+
+    def trajectory(self, trajectory: Trajectory) -> Trajectory:
+        """Return a view whose batches are in the target units."""
+        defined = trajectory.cell_defined
+        declaration = self.declaration(trajectory.declaration)
+
+        def change(batch: FrameBatch) -> FrameBatch:
+            return self.batch(batch, defined=defined)
+
+        return MappedTrajectory(trajectory, change, declaration)
+
+    def declaration(self, declaration: Declaration) -> Declaration:
+        """Return the declaration with its fills scaled, and without precisions of columns that are scaled."""
+        blocks = {}
+        for name, block in declaration.blocks.items():
+            columns = dict(block.columns)
+            for key, column in columns.items():
+                if column.dtype.startswith("f") and self.factor(key, key=False, where=name) != 1.0:
+                    if column.precision is not None:
+                        self._rounded.add(f"{name}/{key}")
+                    columns[key] = dataclasses.replace(column, precision=None)
+            blocks[name] = dataclasses.replace(block, columns=columns)
+        meta = dict(declaration.meta)
+        for key, entry in meta.items():
+            if entry.fill is not NO_FILL:
+                meta[key] = dataclasses.replace(entry, fill=self._value(key, entry.fill, entry.dtype))
+            elif entry.dtype.startswith("f64"):
+                self.factor(key, key=True)
+        return dataclasses.replace(declaration, blocks=blocks, meta=meta)
+
+    def batch(self, batch: FrameBatch, *, defined: bool = True) -> FrameBatch:
+        """Return one batch in the target units; `defined`: whether its box is a cell."""
+        blocks = {name: self._updates(name, updates) for name, updates in batch.blocks.items()}
+        box, time = batch.box, batch.time
+        if box is not None:
+            length = self.quantity("length", "the cell")
+            vectors = scaled(box.vectors, length) if defined else box.vectors
+            box = dataclasses.replace(box, vectors=vectors, origin=scaled(box.origin, length))
+        if time is not None:
+            time = scaled(time, self.quantity("time", "the times"))
+        return FrameBatch(batch.step, time, blocks, {k: self._values(k, v) for k, v in batch.meta.items()}, box)
+
+    def tell(self, report: Report, *, strict: bool) -> None:
+        """Report the conversion, and what could not be converted; UnsupportedError for that with `strict`."""
+        if self.unstated and strict:
+            raise UnsupportedError(
+                f"{', '.join(self.unstated)} cannot be converted to units {units_words(self.conversion.target)}: the "
+                f"source states {units_words(self.conversion.source) or 'nothing'} and no unit for it"
+            )
+        if self.unknown and strict:
+            names = ", ".join(self.unknown)
+            raise UnsupportedError(
+                f"the dimension of {names} is not known, so it cannot be converted to units "
+                f"{units_words(self.units)}: name it with --dimension {next(iter(self.unknown))}=energy "
+                "(none for a pure number), or leave it out"
+            )
+        if not self.changes:
+            return
+        report.converted("units", f"from {units_words(self.conversion.source)} to {units_words(self.units)}")
+        if self.unstated:
+            report.warn(f"left as they are, as their unit is not stated: {', '.join(self.unstated)}")
+        for name in sorted(self._rounded):
+            report.converted(f"precision of {name}", "not declared any more, as the numbers are in another unit")
+        if self.unknown:
+            example = next(iter(self.unknown))
+            report.warn(
+                f"left as they are, as their dimension is not known: {', '.join(self.unknown)}; "
+                f"--dimension {example}=energy names it (none for a pure number)"
+            )
+
+    def _updates(self, name: str, updates: BlockUpdates) -> BlockUpdates:
+        columns = {
+            key: scaled(values, self.factor(key, key=False, where=name)) if values.dtype.kind in "fc" else values
+            for key, values in updates.columns.items()
+        }
+        return BlockUpdates(updates.frames, updates.offset, columns, updates.validity)
+
+    def _values(self, key: str, values: Any) -> Any:
+        """Return the per-step values of a batch: an array, or a list of documents."""
+        if isinstance(values, list):
+            return [self._document(key, value) for value in values]
+        return scaled(values, self.factor(key, key=True)) if values.dtype.kind == "f" else values
+
+    def _value(self, key: str, value: Any, tag: str) -> Any:
+        """Return one value of a meta document."""
+        if tag == "json":
+            return value if key == "units" else self._document(key, value)
+        if not tag.startswith("f64"):
+            return value
+        factor = self.factor(key, key=True)
+        return value if factor == 1.0 else value * factor
+
+    def _document(self, key: str, value: Any) -> Any:
+        """Return a JSON document with the numbers of known keys scaled: those of a mapping by its own keys."""
+        if isinstance(value, dict):
+            return {name: self._document(name, entry) for name, entry in value.items()}
+        if not _has_reals(value):
+            return value
+        dimension = self._dimensions.get(key, dimension_of(key, key=True))
+        return value if not dimension else _scaled_document(value, self.factor(key, key=True))
+
+    def _frame(self, frame: Frame, section: str) -> Frame:
+        blocks = {name: self._block(name, block) for name, block in frame.blocks.items()}
+        meta = Meta()
+        for key, value in frame.meta.items():
+            meta.put(key, self._value(key, value, frame.meta.tag(key)), frame.meta.tag(key))
+        box = frame.box
+        if box is not None:
+            length = self.quantity("length", f"{section}/box")
+            vectors = scaled(box.vectors, length) if box.defined else box.vectors
+            box = dataclasses.replace(box, vectors=vectors, origin=scaled(box.origin, length))
+        time = frame.time if frame.time is None else frame.time * self.quantity("time", f"{section}: time")
+        return Frame(blocks, meta, box, frame.step, time, frame.attributes)
+
+    def _block(self, name: str, block: Block) -> Block:
+        columns = {}
+        for key, column in block.columns.items():
+            factor = self.factor(key, key=False, where=name) if column.values.dtype.kind in "fc" else 1.0
+            columns[key] = (
+                column if factor == 1.0 else Column(column.values * factor, column.validity, None, column.attributes)
+            )
+        return Block(
+            columns,
+            count=block.count,
+            structural_shape=block.structural_shape,
+            targets=block.targets,
+            attributes=block.attributes,
+        )
+
+    def _metrics(self, metrics: Metrics) -> Metrics:
+        if metrics.log is None:
+            return Metrics.from_series({key: self._series(key, metrics[key]) for key in metrics})
+        return Metrics.from_events(
+            dataclasses.replace(event, value=event.value * self._curve(event.key)) for event in metrics.events()
+        )
+
+    def _curve(self, key: str) -> float:
+        """Return the factor of a curve; performance and other counts have no dimension that changes."""
+        group, _, name = key.rpartition("/")
+        return self.factor(name, key=True, where=group) if group in ("", "thermo") else 1.0
+
+    def _series(self, key: str, series: Series) -> Series:
+        return dataclasses.replace(series, values=scaled(series.values, self._curve(key)))
+
+    def _observables(self, observables: Observables) -> Observables:
+        """Return the observables; one that states its unit is in that, and stays so."""
+        made: dict[str, Observable] = {}
+        for name, entry in observables.items():
+            real = entry.values.dtype.kind in "fc" and entry.unit is None
+            factor = self.factor(name, key=True, where="observables") if real else 1.0
+            made[name] = entry if factor == 1.0 else Observable(entry.values * factor, entry.metadata, entry.attributes)
+        return Observables(made, observables.attributes)
+
+
+class UnitsCollection(Collection):
+    """A collection whose records are in other units; nothing is read before it is used."""
+
+    def __init__(self, source: Collection, scaling: Scaling, *, force_field: bool = True) -> None:
+        self.source, self._scaling = source, scaling
+        self.document = {**source.document, "units": collection_units(scaling.units)}
+        self.path, self.extra, self.has_rows = source.path, source.extra, source.has_rows
+        self.declaration = scaling.declaration(source.declaration)
+        own = source.forcefield
+        self._forcefield = converted_force_field(own, scaling.units) if force_field and own is not None else own
+
+    @property
+    def index(self) -> Block:
+        """See `Collection.index`; energies among its columns are converted."""
+        source = self.source.index
+        columns = {name: self._column(name, column) for name, column in source.columns.items()}
+        return Block(columns, count=source.count)
+
+    @property
+    def index_columns(self) -> Any:
+        """See `Collection.index_columns`."""
+        return self.source.index_columns
+
+    @property
+    def n_frames(self) -> int:
+        """See `Collection.n_frames`."""
+        return self.source.n_frames
+
+    @property
+    def forcefield(self) -> ForceField | None:
+        """See `Collection.forcefield`."""
+        return self._forcefield
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def record(self, index: int) -> Record:
+        """See `Collection.record`."""
+        return self._scaling.record(self.source.record(index))
+
+    def members(self) -> Iterator[tuple[Record, dict[str, Any]]]:
+        """See `Collection.members`."""
+        for record, row in self.source.members():
+            own = {
+                name: value * self._index_factor(name) if isinstance(value, float) else value
+                for name, value in row.items()
+            }
+            yield self._scaling.record(record), own
+
+    def unknown_parts(self, index: int) -> list[str]:
+        """See `Collection.unknown_parts`."""
+        return self.source.unknown_parts(index)
+
+    def unknown_values(self) -> Iterator[tuple[bytes, bytes]]:
+        """See `Collection.unknown_values`."""
+        return self.source.unknown_values()
+
+    def close(self) -> None:
+        """Close the source's file."""
+        self.source.close()
+
+    def _column(self, name: str, column: Column) -> Column:
+        factor = self._index_factor(name) if column.values.dtype.kind == "f" else 1.0
+        return column if factor == 1.0 else Column(column.values * factor, column.validity, None, column.attributes)
+
+    def _index_factor(self, name: str) -> float:
+        dimension = _INDEX_DIMENSIONS.get(name, dimension_of(name, key=True))
+        return self._scaling.quantity(dimension, f"index/{name}") if dimension else 1.0
+
+
+def scaled(values: NDArray[Any], factor: float) -> NDArray[Any]:
+    """Return the values times a factor; the same array where there is nothing to do."""
+    return values if factor == 1.0 else values * factor
+
+
+def _has_reals(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(map(_has_reals, value))
+    return isinstance(value, float)
+
+
+def _scaled_document(value: Any, factor: float) -> Any:
+    if isinstance(value, list):
+        return [_scaled_document(entry, factor) for entry in value]
+    return value * factor if isinstance(value, (int, float)) and not isinstance(value, bool) else value
