@@ -28,6 +28,7 @@ from molrec_convert.formats import (
     WriteContext,
     make_options,
 )
+from molrec_convert.meaning.targets import TargetUnits, for_target, with_own_units
 from molrec_convert.model.chained import Overlap
 from molrec_convert.model.collection import Collection, Selection
 from molrec_convert.model.picked import Frames, PickedTrajectory
@@ -111,6 +112,8 @@ def write(
     overwrite: bool = False,
     resume: bool = False,
     strict: bool = False,
+    target_units: TargetUnits = None,
+    dimensions: Mapping[str, str] | None = None,
     report: Report | None = None,
     progress: Progress | None = None,
     **options: Any,
@@ -118,6 +121,7 @@ def write(
     """Write a record or a collection under a free name, or with `overwrite` a taken one; it appears when it is whole.
 
     A collection of one may be written where a record is wanted; of another one name the record to write.
+    `target_units` and `dimensions` are those of `convert`.
 
     With `strict` a loss is a `LossError` and the target is left as it was. `resume` goes on from an interrupted
     attempt where there is one.
@@ -126,6 +130,7 @@ def write(
     chosen = format_named(format) if format is not None else detect_target(target)
     report = Report() if report is None else report
     staging = Staging(target, overwrite=overwrite, owns=chosen.owner())
+    options = with_own_units(options, chosen, target_units)
     context = WriteContext(
         make_options(chosen.write_options, options, f"the format {chosen.name}"),
         report,
@@ -133,7 +138,7 @@ def write(
         target,
         creator=False,
     )
-    record = _fitting(record, chosen, report)
+    record = for_target(_fitting(record, chosen, report), chosen, target_units, dimensions, report)
     with naming_faults((chosen, f"writing {target}")):
         _predict(record, chosen, context, ahead=strict)
         _write(record, chosen, staging, context, _fingerprint(record, chosen, context), resume=resume, strict=strict)
@@ -153,6 +158,8 @@ def convert(
     select: Selection | None = None,
     each: bool = False,
     as_: Arrangement | None = None,
+    target_units: TargetUnits = None,
+    dimensions: Mapping[str, str] | None = None,
     overwrite: bool = False,
     resume: bool = False,
     strict: bool = False,
@@ -170,6 +177,11 @@ def convert(
     only those of the frames (what says what a particle is stays), `precision` is one tolerance for `x y z` or one per
     column. `dry_run` reads what it must to predict the losses and writes nothing. `options` are those of the two
     formats.
+
+    Where the source states its units, numbers are converted to those the target's format has by convention (ASE's
+    files: angstrom, eV). `target_units` chooses others, for records and collections too: a preset ("metal"),
+    quantities ("length=nm,energy=kJ/mol", or a mapping), or "none" for the numbers as they are. `dimensions` says of
+    what dimension columns and keys are that have none by their names: {"gap": "energy", "weight": "none"}.
 
     `as_` says what the configurations in a file become: one "trajectory", a "collection" of one record each, or
     "records": where TARGET is one record, each under a name of its own, numbered before the suffix (`run-07.mrec`).
@@ -196,6 +208,8 @@ def convert(
         opened,
         take,
         as_=as_,
+        target_units=target_units,
+        dimensions=dimensions,
         overwrite=overwrite,
         resume=resume,
         strict=strict,
@@ -214,6 +228,8 @@ def join(
     shift_time: bool = False,
     from_format: str | None = None,
     to_format: str | None = None,
+    target_units: TargetUnits = None,
+    dimensions: Mapping[str, str] | None = None,
     overwrite: bool = False,
     resume: bool = False,
     strict: bool = False,
@@ -242,6 +258,8 @@ def join(
         source,
         lambda record, reading: record,
         joining={"overlap": overlap, "shift_time": shift_time},
+        target_units=target_units,
+        dimensions=dimensions,
         overwrite=overwrite,
         resume=resume,
         strict=strict,
@@ -265,6 +283,8 @@ def _convert(
     *,
     as_: Arrangement | None = None,
     joining: Mapping[str, Any] | None = None,
+    target_units: TargetUnits,
+    dimensions: Mapping[str, str] | None,
     overwrite: bool,
     resume: bool,
     strict: bool,
@@ -275,6 +295,7 @@ def _convert(
 ) -> Report:
     """Write what `take` makes of the source that `opened` opens; see `convert`; `joining`: options of a join."""
     target_format.writer()  # what it lacks is told before anything is read
+    options = with_own_units(options, target_format, target_units)
     read_options, write_options = _divide(options, [chosen for chosen, _ in groups], target_format)
     staging = Staging(target, overwrite=overwrite or dry_run, owns=target_format.owner())
     paths = [path for _, group in groups for path in group]
@@ -290,7 +311,7 @@ def _convert(
     while True:
         source = opened(groups, read_options, reading)
         try:
-            shaped = take(source, reading)
+            shaped = for_target(take(source, reading), target_format, target_units, dimensions, report)
             if as_ == "records" and target_format.kind == "record" and isinstance(shaped, Collection):
                 if resume:
                     raise UsageError("records written one by one cannot be resumed: run it again without --resume")
@@ -302,6 +323,7 @@ def _convert(
             if not dry_run:
                 note = _fingerprint(shaped, target_format, writing, paths, reading, read_options)
                 note.update({} if joining is None else joining)
+                note["units"] = [str(target_units), dict(dimensions or {})]
                 _write(shaped, target_format, staging, writing, note, resume=resume, strict=strict)
             return report
         except LayoutChanged as changed:

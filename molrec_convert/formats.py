@@ -217,6 +217,8 @@ class Format:
     `joins`: reads many small files in one go, `(paths, ReadContext) -> (Collection, number of records of each)`, or
     None where they would not all be read as each is alone, or one of them is at fault; `Apart` names those that would
     not.
+    `units`: the units numbers have in such a file by convention, to which a record's are converted before the writer is
+    called (None: those the record states).
     `owns`, of a format whose target is a directory: whether one that is there is this format's and holds nothing else,
     so that it may be replaced.
     """
@@ -241,6 +243,7 @@ class Format:
     takes_collections: bool = False
     predicts: str | Predictor | None = None
     rehearses: bool = False
+    units: Mapping[str, str] | None = None
     joins: str | Joiner | None = None
     owns: str | Owner | None = None
 

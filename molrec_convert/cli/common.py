@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PATH",
     "RECORD_OPTIONS",
+    "UNIT_OPTIONS",
     "counts_of",
     "directory_size",
     "examples",
@@ -69,6 +70,37 @@ RECORD_OPTIONS = (
         ["--select"],
         metavar="CONDITION",
         help="Of a collection only the records that fit: NAME OP VALUE over its index columns, with 'and', 'or', (…).",
+    ),
+)
+
+
+def _dimensions(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str] | None:
+    """Return NAME=DIMENSION pairs, separated by commas."""
+    from molrec_convert.quantities.dimensions import parse_dimensions
+
+    pairs: dict[str, str] = {}
+    for word in (word.strip() for value in values for word in value.split(",")):
+        name, equals, dimension = word.partition("=")
+        if not (equals and name.strip()):
+            raise click.BadParameter(f"{word!r} is not NAME=DIMENSION, like gap=energy", context, parameter)
+        pairs[name.strip()] = dimension
+    return parse_dimensions(pairs) or None
+
+
+#: Units of what is written, the same flags in every command.
+UNIT_OPTIONS = (
+    click.Option(
+        ["--target-units"],
+        metavar="UNITS",
+        help="Units of what is written, in place of its format's own: a style such as metal, QUANTITY=UNIT,..., or "
+        "none for the numbers as they are.",
+    ),
+    click.Option(
+        ["--dimension", "dimensions"],
+        callback=_dimensions,
+        multiple=True,
+        metavar="NAME=DIMENSION,...",
+        help="What columns and keys are that have no known dimension: gap=energy,dip=charge*length, none for a number.",
     ),
 )
 

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from molrec_convert.cli.app import show_problems
-from molrec_convert.cli.common import PATH, RECORD_OPTIONS, directory_size, examples, human_size, parse_slice
+from molrec_convert.cli.common import (
+    PATH,
+    RECORD_OPTIONS,
+    UNIT_OPTIONS,
+    directory_size,
+    examples,
+    human_size,
+    parse_slice,
+)
 from molrec_convert.cli.options import FormatCommand, format_flags, given
 from molrec_convert.cli.outcome import DONE, FAULT, INTERRUPTED, complain, sentence
 from molrec_convert.cli.progress import Counter, watch
@@ -133,6 +141,7 @@ _PARAMETERS: list[click.Parameter] = [
         type=click.Choice(ARRANGEMENTS),
         help="What the configurations in a file become: one trajectory, a collection, or records of their own.",
     ),
+    *UNIT_OPTIONS,
     click.Option(["--each"], is_flag=True, help="Every SOURCE is a record of its own in the collection TARGET."),
     *WRITING_OPTIONS,
 ]
@@ -240,6 +249,8 @@ def _run(
         select=arguments["select"],
         each=arguments["each"],
         as_=arguments["as_"],
+        target_units=arguments["target_units"],
+        dimensions=arguments["dimensions"],
         overwrite=arguments["overwrite"],
         resume=arguments["resume"],
         strict=arguments["strict"],

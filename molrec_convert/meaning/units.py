@@ -28,12 +28,14 @@ from molrec_convert.quantities.dimensions import (
     BASES,
     DERIVED,
     UnitConversion,
+    parse_dimensions,
     unit_of_dimension,
     units_object,
     units_words,
     written_out,
 )
 from molrec_convert.quantities.standard import dimension_of
+from molrec_convert.quantities.units import same_unit
 from molrec_convert.report import Report
 
 __all__ = ["Scaling", "UnitsCollection", "in_units", "target_units"]
@@ -45,14 +47,17 @@ _INDEX_DIMENSIONS = {"energy": "energy"}
 def target_units(source: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return the units asked for, those of quantities that are not named filled in from the source.
 
-    A derived quantity that the source states a unit of (force) is left out where what it is made of changes.
+    A derived quantity whose unit follows from the others in the source (force) goes on to do so.
     """
     if "preset" in asked:
         return dict(asked)
     kept = written_out(source)
+    bases = {name: text for name, text in kept.items() if name not in DERIVED}
     for name, made_of in DERIVED.items():
-        if name in kept and name not in asked and any(base in made_of for base in asked):
-            del kept[name]
+        if name in kept and name not in asked:
+            follows = unit_of_dimension(made_of, bases)
+            if follows is not None and same_unit(follows, kept[name]):
+                del kept[name]
     return {**kept, **asked}
 
 
@@ -93,7 +98,7 @@ def in_units(
             "an energy and a mass that nothing states"
         )
     wanted = target_units(own, asked)
-    scaling = Scaling(UnitConversion(own, wanted), dimensions or {}, wanted)
+    scaling = Scaling(UnitConversion(own, wanted), parse_dimensions(dimensions or {}), wanted)
     if isinstance(source, Record):
         made: Record | Collection = scaling.record(source, force_field=force_field)
     else:

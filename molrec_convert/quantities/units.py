@@ -275,6 +275,8 @@ def dimension_fault(quantity: str, text: str) -> str | None:
         return "is no unit"
     examples = (size_of(example) for example in QUANTITIES[quantity])
     if any(example is not None and found.dimension == example.dimension for example in examples):
+        if quantity == "energy" and found.value > 1:
+            return "is an energy of moles, not of particles"
         return None
     return f"is no unit of {quantity}"
 

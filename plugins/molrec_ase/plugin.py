@@ -43,6 +43,7 @@ ASE_DB = Format(
     arrangements=ARRANGEMENTS,
     takes_collections=True,
     predicts="molrec_ase.writer:predict",
+    units={"preset": "metal"},
 )
 
 ASE_TRAJ = Format(

@@ -21,6 +21,7 @@ PDB = Format(
     writes="molrec_pdb.write_pdb:write_pdb",
     predicts="molrec_pdb.write_pdb:predict",
     takes_collections=True,
+    units={"length": "angstrom"},
     write_options=PdbTarget,
     carries={
         "system": Capability("exact: atoms, bonds, the header", "what has columns; bonds as CONECT, SSBOND, LINK"),
@@ -42,6 +43,7 @@ MMCIF = Format(
     writes="molrec_pdb.write_cif:write_mmcif",
     predicts="molrec_pdb.write_cif:predict",
     takes_collections=True,
+    units={"length": "angstrom"},
     write_options=CifTarget,
     carries={
         "system": Capability("exact: atoms, connections, other categories", "atoms, bonds, categories it came with"),

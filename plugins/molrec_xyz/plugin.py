@@ -35,6 +35,7 @@ EXTXYZ = Format(
     takes_collections=True,
     predicts="molrec_xyz.write:predict",
     joins="molrec_xyz.joined:read_joined",
+    units={"preset": "metal"},
 )
 
 XYZ = Format(
@@ -57,6 +58,7 @@ XYZ = Format(
     takes_collections=True,
     predicts="molrec_xyz.write:predict_plain",
     joins="molrec_xyz.joined:read_joined",
+    units={"preset": "metal"},
 )
 
 
