@@ -170,3 +170,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_HOME})
+
+
+provide("quantity", "molrec_convert.meaning.quantities:quantity")
+provide("quantity_batches", "molrec_convert.meaning.quantities:quantity_batches")

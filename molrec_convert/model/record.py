@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError
 from molrec_convert.model.alignment import Alignment
@@ -95,6 +98,30 @@ class Record:
         """What every atom, relation and pair of `system` takes from `forcefield`: see `molrec_convert.resolve`."""
         resolution: Resolution = provided("resolve")(self, registry)
         return resolution
+
+    def quantity(
+        self,
+        name: str,
+        *,
+        units: str | None = None,
+        form: str | None = None,
+        sign: Literal["tension", "compression"] = "tension",
+        frames: int | slice | None = None,
+    ) -> NDArray[Any] | None:
+        """Return a quantity by its name ("energy", "position", "stress", "element"), None where there is none.
+
+        `record.quantity("position", units="nm", frames=slice(0, 100))` is f64[100, atoms, 3]. What is missing is NaN in
+        reals, masked in anything else. See `molrec_convert.meaning.quantities.quantity` for names, forms, errors.
+        """
+        found: NDArray[Any] | None = provided("quantity")(self, name, units=units, form=form, sign=sign, frames=frames)
+        return found
+
+    def quantity_batches(self, name: str, **options: Any) -> Iterator[tuple[NDArray[Any], NDArray[np.int64] | None]]:
+        """Yield a quantity batch by batch, rows of the atoms with the offsets of the frames; see `quantity`."""
+        batches: Iterator[tuple[NDArray[Any], NDArray[np.int64] | None]] = provided("quantity_batches")(
+            self, name, **options
+        )
+        return batches
 
     def to_ase(self, index: int = -1, *, elements: Sequence[str] = (), report: Report | None = None) -> Any:
         """A frame as `ase.Atoms`, the last one by default: in ASE's units, with results, constraints, `info`.

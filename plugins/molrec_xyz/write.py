@@ -58,8 +58,6 @@ def _records(source: Record | Collection, context: WriteContext) -> Iterator[Rec
         return
     if source.forcefield is not None:
         context.report.dropped("forcefield", "the format has no place for it")
-    if source.units:
-        context.report.dropped("units", "the format does not state any; the numbers are written as they are")
     yield from source
 
 

@@ -107,9 +107,7 @@ def _report_documents(record: Record, report: Report) -> None:
     if system is None:
         return
     for key in system.meta:
-        if key == "units":
-            report.dropped("units", "the format does not state any; the numbers are written as they are")
-        else:
+        if key != "units":  # of which the conversion to the format's own is reported
             report.dropped(f"system/meta/{key}", "the format has no place for it")
     for name in system.blocks:
         if name != ATOMS:
