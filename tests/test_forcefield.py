@@ -67,7 +67,9 @@ def test_wildcards_absent_params_and_string_params() -> None:
     torsion = tables["dihedral.periodic"]
     assert torsion["itom"].tolist() == ["H1", ""]
     assert torsion.validity("k2").tolist() == [True, False]
-    assert torsion["k2"].tolist() == [0.8, 0.0]
+    assert torsion.stored("k2").tolist() == [0.8, 0.0]
+    assert torsion["k2"][0] == 0.8
+    assert np.isnan(torsion["k2"][1])
     assert tables["atom.full"]["ptype"].tolist() == ["A", "A"]
 
 

@@ -220,7 +220,8 @@ def test_index_values_given_with_the_record(path: Path) -> None:
         writer.append(points(2), {"split": "test"})
     with open_collection(path) as collection:
         assert len(collection) == 3
-        assert collection.index["split"].tolist() == ["train", "", "test"]
+        assert collection.index["split"].tolist() == ["train", None, "test"]
+        assert collection.index.stored("split").tolist() == ["train", "", "test"]
         assert collection.index.validity("split").tolist() == [True, False, True]
 
 
@@ -355,7 +356,8 @@ def test_step_time_and_per_step_values(path: Path) -> None:
     with open_collection(write(path, [Record(trajectory=given)], declared)) as collection:
         trajectory = collection[0].trajectory
         assert equal_trajectories(trajectory, given)
-        assert trajectory[0].meta.tags == {name: entry.dtype for name, entry in declared.meta.items()}
+        assert trajectory[1].meta.tags == {name: entry.dtype for name, entry in declared.meta.items()}
+        assert trajectory[0].meta.get("any") is None
         assert trajectory[0].meta["n"] == 7
         assert trajectory.steps.tolist() == [2**55, 2**55 + 1, 2**55 + 2]
         assert trajectory.times.tolist() == [0.0, 0.1, 0.2]

@@ -110,7 +110,7 @@ def by_hand(collection: Collection, frame: int) -> dict[str, Any]:
     member = collection[record]
     assert member.trajectory is not None
     system = {} if member.system is None else frame_sample(member.system)
-    return {**system, **frame_sample(member.trajectory[position])}
+    return {**system, **frame_sample(member.trajectory[position], member.trajectory.declaration)}
 
 
 META = {"pe": MetaDeclaration("f64"), "step_of": MetaDeclaration("i64"), "doc": MetaDeclaration("json")}

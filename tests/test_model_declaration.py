@@ -225,7 +225,9 @@ def test_derived_from_frames() -> None:
     assert declaration.blocks["atoms"].rows == 3
     assert declaration.blocks["sites"].columns == {"c": ColumnDeclaration("f64", (3,), nullable=True)}
     assert declaration.blocks["none"] == BlockDeclaration(rows=4)
-    assert declaration.meta == {"pe": MetaDeclaration("f64"), "note": MetaDeclaration("json")}
+    assert declaration.meta == {"pe": MetaDeclaration("f64", math.nan), "note": MetaDeclaration("json", None)}
+    whole = Declaration.derive(frames[:1]).meta
+    assert whole == {"pe": MetaDeclaration("f64"), "note": MetaDeclaration("json")}
 
 
 def test_a_mask_in_any_frame_makes_a_column_nullable() -> None:

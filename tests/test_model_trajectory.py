@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import trajectory_stores as ts
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -83,7 +84,9 @@ def resolved(frames: list[Frame]) -> list[Frame]:
         box = box if frame.box is None else frame.box
         meta = Meta()
         for key, entry in DECLARATION.meta.items():
-            meta.put(key, frame.meta.get(key, entry.fill), entry.dtype)
+            value = frame.meta.get(key, entry.fill)
+            if not ts.stands_for_none(value, entry.fill):
+                meta.put(key, value, entry.dtype)
         blocks = {name: state[name] for name in DECLARATION.blocks if name in state}
         found.append(Frame(blocks, meta, box, frame.step, frame.time))
     return found

@@ -60,7 +60,8 @@ def test_a_block_may_reference_itself(tmp_path: Path) -> None:
 def test_a_null_references_nothing(tmp_path: Path) -> None:
     column = Column(rows(0, 2**64 - 1), np.array([True, False]))
     frame = stores.round_trip(tmp_path, molecule(atomi=column, atomj=rows(1, 2)))
-    assert frame["bonds"]["atomi"].tolist() == [0, 2**64 - 1]
+    assert frame["bonds"].stored("atomi").tolist() == [0, 2**64 - 1]
+    assert frame["bonds"]["atomi"].tolist() == [0, None]
 
 
 def test_a_plain_number_is_no_reference(tmp_path: Path) -> None:

@@ -200,7 +200,7 @@ def _converted_relation(block: Block, name: str, styles: list[Style], rules: _Ru
     """A relation with its own parameter columns changed; its `style` column says which style's rule each row takes."""
     rows: dict[str, NDArray[np.bool_]] | None = None
     if "style" in block.columns:
-        texts = np.array(block["style"].tolist(), dtype=object)
+        texts = np.array(block.stored("style").tolist(), dtype=object)
         rows = {style.style: texts == style.style for style in styles}
         styles = [style for style in styles if rows[style.style].any()]
     plans: dict[str, dict[str, _Change]] = {}

@@ -39,7 +39,9 @@ class Labels:
                 table = self._forcefield.tables[atom.block]
                 if "class" in table.columns and "name" in table.columns:
                     valid = table.validity("class").tolist()
-                    for name, label, there in zip(table["name"].tolist(), table["class"].tolist(), valid, strict=True):
+                    for name, label, there in zip(
+                        table.stored("name").tolist(), table.stored("class").tolist(), valid, strict=True
+                    ):
                         if there:
                             known.setdefault(name, label)
             self._classes = [known.get(name) for name in self.types]
@@ -123,7 +125,7 @@ def _codes(
     table: Block, columns: Sequence[str], labels: Sequence[str | None]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Endpoints of the rows and labels of the types as numbers: 0 is the wildcard, -1 a label no row has."""
-    texts, codes = text_codes(*(table[name] for name in columns))
+    texts, codes = text_codes(*(table.stored(name) for name in columns))
     position = {text: code + 1 for code, text in enumerate(texts)}
     position[""] = 0
     to_code = np.array([position[text] for text in texts], dtype=np.int64)

@@ -71,7 +71,7 @@ def _labels(forcefield: ForceField) -> dict[str, frozenset[str]]:
         table = forcefield.tables[atom.block]
         for key, name in (("type", "name"), ("class", "class")):
             if name in table.columns:
-                found.setdefault(key, {""}).update(table[name].tolist())
+                found.setdefault(key, {""}).update(table.stored(name).tolist())
     return {key: frozenset(names) for key, names in found.items()}
 
 
@@ -80,7 +80,7 @@ def _endpoint_remarks(table: Block, style: Style, labels: Mapping[str, frozenset
     if known is None:
         return
     for name in endpoint_columns(table):
-        strange = sorted(set(table[name].tolist()) - known)
+        strange = sorted(set(table.stored(name).tolist()) - known)
         if strange:
             listed = ", ".join(repr(text) for text in strange[:_LISTED])
             more = "" if len(strange) <= _LISTED else f" and {len(strange) - _LISTED} more"

@@ -140,7 +140,7 @@ class _Linker:
             row = np.full(relation.count, -1, dtype=np.int64)
             table = self.forcefield.tables[style.block]
             if names is not None and "name" in table.columns:
-                row = names.found({name: at for at, name in enumerate(table["name"].tolist())})
+                row = names.found({name: at for at, name in enumerate(table.stored("name").tolist())})
             if picks is not None:
                 row[~picks.allows(style.style)] = -1
             links.links[style.block] = self._link(style, row, relation, np.zeros(relation.count, dtype=np.bool_))
@@ -198,7 +198,7 @@ class _Linker:
         links = self.resolution.blocks["pairs"] = BlockLinks("pairs", relation.count)
         if "is_14" not in relation.columns or not {"atomi", "atomj"} <= set(relation.columns):
             return
-        close = relation["is_14"] & relation.validity("is_14")
+        close = relation.stored("is_14") & relation.validity("is_14")
         a, b = self._types_of(relation, "atomi"), self._types_of(relation, "atomj")
         close = close & (a >= 0) & (b >= 0)
         for style in styles:

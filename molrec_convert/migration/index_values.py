@@ -70,7 +70,7 @@ def index_value(
     elements = None
     if system is not None and "atoms" in system.blocks:
         block = system.blocks["atoms"]
-        elements = _elements({key: block[key] for key in ("element", "atomic_number") if key in block.columns})
+        elements = _elements({key: block.stored(key) for key in ("element", "atomic_number") if key in block.columns})
     counts = _counted(observed.elements if elements is None else elements)
     columns: dict[str, Any] = {
         "formula": None if counts is None else _formula(tuple(counts.items())),

@@ -60,7 +60,7 @@ class Alignment:
         for block in self._blocks.values():
             if "id" in block.columns:
                 block.validity("id")
-                _ = block["id"]
+                _ = block.stored("id")
 
     def check_frame(self, frame: Frame, node: str = "frame", where: str = "") -> None:
         """Refuse a snapshot whose blocks do not fit the system's; `where` says which it is."""
@@ -73,7 +73,7 @@ class Alignment:
             if other.count != block.count:
                 raise _row_count(here, other.count, block.count, where)
             if "id" in other.columns and "id" in block.columns:
-                _check_ids(other["id"][None], other.validity("id")[None], block, here, lambda _: where)
+                _check_ids(other.stored("id")[None], other.validity("id")[None], block, here, lambda _: where)
 
     @staticmethod
     def _check_columns(columns: set[str], block: Block, here: str) -> None:
@@ -107,7 +107,7 @@ def _check_ids(
 ) -> None:
     """Refuse ids [updates, rows] that are not the system's in every update; `where` names the frame of one."""
     own = block.validity("id")
-    differ = (valid != own) | ((ids != block["id"]) & valid & own)
+    differ = (valid != own) | ((ids != block.stored("id")) & valid & own)
     if not differ.any():
         return
     update, row = (int(n) for n in np.argwhere(differ)[0])
@@ -115,5 +115,5 @@ def _check_ids(
         f"{node}/id",
         f"id differs from system's in row {row}{where(update)}",
         found=str(ids[update, row]) if valid[update, row] else "null",
-        expected=str(block["id"][row]) if own[row] else "null",
+        expected=str(block.stored("id")[row]) if own[row] else "null",
     )

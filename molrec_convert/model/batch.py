@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from molrec_convert.errors import ContractError
 from molrec_convert.model.declaration import NO_FILL, Declaration
 from molrec_convert.model.dtypes import DTYPES
-from molrec_convert.model.frame import Block, Box, Column, Frame
+from molrec_convert.model.frame import Block, Box, Column, Frame, with_missing
 from molrec_convert.model.tags import TAGS, Meta, coerce
 
 __all__ = ["BlockUpdates", "BoxUpdates", "FrameBatch", "batch_from_frames"]
@@ -29,7 +29,8 @@ class BlockUpdates:
     """The updates of one block within a batch.
 
     `frames` int64[k] are the positions in the batch of the frames that present the block, ascending; `offset`
-    int64[k+1] bounds their rows; `columns` hold the rows, `validity` the masks (bool[rows]) of columns that have one.
+    int64[k+1] bounds their rows; `columns` hold the rows as they are stored, `validity` the masks (bool[rows]) of
+    columns that have one. `updates["x"]` has the rows as `Block` gives them: NaN or masked where they are null.
     """
 
     frames: NDArray[np.int64]
@@ -48,6 +49,9 @@ class BlockUpdates:
             dict(columns),
             dict(validity or {}),
         )
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return with_missing(self.columns[name], self.validity.get(name))
 
     @property
     def uniform_rows(self) -> int | None:
@@ -140,7 +144,8 @@ class FrameBatch:
             value = self.meta[key][index] if key in self.meta else entry.fill
             if value is NO_FILL:
                 raise ContractError(f"trajectory/meta/{key}", "the frame has no value and the key no fill")
-            meta.put(key, value, entry.dtype)
+            if not entry.is_missing(value):
+                meta.put(key, value, entry.dtype)
         box = None
         if self.box is not None:
             position = int(np.searchsorted(self.box.frames, index, side="right")) - 1
@@ -244,7 +249,7 @@ def _join(name: str, blocks: list[Block], frames: list[int], declaration: Declar
     columns: dict[str, NDArray[Any]] = {}
     validity: dict[str, NDArray[np.bool_]] = {}
     for key, declared in declaration.blocks[name].columns.items():
-        parts = [block[key] for block in blocks]
+        parts = [block.stored(key) for block in blocks]
         columns[key] = parts[0] if len(parts) == 1 and not copy else np.concatenate(parts)
         if declared.nullable:
             validity[key] = np.concatenate([block.validity(key) for block in blocks])

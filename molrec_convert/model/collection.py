@@ -181,7 +181,7 @@ class Collection(ABC):
         member = self.record(record)
         assert member.trajectory is not None
         system = {} if member.system is None else frame_sample(member.system)
-        return {**system, **frame_sample(member.trajectory.frame(position))}
+        return {**system, **frame_sample(member.trajectory.frame(position), self.declaration)}
 
     def record_sample(self, index: int) -> dict[str, Any]:
         """The record at an ordinal as `{"system": {...}, "frames": [{...}, ...]}`, each as `sample` has it."""

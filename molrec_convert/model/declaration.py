@@ -7,9 +7,12 @@ known to a running conversion only and are never stored. Source: Trajectory, "se
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
 
 from molrec_convert.errors import ContractError, UsageError
 from molrec_convert.model.dtypes import DTYPES
@@ -98,11 +101,35 @@ class BlockDeclaration:
 
 @dataclass(frozen=True, eq=False)
 class MetaDeclaration:
-    """One per-step key: its tag, the value of a frame that omits it (`NO_FILL`: none may); `extra` keys are carried."""
+    """One per-step key: its tag, the value of a frame that omits it (`NO_FILL`: none may); `extra` keys are carried.
+
+    A fill of NaN, or of null for `json`, stands for no value: in frames that have it the key is missing.
+    """
 
     dtype: str
     fill: Any = NO_FILL
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
+
+    @classmethod
+    def with_missing(cls, dtype: str, extra: dict[str, Any] | None = None) -> MetaDeclaration | None:
+        """Return the declaration of a key that is missing in some frames; None where the tag cannot express that."""
+        tag = TAGS[dtype]
+        if tag.dtype == "f64":
+            return cls(dtype, [math.nan] * tag.width if tag.width else math.nan, extra or {})
+        return cls(dtype, None, extra or {}) if dtype == "json" else None
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether the key may be missing in a frame: its fill stands for no value."""
+        if self.fill is NO_FILL:
+            return False
+        return self.fill is None if self.dtype == "json" else _is_nan(self.fill)
+
+    def is_missing(self, value: Any) -> bool:
+        """Whether a frame with this value has none for the key."""
+        if self.dtype == "json":
+            return value is None and self.fill is None
+        return _is_nan(value) and self.has_missing
 
     def to_json(self, node: str = "") -> dict[str, Any]:
         """The entry in `sequence_schema`."""
@@ -179,11 +206,15 @@ class Declaration:
     def derive(cls, frames: Iterable[Frame], *, nullable: bool = False) -> Declaration:
         """The union of what `frames` present: blocks, columns, tags, masks, precisions, and each block's largest size.
 
-        Blocks of one name must agree on columns and dtypes. With `nullable` every column may hold nulls.
+        Blocks of one name must agree on columns and dtypes. With `nullable` every column may hold nulls. A key some
+        frames lack may be missing where its tag can express that.
         """
         blocks: dict[str, BlockDeclaration] = {}
         meta: dict[str, MetaDeclaration] = {}
+        count, stated = 0, Counter[str]()
         for frame in frames:
+            count += 1
+            stated.update(frame.meta.keys())
             for name, block in frame.blocks.items():
                 columns = {
                     key: ColumnDeclaration(
@@ -209,6 +240,9 @@ class Declaration:
                 )
             for key in frame.meta:
                 meta[key] = _derived_key(key, frame.meta.tag(key), meta.get(key))
+        for key, entry in meta.items():
+            if stated[key] < count:
+                meta[key] = MetaDeclaration.with_missing(entry.dtype) or entry
         return cls(blocks, meta)
 
     def check(self, node: str = "trajectory") -> None:
@@ -307,6 +341,14 @@ class Declaration:
             (block.rows or 0) * sum(DTYPES[c.dtype].itemsize * math.prod(c.trailing) for c in block.columns.values())
             for block in self.blocks.values()
         )
+
+
+def _is_nan(value: Any) -> bool:
+    """Whether a value is NaN, or a vector of nothing else."""
+    if isinstance(value, float):
+        return value != value
+    kind = getattr(getattr(value, "dtype", None), "kind", "f")
+    return kind == "f" and isinstance(value, (list, np.ndarray)) and bool(np.isnan(value).all())
 
 
 def _derived_key(key: str, tag: str, known: MetaDeclaration | None) -> MetaDeclaration:

@@ -75,7 +75,7 @@ def _name_faults(table: Block, node: str) -> Iterator[ContractError]:
             yield ContractError(f"{node}/name", "the rows of a style table have no names")
         return
     yield from _null_faults(table, "name", node)
-    twice = [name for name, rows in Counter(table["name"].tolist()).items() if rows > 1]
+    twice = [name for name, rows in Counter(table.stored("name").tolist()).items() if rows > 1]
     if twice:
         yield ContractError(f"{node}/name", "two rows have one name", found=repr(twice[0]))
 
@@ -154,7 +154,7 @@ def _restatement_faults(table: Block, node: str) -> Iterator[ContractError]:
     """Rows of one unordered pair have the same parameters."""
     if not all(name in table.columns and table.columns[name].dtype == "string" for name in ENDPOINT_COLUMNS[:2]):
         return
-    texts, codes = text_codes(table["itom"], table["jtom"])
+    texts, codes = text_codes(table.stored("itom"), table.stored("jtom"))
     low, high = np.minimum(*codes), np.maximum(*codes)
     key = low * len(texts) + high
     order = np.argsort(key, kind="stable")
@@ -166,7 +166,7 @@ def _restatement_faults(table: Block, node: str) -> Iterator[ContractError]:
         differs |= _differ(table.columns[name], first, second)
     if differs.any():
         at = int(np.flatnonzero(differs)[0])
-        pair = f"{table['itom'][second[at]]!r} and {table['jtom'][second[at]]!r}"
+        pair = f"{table.stored('itom')[second[at]]!r} and {table.stored('jtom')[second[at]]!r}"
         yield ContractError(
             node, f"the rows {first[at]} and {second[at]} give different parameters to one pair, {pair}"
         )

@@ -22,7 +22,7 @@ from molrec_convert.model.precision import check_precision
 from molrec_convert.model.standard import ENDPOINTS, check_standard_dtype
 from molrec_convert.model.tags import Meta, check_json, same_value
 
-__all__ = ["Block", "Box", "Column", "Frame", "check_references", "check_target", "references"]
+__all__ = ["Block", "Box", "Column", "Frame", "check_references", "check_target", "references", "with_missing"]
 
 #: Attributes of a block's group, and of a column's array, that say something to this version.
 BLOCK_ATTRIBUTES = frozenset({"count", "structural_shape", "targets"})
@@ -33,8 +33,9 @@ COLUMN_ATTRIBUTES = frozenset({"precision"})
 class Column:
     """A typed array whose leading axis is the block's rows, an optional mask, an optional declared precision.
 
-    `validity` has one flag per row, true where the row holds a value; an all-true mask is kept as None.
-    `attributes` are what a store holds beside the array that this version does not know.
+    `validity` has one flag per row, true where the row holds a value; an all-true mask is kept as None. A masked array
+    brings its mask with it, which must be one of whole rows. `attributes` are what a store holds beside the array that
+    this version does not know.
     """
 
     values: NDArray[Any]
@@ -43,6 +44,8 @@ class Column:
     attributes: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if isinstance(self.values, np.ma.MaskedArray) and self.validity is None:
+            self.validity = _validity_of(self.values)
         self.values = as_values(self.values)
         if self.values.ndim == 0:
             raise ContractError("", "a column has a leading axis", found="a scalar")
@@ -85,8 +88,40 @@ class Column:
     __hash__ = None  # type: ignore[assignment]
 
 
-class Block(Mapping[str, NDArray[Any]]):
-    """A table: `block["x"]` is the array of column `x`; `block.columns["x"]` has its mask and precision too.
+def with_missing(values: NDArray[Any], validity: NDArray[np.bool_] | None) -> NDArray[Any]:
+    """Return the rows of a column as Python has them: NaN where a real number is null, any other dtype masked there.
+
+    Without nulls it is `values` itself. `validity` bool[rows] is true where a row holds a value.
+    """
+    if validity is None or validity.all():
+        return values
+    missing = ~validity
+    if values.dtype.kind == "f":
+        filled = np.array(values)
+        filled[missing] = math.nan
+        return filled
+    mask = np.broadcast_to(missing.reshape(-1, *[1] * (values.ndim - 1)), values.shape)
+    return np.ma.MaskedArray(values, mask.copy())
+
+
+def _validity_of(values: np.ma.MaskedArray[Any, Any]) -> NDArray[np.bool_] | None:
+    """Return the mask of a column that is given as a masked array: true in the rows that hold a value."""
+    if not values.ndim:
+        return None
+    hidden = np.ma.getmaskarray(values).reshape(len(values), math.prod(values.shape[1:]))
+    some, every = np.logical_or.reduce(hidden, axis=1), np.logical_and.reduce(hidden, axis=1)
+    if (some & ~every).any():
+        raise ContractError("", "a row is null as a whole: the mask of the array hides only some values of one")
+    there: NDArray[np.bool_] = np.logical_not(some)
+    return there
+
+
+class Block:
+    """A table: `block["x"]` is the array of column `x`, `len(block)` its number of rows, iterating gives column names.
+
+    Where a column has nulls, `block["x"]` has NaN there for real numbers, and is a `numpy.ma.MaskedArray` of any other
+    dtype; without nulls it is the array itself. `block.stored("x")` is the array as it is on disk in either case,
+    `block.validity("x")` the mask. `block.columns` is the mapping of names to `Column`.
 
     `count` is needed only when there are no columns. `structural_shape` must multiply to the count. `targets` maps a
     referencing column to the block whose rows it names (`"atoms"`, or `"/system/atoms"` in another section).
@@ -108,7 +143,7 @@ class Block(Mapping[str, NDArray[Any]]):
         self.attributes: dict[str, Any] = dict(attributes or {})
         self._count = None if count is None else _whole(count)
         for name, column in (columns or {}).items():
-            self.columns[name] = column if isinstance(column, Column) else Column(as_values(column, node=name))
+            self.columns[name] = column if isinstance(column, Column) else _column(name, column)
 
     @property
     def count(self) -> int:
@@ -159,16 +194,30 @@ class Block(Mapping[str, NDArray[Any]]):
                 )
 
     def __getitem__(self, name: str) -> NDArray[Any]:
+        column = self._named(name)
+        return with_missing(column.values, column.validity)
+
+    def stored(self, name: str) -> NDArray[Any]:
+        """Return the array of a column as it is on disk: where a row is null, what stands there means nothing."""
+        return self._named(name).values
+
+    def _named(self, name: str) -> Column:
         try:
-            return self.columns[name].values
+            return self.columns[name]
         except KeyError:
             raise KeyError(f"no column {name!r}; the block has {', '.join(self.columns) or 'none'}") from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.columns
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.columns)
 
     def __len__(self) -> int:
-        return len(self.columns)
+        return self.count
+
+    def __bool__(self) -> bool:
+        return True
 
     def __eq__(self, other: object) -> bool:
         """Equal count, shape, targets and columns; the order of columns does not count."""
@@ -186,6 +235,11 @@ class Block(Mapping[str, NDArray[Any]]):
     def __repr__(self) -> str:
         inner = ", ".join(f"{k}: {c.dtype}{''.join(f'[{n}]' for n in c.trailing)}" for k, c in self.columns.items())
         return f"Block({self.count} rows; {inner})"
+
+
+def _column(name: str, values: Any) -> Column:
+    masked = isinstance(values, np.ma.MaskedArray)
+    return Column(values if masked else as_values(values, node=name))
 
 
 def _whole(value: Any) -> int:
@@ -251,7 +305,8 @@ class Box:
 class Frame:
     """A snapshot: blocks by name, a typed meta document, an optional box; `step` and `time` when of a trajectory.
 
-    `frame["atoms"]["x"]` is a numpy array. `attributes` holds what a store has beside what this version knows, where
+    `frame["atoms"]["x"]` is a numpy array, `frame.positions` f64[n,3]. A per-step key that is missing in a frame of a
+    trajectory is not in its `meta`. `attributes` holds what a store has beside what this version knows, where
     no block or column carries it: node path below the section ("box/vectors", "atoms/_validity") → attributes.
     """
 
@@ -325,6 +380,28 @@ class Frame:
     def rows(self) -> dict[str, int]:
         """Block → number of rows."""
         return {name: block.count for name, block in self.blocks.items()}
+
+    @property
+    def positions(self) -> NDArray[np.float64] | None:
+        """Positions f64[atoms, 3] of `x y z` in a new array, NaN where null; None where the frame has none."""
+        return self._vectors(("x", "y", "z"))
+
+    @property
+    def velocities(self) -> NDArray[np.float64] | None:
+        """Velocities f64[atoms, 3] of `vx vy vz` in a new array, NaN where null; None where the frame has none."""
+        return self._vectors(("vx", "vy", "vz"))
+
+    @property
+    def forces(self) -> NDArray[np.float64] | None:
+        """Forces f64[atoms, 3] of `fx fy fz` in a new array, NaN where null; None where the frame has none."""
+        return self._vectors(("fx", "fy", "fz"))
+
+    def _vectors(self, names: tuple[str, str, str]) -> NDArray[np.float64] | None:
+        """Return three columns of the block `atoms` side by side."""
+        atoms = self.blocks.get("atoms")
+        if atoms is None or not all(name in atoms.columns for name in names):
+            return None
+        return np.stack([atoms[name] for name in names], axis=1)
 
 
 def check_target(target: Any, node: str) -> None:

@@ -232,6 +232,9 @@ class Maker:
                     made.per_step.append(key)
         there = set(from_plain(values.get(NAN, ([], ""))[0]) or ())
         names = {key: name for name, key in RESULTS.items()}
+        for key in (RESULTS[name] for name in there if RESULTS.get(name) in fills):
+            # stated as NaN, which a frame of the record does not tell from a missing one
+            values.setdefault(key, (fills[key], tag_of(fills[key])))
         for key, (value, tag) in values.items():
             name = names.get(key)
             if is_missing(value, tag) and (tag == "json" or (is_fill(fills.get(key)) and name not in there)):

@@ -139,7 +139,7 @@ class ById:
     @classmethod
     def of(cls, atoms: Block, name: str) -> ById:
         """The column `name` of a block with ids."""
-        return cls(atoms["id"], atoms[name], atoms.validity(name))
+        return cls(atoms.stored("id"), atoms.stored(name), atoms.validity(name))
 
     def __call__(self, rows: Rows) -> Made:
         """See `OutColumn.make`."""

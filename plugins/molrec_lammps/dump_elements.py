@@ -80,7 +80,7 @@ def _is_default(reader: RowReader, first: Rows, facts: RunFacts) -> bool:
     if "mass" in first.values:
         masses += np.unique(first.values["mass"]).tolist()
     elif facts.atoms is not None and "mass" in facts.atoms.columns:
-        masses += np.unique(facts.atoms["mass"][facts.atoms.validity("mass")]).tolist()
+        masses += np.unique(facts.atoms.stored("mass")[facts.atoms.validity("mass")]).tolist()
     return len(types) > 1 or any(abs(mass - _CARBON) > _OTHER_MASS for mass in masses)
 
 

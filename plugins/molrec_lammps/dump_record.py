@@ -237,7 +237,7 @@ def _system(
         if not relations:
             return system, None
         report.converted(" ".join(relations), "restated in the trajectory wherever the ids change")
-        return system, Relations(relations, facts.atoms["id"])
+        return system, Relations(relations, facts.atoms.stored("id"))
     if idset is None:
         if facts.system is not None:
             names = ["atoms", *relations]

@@ -80,7 +80,7 @@ class RelationUpdates:
         columns, validity = {}, {}
         for key, column in self._relations.blocks[name].columns.items():
             columns[key] = np.concatenate(
-                [empty(column.dtype, (0, *column.trailing)), *(block[key] for block in blocks)]
+                [empty(column.dtype, (0, *column.trailing)), *(block.stored(key) for block in blocks)]
             )
             if column.validity is not None:
                 validity[key] = np.concatenate([block.validity(key) for block in blocks])

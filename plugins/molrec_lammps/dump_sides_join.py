@@ -88,9 +88,9 @@ def _restates(block: LocalBlock, facts: RunFacts) -> bool:
     counts = block.dump.counts
     if (counts != stated.count).any():
         return False
-    ids = facts.atoms["id"].view(np.int64)
+    ids = facts.atoms.stored("id").view(np.int64)
     names = [name for name in ("atomi", "atomj", "atomk", "atoml") if name in stated.columns]
-    mine = _sorted(np.stack([stated[name].astype(np.int64) for name in names], axis=1))
+    mine = _sorted(np.stack([stated.stored(name).astype(np.int64) for name in names], axis=1))
     for frame in dict.fromkeys((0, len(counts) - 1)):
         _, columns = block.rows([frame], [ids])
         theirs = np.stack([columns[name].astype(np.int64) for name in names], axis=1)
@@ -114,7 +114,7 @@ def add_sides(record: Record, sides: Sequence[OpenSide], report: Report) -> Reco
     main: Trajectory = record.trajectory if record.trajectory is not None else BareTrajectory([s.dump for s in sides])
     atoms = None if record.system is None else record.system.blocks.get("atoms")
     declared = main.declaration.blocks.get("atoms")
-    fixed = atoms["id"].view(np.int64) if atoms is not None and "id" in atoms.columns else None
+    fixed = atoms.stored("id").view(np.int64) if atoms is not None and "id" in atoms.columns else None
     changing = fixed is None and declared is not None and "id" in declared.columns
     taken = {*main.declaration.blocks, *(() if record.system is None else record.system.blocks)}
     blocks: list[LocalBlock | GridBlock] = []

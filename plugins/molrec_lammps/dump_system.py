@@ -29,7 +29,7 @@ def atoms_of(facts: RunFacts, ids: Rows, taken: set[str], report: Report) -> Blo
     atoms = facts.atoms
     if atoms is None:
         return Block(columns)
-    places = places_of(ids.view(np.uint64), atoms["id"])
+    places = places_of(ids.view(np.uint64), atoms.stored("id"))
     known = places >= 0
     for name, column in atoms.columns.items():
         if name == "id" or name in taken:
@@ -70,7 +70,7 @@ def renumbered(block: Block, rows: Rows) -> tuple[Block, int]:
     keep = np.ones(block.count, dtype=np.bool_)
     moved = {}
     for name in endpoints_of(block):
-        values, valid = block[name].astype(np.int64), block.validity(name)
+        values, valid = block.stored(name).astype(np.int64), block.validity(name)
         new = np.where(valid, rows[np.where(valid, values, 0)] if len(rows) else -1, 0)
         keep &= new >= 0
         moved[name] = new
@@ -88,7 +88,7 @@ def restricted(relations: Mapping[str, Block], facts: RunFacts, ids: Rows, repor
     atoms = facts.atoms
     if atoms is None:
         return {}
-    rows = places_of(atoms["id"], ids.view(np.uint64))
+    rows = places_of(atoms.stored("id"), ids.view(np.uint64))
     found = {}
     for name, block in relations.items():
         found[name], lost = renumbered(block, rows)
@@ -110,7 +110,7 @@ def report_differences(facts: RunFacts, ids: Rows, first: Mapping[str, Column], 
     atoms = facts.atoms
     if atoms is None:
         return
-    places = places_of(ids.view(np.uint64), atoms["id"])
+    places = places_of(ids.view(np.uint64), atoms.stored("id"))
     known = places >= 0
     for name, column in first.items():
         if name == "id" or name not in atoms.columns:

@@ -96,11 +96,11 @@ class Reading:
         names: dict[str, None] = {}
         for (category, _), table in self.tables.items():
             if category == kind and "name" in table.columns:
-                names.update(dict.fromkeys(table["name"].tolist()))
+                names.update(dict.fromkeys(table.stored("name").tolist()))
             elif kind == "atom" and category == "pair":
                 for end in ("itom", "jtom"):
                     if end in table.columns:
-                        names.update(dict.fromkeys(name for name in table[end].tolist() if name))
+                        names.update(dict.fromkeys(name for name in table.stored(end).tolist() if name))
         if all(name.isascii() and name.isdigit() and name[0] != "0" for name in names):
             return {name: int(name) for name in names}
         return {name: n + 1 for n, name in enumerate(names)}

@@ -191,7 +191,7 @@ class PotentialFiles:
             table = force_field.tables.get("cmap.charmm")
             if table is not None and "grid" in table.columns:
                 factor = Conversion(conversion.target, force_field.units).factor("E", f"fix cmap {file}")
-                found.texts[Path(file).name] = cmap_text(table["grid"] * factor)
+                found.texts[Path(file).name] = cmap_text(table.stored("grid") * factor)
         for word, row in _file_words(potential, sums):
             found.sums[word] = sums.get(word)
             flags = frozenset() if row is None else row.flags
@@ -261,7 +261,7 @@ def _sums(force_field: ForceField) -> Iterator[tuple[str, str]]:
             name = key.removesuffix(_SUM)
             if key.endswith(_SUM) and name in table.columns:
                 known = table.validity(key) & table.validity(name)
-                yield from zip(table[name][known].tolist(), table[key][known].tolist(), strict=True)
+                yield from zip(table.stored(name)[known].tolist(), table.stored(key)[known].tolist(), strict=True)
 
 
 def _file_words(potential: Potential, sums: Collection[str]) -> Iterator[tuple[str, StyleRow | None]]:

@@ -92,7 +92,7 @@ def named_masses(force_field: ForceField | None) -> dict[str, float]:
     for name, table in ({} if force_field is None else force_field.tables).items():
         if name.startswith("atom.") and "mass" in table.columns and "name" in table.columns:
             known = table.validity("mass")
-            found.update(zip(table["name"][known].tolist(), table["mass"][known].tolist(), strict=True))
+            found.update(zip(table.stored("name")[known].tolist(), table.stored("mass")[known].tolist(), strict=True))
     return found
 
 

@@ -122,14 +122,14 @@ def _bodies(state: State, ids: NDArray[np.int64], digits: int | None, found: Pre
     if bodies is None or integers is None or numbers is None or not bodies.count:
         return
     found.blocks.update(("bodies", "body_integers", "body_numbers"))
-    atoms = ids[bodies["atomi"].astype(np.int64)].tolist()
-    counts = [np.bincount(part["body"].astype(np.int64), minlength=len(atoms)) for part in (integers, numbers)]
+    atoms = ids[bodies.stored("atomi").astype(np.int64)].tolist()
+    counts = [np.bincount(part.stored("body").astype(np.int64), minlength=len(atoms)) for part in (integers, numbers)]
     ends = [np.cumsum(count).tolist() for count in counts]
     if state.conversion:
         raise UnsupportedError(
             "the numbers of Bodies cannot be converted to other units: what they measure is not known"
         )
-    whole, real = integers["value"].tolist(), numbers["value"].tolist()
+    whole, real = integers.stored("value").tolist(), numbers.stored("value").tolist()
     lines: list[str] = []
     for body, atom in enumerate(atoms):
         sizes = [int(count[body]) for count in counts]
@@ -168,14 +168,14 @@ def _texts(state: State, document: Mapping[str, Any], found: Preserved) -> None:
     if block is None:
         return
     if state.conversion:
+        named = ", ".join(dict.fromkeys(block.stored("section").tolist()))
         raise UnsupportedError(
-            f"{', '.join(dict.fromkeys(block['section'].tolist()))}: kept as text, and cannot be converted to other "
-            "units; write without --target-units"
+            f"{named}: kept as text, and cannot be converted to other units; write without --target-units"
         )
     found.blocks.add(_SECTIONS)
     comments = document.get("section_comments")
     rows: dict[str, list[str]] = {}
-    for name, line in zip(block["section"].tolist(), block["line"].tolist(), strict=True):
+    for name, line in zip(block.stored("section").tolist(), block.stored("line").tolist(), strict=True):
         rows.setdefault(name, []).append(line)
     for name, lines in rows.items():
         comment = str(comments.get(name, "")) if isinstance(comments, Mapping) else ""

@@ -59,7 +59,9 @@ def relation_rows(
         columns = [numbers, types.numbers, *ends]
         comments = None
         if "comment" in block.columns and block.columns["comment"].dtype == "string":
-            comments = np.where(block.validity("comment"), block["comment"], np.array("", dtype=block["comment"].dtype))
+            comments = np.where(
+                block.validity("comment"), block.stored("comment"), np.array("", dtype=block.stored("comment").dtype)
+            )
         for other in block.columns:
             if other not in _TOLD:
                 report.dropped(f"{relation.block}/{other}", f"rows of {name} have no place for it")
@@ -75,5 +77,5 @@ def _ends(block: Block, name: str, ids: NDArray[np.int64], node: str) -> NDArray
     valid = block.validity(name)
     if not valid.all():
         raise UnsupportedError(f"{node}/{name}: row {int((~valid).argmax())} names no atom, and LAMMPS needs one")
-    rows: NDArray[np.int64] = ids[block[name].astype(np.int64)]
+    rows: NDArray[np.int64] = ids[block.stored(name).astype(np.int64)]
     return rows

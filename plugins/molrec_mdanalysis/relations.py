@@ -82,10 +82,10 @@ def connection_values(
         block = blocks.get(block_name)
         if block is None or not all(end in block.columns for end in _ENDS[:ends]):
             continue
-        atoms = np.stack([block[end] for end in _ENDS[:ends]], axis=1).astype(np.int64)
+        atoms = np.stack([block.stored(end) for end in _ENDS[:ends]], axis=1).astype(np.int64)
         kept = _whole(block, ends)
         values = [tuple(row) for row in atoms[kept].tolist()]
-        guessed = block["guessed"][kept].tolist() if "guessed" in block.columns else [False] * len(values)
+        guessed = block.stored("guessed")[kept].tolist() if "guessed" in block.columns else [False] * len(values)
         found[name] = (values, _types_of(block, kept), _orders_of(block, kept), guessed)
     return found
 
@@ -100,19 +100,21 @@ def _whole(block: Block, ends: int) -> NDArray[np.bool_]:
 
 def _types_of(block: Block, kept: NDArray[np.bool_]) -> list[Any] | None:
     if "type_id" in block.columns and block.columns["type_id"].validity is None:
-        numbers = block["type_id"]
-        if "type" not in block.columns or block["type"].tolist() == [str(n) for n in numbers.tolist()]:
+        numbers = block.stored("type_id")
+        if "type" not in block.columns or block.stored("type").tolist() == [str(n) for n in numbers.tolist()]:
             kinds: list[Any] = numbers[kept].tolist()
             return kinds
     if "type" not in block.columns:
         return None
     known = block.validity("type")
-    return [text if there else None for text, there in zip(block["type"][kept].tolist(), known[kept], strict=True)]
+    return [
+        text if there else None for text, there in zip(block.stored("type")[kept].tolist(), known[kept], strict=True)
+    ]
 
 
 def _orders_of(block: Block, kept: NDArray[np.bool_]) -> list[Any] | None:
     if "order" in block.columns:
-        return [text or None for text in block["order"][kept].tolist()]
+        return [text or None for text in block.stored("order")[kept].tolist()]
     if "bond_type" not in block.columns:
         return None
-    return [_ORDER_OF.get(number) for number in block["bond_type"][kept].tolist()]
+    return [_ORDER_OF.get(number) for number in block.stored("bond_type")[kept].tolist()]

@@ -32,10 +32,10 @@ def selected(system: Frame, rows: NDArray[np.int64]) -> Frame:
         ends = [column for column in references(block.columns, block.targets) if column in block.columns]
         inside = np.ones(block.count, np.bool_)
         for end in ends:
-            inside &= place[block[end].astype(np.int64)] >= 0
+            inside &= place[block.stored(end).astype(np.int64)] >= 0
         kept = _taken(block, np.flatnonzero(inside))
         for end in ends:
-            values = place[kept[end].astype(np.int64)].astype(np.uint64)
+            values = place[kept.stored(end).astype(np.int64)].astype(np.uint64)
             kept.columns[end] = Column(values, kept.columns[end].validity)
         if kept.count:
             blocks[name] = kept

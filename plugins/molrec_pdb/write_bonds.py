@@ -19,7 +19,7 @@ _WIDTH = 81
 
 def conect_records(bonds: Block, rows: Rows, lines: Sequence[str], report: Report) -> bytes:
     """The records of a block of bonds; those SSBOND and LINK lines state by themselves are left to these."""
-    first, second = bonds["atomi"].astype(np.int64), bonds["atomj"].astype(np.int64)
+    first, second = bonds.stored("atomi").astype(np.int64), bonds.stored("atomj").astype(np.int64)
     chosen = _chosen(bonds, lines, report)
     orders = _orders(bonds, chosen, report)
     numbers = rows.serial_numbers
@@ -56,7 +56,7 @@ def _chosen(bonds: Block, lines: Sequence[str], report: Report) -> NDArray[Any]:
     """The bonds that need a record: all, or those of CONECT where lines state the others."""
     if "kind" not in bonds.columns:
         return np.ones(bonds.count, np.bool_)
-    kinds: NDArray[Any] = bonds["kind"]
+    kinds: NDArray[Any] = bonds.stored("kind")
     stated: NDArray[np.bool_] = np.strings.find(kinds, "conect") >= 0
     if stated.all():
         return stated
@@ -70,7 +70,7 @@ def _orders(bonds: Block, chosen: NDArray[np.bool_], report: Report) -> NDArray[
     """How often each partner stands in its record."""
     if "bond_type" not in bonds.columns:
         return np.ones(bonds.count, np.int64)
-    orders = bonds["bond_type"].astype(np.int64)
+    orders = bonds.stored("bond_type").astype(np.int64)
     own = orders[chosen]
     if (own > 3).any():
         report.dropped("bonds/bond_type", "aromatic bonds: partners of double and triple bonds only are repeated")

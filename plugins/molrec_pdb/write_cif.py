@@ -260,14 +260,14 @@ class _Builder:
             return
         bonds = system.blocks["bonds"]
         if "_struct_conn" in self.other:
-            if "kind" not in bonds.columns or "conect" in " ".join(bonds["kind"].tolist()):
+            if "kind" not in bonds.columns or "conect" in " ".join(bonds.stored("kind").tolist()):
                 self.report.dropped("bonds", "those that _struct_conn, kept as it came, does not state")
             return
         columns, count = frame.columns, frame.count
         if "name" not in columns or not {"res_id", "res_seq"} & columns.keys():
             self.report.dropped("bonds", "connections name residues and atoms, and these have none")
             return
-        kinds = bonds["kind"].tolist() if "kind" in bonds.columns else ["link"] * bonds.count
+        kinds = bonds.stored("kind").tolist() if "kind" in bonds.columns else ["link"] * bonds.count
         types = [_CONNECTIONS.get(kind.rpartition("+")[2], "covale") for kind in kinds]
         if "kind" in bonds.columns and any("conect" in kind for kind in kinds):
             self.report.dropped("bonds/kind", "a connection does not say that a record CONECT stated it")
@@ -284,13 +284,13 @@ class _Builder:
             "PDB_ins_code": _texts(columns.get("icode"), count, "?"),
             "label_alt_id": _texts(columns.get("altloc"), count, "?"),
         }
-        ends = [bonds[key].tolist() for key in ("atomi", "atomj")]
+        ends = [bonds.stored(key).tolist() for key in ("atomi", "atomj")]
         clear = self._clear(list(zip(*parts.values(), *extra.values(), strict=True)), ends)
         for end, rows in zip("12", ends, strict=True):
             table |= {f"ptnr{end}_{item}": [texts[row] for row in rows] for item, texts in parts.items()}
             table |= {f"pdbx_ptnr{end}_{item}": [texts[row] for row in rows] for item, texts in extra.items()}
         if "bond_type" in bonds.columns:
-            stated = bonds["bond_type"].tolist()
+            stated = bonds.stored("bond_type").tolist()
             if any(order > 3 for order in stated):
                 self.report.dropped("bonds/bond_type", "aromatic bonds: connections have single, double and triple")
             table["pdbx_value_order"] = [_ORDERS.get(order, "?") for order in stated]

@@ -174,7 +174,8 @@ class _Writer:
                 assert self._plan.system is not None
                 block = self._plan.system[ATOMS]
                 parts = [
-                    np.tile(block[name], (batch.n_frames, *[1] * (block[name].ndim - 1))) for name in column.sources
+                    np.tile(block.stored(name), (batch.n_frames, *[1] * (block.stored(name).ndim - 1)))
+                    for name in column.sources
                 ]
             else:
                 parts, there = self._moving(batch, column, counts)

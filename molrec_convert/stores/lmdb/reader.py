@@ -212,7 +212,7 @@ class StoredCollection(Collection):
         state = None if value is None else self._sampler.first_frame(bytearray(value), frame)
         if state is None:
             trajectory = self._trajectory(record, Once(lambda: self._system(record, False)), False)
-            state = frame_sample(trajectory.frame(position))
+            state = frame_sample(trajectory.frame(position), self.declaration)
         return system, state
 
     def locate(self, frame: int) -> tuple[int, int]:

@@ -31,6 +31,7 @@ class SharedDeclaration:
             for name, block in declaration.blocks.items()
         }
         self.fills = {key for key, entry in declaration.meta.items() if entry.fill is not NO_FILL}
+        self._absent = [key for key, entry in declaration.meta.items() if entry.has_missing]
         self.absolute = any(
             target.startswith("/") for block in declaration.blocks.values() for target in block.targets.values()
         )
@@ -87,13 +88,19 @@ class SharedDeclaration:
         )
 
     def meta(self, frame: FrameBytes) -> Meta:
-        """The per-step values of a frame, by their declared tags; what it omits at its fill."""
+        """The per-step values of a frame, by their declared tags, without those that are missing in it.
+
+        What it omits is at its fill.
+        """
         self.check_keys(frame)
         meta = frame.meta(self.tags)
         if self.fills and len(meta) < len(self.tags):
             for key in self.fills - frame.document.keys():
                 entry = self.declaration.meta[key]
                 meta.put(key, entry.fill, entry.dtype)
+        for key in self._absent:
+            if self.declaration.meta[key].is_missing(meta[key]):
+                del meta[key]
         return meta
 
     def _check_block(self, name: str, frame: FrameBytes) -> None:

@@ -77,6 +77,14 @@ class StoredBlock(Block):
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         if self._columns is None:
+            entry = self._layout.columns.get(name)
+            if entry is not None and entry.validity is None:
+                return self.stored(name)
+        return super().__getitem__(name)
+
+    def stored(self, name: str) -> NDArray[Any]:
+        """See `Block.stored`."""
+        if self._columns is None:
             arrays = self._arrays
             if arrays is None:
                 arrays = self._arrays = self._source.arrays(self._name)
@@ -85,7 +93,7 @@ class StoredBlock(Block):
                 array = arrays[name] = self._source.values(self._name, name)
             if array is not None:
                 return array
-        return super().__getitem__(name)
+        return super().stored(name)
 
     def _decoded(self) -> dict[str, NDArray[Any]]:
         """The arrays made so far; columns add to them."""

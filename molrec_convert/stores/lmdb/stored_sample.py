@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.model.frame import Box
+from molrec_convert.model.frame import Box, with_missing
 from molrec_convert.model.samples import meta_sample
 from molrec_convert.stores.lmdb.frame_bytes import MAGIC, FrameBytes, decode, prefix_of
 from molrec_convert.stores.lmdb.frame_layout import ColumnLayout, Layout
@@ -120,7 +120,7 @@ class Sampler:
         prefix = prefix_of(_header(value), frame.layout)
         if prefix is not None:
             self._learn(self._frames, prefix, frame.layout)
-        sample.update(meta_sample(self._shared.meta(frame)))
+        sample.update(meta_sample(self._shared.meta(frame), self._shared.declaration))
         _add_box(sample, frame.box)
         sample["step"] = frame.step
         if frame.time is not None:
@@ -257,12 +257,12 @@ def _add_run(steps: list[_Run | _Other], key: str, column: ColumnLayout) -> None
 def _add_column(sample: dict[str, Any], value: FrameBytes, which: _Other) -> None:
     block, key = which
     entry = value.layout.blocks[block].columns[key]
-    if entry.values is not None and len(entry.shape) == 1:
+    mask = value.mask(block, key)
+    if entry.values is not None and len(entry.shape) == 1 and mask is None:
         sample[f"{block}/{key}"] = list(entry.values)
     else:
-        values = value.values(block, key)
+        values = with_missing(value.values(block, key), mask)
         sample[f"{block}/{key}"] = values if entry.values is None else values.tolist()
-    mask = value.mask(block, key)
     if mask is not None:
         sample[f"{block}/_validity/{key}"] = mask
 

@@ -115,7 +115,10 @@ class StoredTrajectory(Trajectory):
         meta = Meta()
         for key, reader in self.layout.meta.items():
             value = reader.read(index, index + 1)[0]
-            meta.put(key, json_value(value, key) if key in self._json else value, self.declaration.meta[key].dtype)
+            value = json_value(value, key) if key in self._json else value
+            entry = self.declaration.meta[key]
+            if not entry.is_missing(value):
+                meta.put(key, value, entry.dtype)
         layout = self.layout
         return Frame(
             blocks,
