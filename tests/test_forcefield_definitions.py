@@ -166,7 +166,7 @@ def test_what_changes() -> None:
     assert second.tables["bond.harmonic"]["k"].tolist() == [300.0, 553.0]
     assert second.tables["angle.harmonic"]["k"].tolist() == [50.0]
     assert second.tables["angle.harmonic"]["theta0"].tolist() == [to_degrees(1.7488)]
-    assert second.tables["dihedral.periodic"]["phase2"].tolist() == [to_degrees(3.141592654), 0.0]
+    assert second.tables["dihedral.periodic"].stored("phase2").tolist() == [to_degrees(3.141592654), 0.0]
     assert second.tables["dihedral.periodic"].validity("phase2").tolist() == [True, False]
     assert second.tables["pair.lj%2Fcut"] == peroxide().tables["pair.lj%2Fcut"]
     first = to_definitions(second, 1)
@@ -205,7 +205,7 @@ def test_null_cells_and_what_stands_under_them_stay() -> None:
     table.columns["theta0"].values[0] = 77.0
     forcefield.tables["angle.harmonic"] = table
     second = to_definitions(forcefield, 2).tables["angle.harmonic"]
-    assert second["theta0"].tolist() == [77.0, to_degrees(1.5)]
+    assert second.stored("theta0").tolist() == [77.0, to_degrees(1.5)]
     assert second.validity("theta0").tolist() == [False, True]
 
 

@@ -146,9 +146,9 @@ def test_case_30_comments_are_no_header_and_no_images(case):
     assert document(record)["type_counts"] == {"atom": 1}
     assert document(record)["mass_comments"] == ["N N_2 (C_3 H_ H_)"]
     assert document(record)["comments"][:2] == ["a full-line comment with the word Atoms in it", "7 atoms"]
-    assert atoms["comment"].tolist() == ["1 2 3", "C CYT", ""]
+    assert atoms["comment"].tolist() == ["1 2 3", "C CYT", None]
     assert atoms.validity("comment").tolist() == [True, True, False]
-    assert frame["velocity_comment"].tolist() == ["", "", "tail"]
+    assert frame["velocity_comment"].tolist() == [None, None, "tail"]
     assert not report.lossy
 
 
@@ -183,12 +183,12 @@ def test_case_36_masses_are_no_elements(case):
     assert document(record)["mass_comments"][:3] == ["HC", "HMR-hydrogen", "CH3 united atom"]
     record, report = case("36", "masses.data", guess_elements=True)
     atoms = record.system["atoms"]
-    assert atoms["element"].tolist() == ["H", "", "", "", "", ""]
+    assert atoms["element"].tolist() == ["H", None, None, None, None, None]
     assert atoms.validity("element").tolist() == [True, False, False, False, False, False]
     assert "atoms/element" in [item.name for item in report.of(Fate.DERIVED)]
     assert any("58.8" in warning for warning in report.warnings)
     record, report = case("36", "masses.data", elements=("H", "H", "X", "X", "X", "Ni"))
-    assert record.system["atoms"]["element"].tolist() == ["H", "H", "", "", "", "Ni"]
+    assert record.system["atoms"]["element"].tolist() == ["H", "H", None, None, None, "Ni"]
     with pytest.raises(UsageError, match="2 symbols for 6 atom types"):
         case("36", "masses.data", elements=("H", "C"))
 

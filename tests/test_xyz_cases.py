@@ -74,7 +74,7 @@ def test_periodicity_where_it_is_not_stated(fixtures: Path) -> None:
         [3.0] * 3,
         None,
     ]
-    assert [meta_of(record)["comment"] for record in collection] == [None, None, None, "plain comment"]
+    assert [meta_of(record).get("comment") for record in collection] == [None, None, None, "plain comment"]
 
 
 def test_several_energies(fixtures: Path, tmp_path: Path) -> None:

@@ -25,11 +25,13 @@ def arrays(record: Record, index: int = 0) -> dict[str, Any]:
     assert record.trajectory is not None
     found: dict[str, Any] = {}
     if record.system is not None and "atoms" in record.system:
-        found |= {name: values.tolist() for name, values in record.system["atoms"].items()}
+        found |= {name: record.system["atoms"].stored(name).tolist() for name in record.system["atoms"]}
     for block in record.trajectory[index].blocks.values():
         found |= {
-            name: [value if ok else None for value, ok in zip(values.tolist(), block.validity(name), strict=True)]
-            for name, values in block.items()
+            name: [
+                value if ok else None for value, ok in zip(column.values.tolist(), block.validity(name), strict=True)
+            ]
+            for name, column in block.columns.items()
         }
     return found
 

@@ -2,11 +2,12 @@
 
 Where a key is missing in some frames, floats and vectors of them are filled with NaN, everything else is kept as JSON,
 whose fill is null: nothing is invented. A frame that states NaN itself is then no longer told from one that states
-nothing, which is reported.
+nothing, which is reported. `None` in place of a number, as Python programs write it, says that there is none.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from collections.abc import Sequence
@@ -26,6 +27,8 @@ _NUMBERS = re.compile(rb"(?:(?:" + INTEGER.encode() + rb"|" + FLOAT.encode() + r
 _INTEGERS = re.compile(rb"(?:" + INTEGER.encode() + rb"\n)*")
 #: Quantities that are real numbers also where a file writes one without a point.
 _REAL = re.compile(r"energ|stress|viri|dipole|forces?$|magmom|^e$|temperature|pressure|^time$", re.IGNORECASE)
+#: What Python programs write for a value that is not there.
+NONE = b"None"
 _INT64 = range(-(2**63), 2**63)
 _WIDTHS = {(int, 3): "i64x3", (bool, 3): "bool3", (float, 3): "f64x3", (float, 6): "f64x6", (float, 9): "f64x9"}
 
@@ -43,9 +46,16 @@ class PerStep:
 
 def per_step(key: str, parts: Sequence[Part], frames: int) -> PerStep:
     """The values of one key, of whose frames `parts` has the texts."""
+    if any(part.form == "bare" and NONE in part.raws for part in parts):
+        return _with_none(key, parts, frames)
     quick = _quick(key, parts, frames)
     if quick is not None:
         return quick
+    return _of_texts(key, parts, frames)
+
+
+def _of_texts(key: str, parts: Sequence[Part], frames: int) -> PerStep:
+    """A key whose texts are looked at one by one."""
     raws: list[tuple[str, bytes] | None] = [None] * frames
     for part in parts:
         for frame, raw in zip(part.frames.tolist(), part.raws, strict=True):
@@ -64,6 +74,28 @@ def per_step(key: str, parts: Sequence[Part], frames: int) -> PerStep:
         values, tag = {entry: _text(entry[1]) for entry in values}, "json" if missing else "string"
         note = "kept as text"
     return _filled(tag, raws, values, note)
+
+
+def _with_none(key: str, parts: Sequence[Part], frames: int) -> PerStep:
+    """A key that is `None` in some frames: missing in these where it has no texts in the others."""
+    count, stated = 0, []
+    for part in parts:
+        there = np.array([part.form != "bare" or raw != NONE for raw in part.raws], np.bool_)
+        count += len(there) - int(there.sum())
+        raws = [raw for raw, flag in zip(part.raws, there.tolist(), strict=True) if flag]
+        if raws:
+            stated.append(Part(part.frames[there], part.form, raws))
+    if not stated:
+        if not reads_as_real(key):
+            return _of_texts(key, parts, frames)
+        nothing = np.full(frames, math.nan)
+        return PerStep(MetaDeclaration("f64", math.nan), nothing, f"None in {count} of {frames} frames: missing there")
+    entries = {(part.form, raw) for part in stated for raw in part.raws}
+    if any(isinstance(typed(form, _text(raw)), (str, Document)) for form, raw in entries):
+        return _of_texts(key, parts, frames)
+    found = per_step(key, stated, frames)
+    note = f"None in {count} of {frames} frames: missing there"
+    return dataclasses.replace(found, note=note if found.note is None else f"{note}; {found.note}")
 
 
 def _quick(key: str, parts: Sequence[Part], frames: int) -> PerStep | None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from molrec_convert.contents import forget
 from molrec_convert.errors import FormatError
+from molrec_xyz.columns import is_number
 
 __all__ = ["HELD", "FrameTable", "scan_frames", "shown"]
 
@@ -133,7 +134,7 @@ def scan_frames(path: Path, data: Any) -> FrameTable:
     ends = _Ends(data)
     found = _Found()
     position = len(_BOM) if data[:3] == _BOM else 0
-    line, blanks, pending, vectors, forgotten = 1, 0, 0, 0, 0
+    line, blanks, pending, vectors, forgotten, count = 1, 0, 0, 0, 0, 0
     rest: tuple[int, str] | None = None
     short: str | None = None
     while position < ends.size:
@@ -152,6 +153,8 @@ def scan_frames(path: Path, data: Any) -> FrameTable:
                 )
             else:
                 _check_rest(path, ends, position, line, found)
+                if not pending and not vectors:
+                    _check_further(path, data, position, text, line, count)
                 rest = (line, shown(text))
                 break
             position, line = after, line + 1
@@ -246,6 +249,17 @@ def _check_rest(path: Path, ends: _Ends, position: int, line: int, found: _Found
                 expected="a number of atoms: the rows of the frame before are complete",
             )  # fmt: skip
         start, here = after, here + 1
+
+
+def _check_further(path: Path, data: Any, position: int, text: bytes, line: int, count: int) -> None:
+    """Refuse a line behind the last frame, at `position`, that is written as the row of an atom before it is."""
+    last = data[data.rfind(b"\n", 0, position - 1) + 1 : position]
+    kinds = [is_number(field) for field in text.split()]
+    if count and len(kinds) > 3 and kinds == [is_number(field) for field in last.split()] and not all(kinds):
+        raise FormatError(
+            path, f"line {line}", found=f"one more row of atoms, {shown(text)}",
+            expected=f"{count} rows, as line {line - count - 2} says",
+        )  # fmt: skip
 
 
 def _other_format(text: bytes) -> str | None:
