@@ -78,7 +78,10 @@ def assert_same(first: dict[str, float], second: dict[str, float]) -> None:
 
 @needs_lammps
 class TestEnergies:
-    @pytest.mark.parametrize("name", ["A3_if_exclude", "B_granular", "B_hyb_scaled", "C_delete_bonds"])
+    @pytest.mark.parametrize(
+        "name",
+        ["A3_if_exclude", "B_granular", "B_hyb_scaled", "B_include_jump", "B_pairstyle_var", "C_delete_bonds"],
+    )
     def test_of_a_run_directory(self, name: str, fixtures: Path, tmp_path: Path) -> None:
         folder = folder_of(fixtures / "faults/lammps" / name, tmp_path)
         molrec_convert.convert(folder, tmp_path / "strict.mrec", strict=True)
@@ -119,6 +122,30 @@ class TestEnergies:
         alike = lines.startswith(("neighbor", "fix extra", "special_bonds")) or lines.endswith("unfix s")
         assert math.isclose(wanted["pe"], energy(back / "plain")["pe"], rel_tol=1e-9) == alike
 
+    @pytest.mark.parametrize("name", ["B_include_jump", "B_pairstyle_var", "B_granular", "C_delete_bonds"])
+    def test_of_a_script_alone(self, name: str, fixtures: Path, tmp_path: Path) -> None:
+        folder = folder_of(fixtures / "faults/lammps" / name, tmp_path)
+        back, _ = written(folder / "in.lmp", tmp_path)
+        assert_same(energy(folder), energy(back))
+
+    @pytest.mark.parametrize("lines", ["include ff1.inc\njump rest.lmp\n", "jump in.rest\n", "include in.rest\n"])
+    def test_of_scripts_that_lead_elsewhere(self, lines: str, fixtures: Path, tmp_path: Path) -> None:
+        folder = folder_of(fixtures / "faults/lammps/B_include_jump", tmp_path)
+        wanted = energy(folder)
+        (folder / "in.rest").write_text((folder / "in.lmp").read_text())
+        (folder / "in.lmp").write_text(lines)
+        back, _ = written(folder / "in.lmp", tmp_path)
+        assert_same(wanted, energy(back))
+
+    @pytest.mark.parametrize("formula", ["$(lx/2-0.15)", "$(2*atoms/36)", "$((xhi-xlo)/(yhi-ylo)*4.5)", "${cut}"])
+    def test_cutoffs_worked_out_from_the_box(self, formula: str, fixtures: Path, tmp_path: Path) -> None:
+        folder = water(fixtures, tmp_path, "")
+        script = (folder / "in.lmp").read_text()
+        script = script.replace("read_data", "variable cut equal vol^(1/3)/2.1\nread_data").replace("4.5", formula)
+        (folder / "in.lmp").write_text(script)
+        back, _ = written(folder / "in.lmp", tmp_path)
+        assert_same(energy(folder), energy(back))
+
     def test_in_other_units(self, fixtures: Path, tmp_path: Path) -> None:
         """Skin, communication cutoff and masses of a constraint are converted with all else."""
         lines = "neighbor 0.5 bin\ncomm_modify cutoff 8.0\ntimestep 2.0\nfix s all shake 0.0001 20 0 m 1.008"
@@ -151,6 +178,19 @@ class TestEnergies:
 
 
 class TestWhatIsNotWritten:
+    def test_a_style_that_only_a_run_tells(self, fixtures: Path, tmp_path: Path) -> None:
+        """The style's line is what is told, not that coefficients have none; a box that changed tells no lengths."""
+        folder = water(fixtures, tmp_path, "")
+        script = (folder / "in.lmp").read_text()
+        for before, cutoff in (("", "$(temp)"), ("boundary s s s\n", "$(lx/2)")):
+            (folder / "in.lmp").write_text(before + script.replace("4.5", cutoff))
+            with pytest.raises(UnsupportedError, match=r"pair_style lj/cut/coul/cut.*no value outside"):
+                molrec_convert.read(folder / "in.lmp")
+            report = Report()
+            record = molrec_convert.read(folder, report=report)
+            assert record.forcefield is None
+            assert any("pair_style lj/cut/coul/cut" in text for text in report.warnings)
+
     def test_groups_that_only_a_run_tells(self, fixtures: Path, tmp_path: Path) -> None:
         lines = "region r block 0 4 INF INF INF INF\ngroup low region r\n{}"
         for line in ("neigh_modify exclude group low low", "delete_bonds low bond 1"):

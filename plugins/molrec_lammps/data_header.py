@@ -79,6 +79,19 @@ class Header:
         tilt = self.box.get("xy xz yz")
         return None if tilt is None else np.array(tilt)
 
+    def keywords(self) -> dict[str, float]:
+        """Return LAMMPS' thermo keywords of the box and of the counts; {} for a general cell."""
+        if self.general:
+            return {}
+        low, high = self.bounds()
+        found = {f"{axis}lo": float(value) for axis, value in zip("xyz", low, strict=True)}
+        found |= {f"{axis}hi": float(value) for axis, value in zip("xyz", high, strict=True)}
+        found |= {f"l{axis}": found[f"{axis}hi"] - found[f"{axis}lo"] for axis in "xyz"}
+        tilt = self.tilt()
+        found |= dict(zip(("xy", "xz", "yz"), (0.0, 0.0, 0.0) if tilt is None else tilt.tolist(), strict=True))
+        found["vol"] = found["lx"] * found["ly"] * found["lz"]
+        return found | {kind: float(self.count(kind)) for kind in ("atoms", *(f"{kind}s" for kind in TYPE_KINDS[1:]))}
+
     def missing_bounds(self) -> list[str]:
         """The axes (`"xlo xhi"`) for which the file gives no bounds and LAMMPS' default holds."""
         return [] if self.general else [keyword for keyword in _BOUNDS if keyword not in self.box]

@@ -13,15 +13,28 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from molrec_convert.compression import unreadable
+from molrec_convert.errors import FormatError
+from molrec_lammps.data_header import read_header
+from molrec_lammps.data_text import Cursor
 from molrec_lammps.script_commands import COMMANDS
 from molrec_lammps.script_formula import NotEvaluable
 from molrec_lammps.script_lines import LogicalLine, decode, logical_lines, split_words, strip_comment
 from molrec_lammps.script_variables import Variables
+from molrec_lammps.sniffing import read_head
 
 __all__ = ["COMPRESSED", "Command", "Script", "find_file", "parse_line", "parse_script", "read_script"]
 
 #: What compression programs add to a name.
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+#: Commands that say how the box is taken: one that is shrunk to the atoms is not that of the file.
+_BOX_SETTINGS = frozenset({"boundary", "dimension"})
+#: Commands behind which the box, or the number of atoms, may be another.
+_CHANGING_BOX = frozenset(
+    {
+        *("change_box", "clear", "create_atoms", "create_bonds", "create_box", "delete_atoms", "delete_bonds"),
+        *("minimize", "read_dump", "read_restart", "replicate", "rerun", "run", "temper", "neb"),
+    }
+)
 #: LAMMPS itself stops at 16 nested files.
 _DEEPEST = 16
 
@@ -119,6 +132,7 @@ class _Reader:
         self.variables = variables
         self.depth = 0
         self.stopped = False
+        self.fixed_box = True
 
     def read(self, text: str, path: Path) -> None:
         """Take in one file; `stopped` is set where an unconditional `quit` or `jump` ends the script."""
@@ -136,6 +150,7 @@ class _Reader:
         if command is None:
             return
         self.script.commands.append(command)
+        self.know_box(command)
         if command.name == "variable":
             self.define(command)
         elif command.name in ("include", "jump"):
@@ -145,6 +160,17 @@ class _Reader:
         for branch in command.branches:
             if branch.name == "variable" and branch.args:
                 self.variables.forget(branch.args[0], f"is set by the {command.name} command in line {line.first}")
+
+    def know_box(self, command: Command) -> None:
+        """What formulas may say of the box: that of a data file, until a command may change it."""
+        name, args = command.name, command.args
+        if name in _BOX_SETTINGS:
+            self.fixed_box = self.fixed_box and bool(args) and args[0] != "2" and set("".join(args)) <= set("pf3")
+        elif name in _CHANGING_BOX:
+            self.variables.keywords = {}
+        elif name == "read_data" and args and not command.fault:
+            path = find_file(args[0], self.directories) if self.fixed_box and "add" not in args else None
+            self.variables.keywords = {} if path is None else _keywords(path)
 
     def define(self, command: Command) -> None:
         if command.fault and command.args:
@@ -183,6 +209,14 @@ class _Reader:
             return name
         self.script.commands[-1] = replace(command, args=(name, *command.args[1:]))
         return name
+
+
+def _keywords(path: Path) -> dict[str, float]:
+    """The thermo keywords that the header of a data file tells, {} where it is none."""
+    try:
+        return read_header(str(path), Cursor(read_head(path))).keywords()
+    except FormatError:
+        return {}
 
 
 def _advancing(text: str) -> set[str]:

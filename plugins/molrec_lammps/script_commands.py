@@ -5,7 +5,7 @@ Source: the LAMMPS manual, "General commands"; checked against the command style
 
 from __future__ import annotations
 
-__all__ = ["COEFFICIENTS", "COMMANDS", "FLOW", "OPAQUE", "TELLING", "UNDERSTOOD"]
+__all__ = ["COEFFICIENTS", "COMMANDS", "FLOW", "OPAQUE", "TELLING", "UNDERSTOOD", "VARIABLE_STYLES"]
 
 
 def _names(text: str) -> frozenset[str]:
@@ -37,6 +37,11 @@ TELLING = _names("""
     dihedral_style dump_modify improper_coeff improper_style kspace_style lattice neigh_modify pair_coeff pair_modify
     pair_style read_data read_restart reset_timestep run_style special_bonds thermo_modify thermo_style timestep
     undump unfix
+    """)
+
+#: Styles of `variable`.
+VARIABLE_STYLES = _names("""
+    delete index loop world universe uloop string format getenv file atomfile python timer internal equal vector atom
     """)
 
 #: All commands.

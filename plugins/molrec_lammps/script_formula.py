@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 __all__ = ["NotEvaluable", "evaluate"]
 
@@ -72,13 +73,15 @@ _BINARY: dict[str, tuple[int, Callable[[float, float], float]]] = {
 _TIGHTEST = 8
 
 
-def evaluate(formula: str, variable: Callable[[str], float]) -> float:
-    """The value of `formula`; `variable(name)` gives that of `v_name`.
+def evaluate(
+    formula: str, variable: Callable[[str], float], keywords: Mapping[str, float] = MappingProxyType({})
+) -> float:
+    """The value of `formula`; `variable(name)` gives that of `v_name`, `keywords` are the thermo keywords known.
 
-    Raises `NotEvaluable` for thermo keywords, computes, fixes, atom values, functions of the step, of groups or of
-    chance, and for what LAMMPS refuses (a division by zero, a wrong number of arguments).
+    Raises `NotEvaluable` for other thermo keywords, computes, fixes, atom values, functions of the step, of groups or
+    of chance, and for what LAMMPS refuses (a division by zero, a wrong number of arguments).
     """
-    parser = _Parser(formula, variable)
+    parser = _Parser(formula, variable, keywords)
     try:
         value = parser.expression(0)
     except (ZeroDivisionError, ValueError, OverflowError) as error:
@@ -92,9 +95,10 @@ def evaluate(formula: str, variable: Callable[[str], float]) -> float:
 
 
 class _Parser:
-    def __init__(self, formula: str, variable: Callable[[str], float]) -> None:
+    def __init__(self, formula: str, variable: Callable[[str], float], keywords: Mapping[str, float]) -> None:
         self.formula = formula
         self.variable = variable
+        self.keywords = keywords
         self.tokens: list[tuple[str, str]] = []
         end = len(formula.rstrip())
         position = 0
@@ -142,6 +146,8 @@ class _Parser:
             return self.variable(name[2:])
         if name in _CONSTANTS:
             return _CONSTANTS[name]
+        if name in self.keywords:
+            return self.keywords[name]
         raise NotEvaluable(f"{name} in {self.formula!r} has no value outside a running LAMMPS")
 
     def call(self, name: str) -> float:

@@ -51,6 +51,8 @@ def states_potential(command: Command) -> bool:
 class PotentialReader(CoefficientReader):
     """Takes commands one by one; `potential()` is what they state so far, `doubts` why it may be another one.
 
+    `open` are the categories whose style cannot be evaluated.
+
     `data` gives what a data file states, None where it is not there. `beside` is what a data file states that the user
     gave although the commands make the box themselves: it counts as read where they do so.
     """
@@ -64,6 +66,7 @@ class PotentialReader(CoefficientReader):
         """A new system."""
         super().start()
         self.ran = self.whole = False
+        self.open: set[str] = set()
 
     def potential(self) -> Potential:
         """What the commands state."""
@@ -90,8 +93,17 @@ class PotentialReader(CoefficientReader):
             if command.name == "unfix" and command.args:
                 self.fixes.pop(command.args[0], None)
             return
+        category, _, what = command.name.partition("_")
         if command.fault:
             self.doubt(command, command.fault)
+            if what == "style":
+                self.open.add(category)
+                self.forget(category)
+            return
+        if what == "style":
+            self.open.discard(category)
+        elif category in self.open and what in ("coeff", "modify"):
+            self.doubt(command, f"the {category} style in front of it is not known")
             return
         if command.name in _KIM:
             self.doubt(command, "the potential is in a KIM model")
@@ -176,6 +188,8 @@ class PotentialReader(CoefficientReader):
         for row in stated.coefficients:
             offset = shifts.get("atom" if row.category == "pair" else row.category, 0)
             moved = replace(row, types=tuple(number + offset for number in row.types)) if offset else row
+            if row.category in self.open:
+                continue
             if row.category not in self.found.styles:
                 raise self.fault(
                     command,

@@ -32,9 +32,13 @@ class _Variable:
 
 @dataclass
 class Variables:
-    """The variables defined so far. `advancing` are the names that `next` moves on somewhere in the script."""
+    """The variables defined so far. `advancing` are the names that `next` moves on somewhere in the script.
+
+    `keywords` are the thermo keywords (`lx`, `atoms`, …) whose value is known at this place of the script.
+    """
 
     advancing: Container[str] = frozenset()
+    keywords: Mapping[str, float] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     _known: dict[str, _Variable] = field(default_factory=dict)
     _evaluating: set[str] = field(default_factory=set)
@@ -79,7 +83,7 @@ class Variables:
             raise NotEvaluable(f"the variable {name!r} refers to itself")
         self._evaluating.add(name)
         try:
-            return evaluate(variable.text, self.number)
+            return evaluate(variable.text, self.number, self.keywords)
         finally:
             self._evaluating.discard(name)
 
@@ -91,7 +95,7 @@ class Variables:
             if not _FORMAT.match(last):
                 raise NotEvaluable(f"{last!r} is no format of a floating-point number")
             inner, form = formula, last
-        return form % evaluate(inner, self.number)
+        return form % evaluate(inner, self.number, self.keywords)
 
     def substitute(self, text: str) -> str:
         """`text` with every `$` outside quotes replaced."""

@@ -13,7 +13,8 @@ other text (XYZ, PDB, CSV, JSON, prose) scores 0 whatever its name. Nothing here
 | log | 1 | the first line is `LAMMPS (version)`; 0.95: another line is |
 | | 0.9 | a memory line before, or a `Loop time` line after a thermo table |
 | ave | 1 | the first line is the title of `fix ave/time` |
-| script | 0.9 | every line begins with a command, at least one that no other text begins with |
+| script | 0.9 | every line begins with a command, at least one that no other text begins with (or a `variable`) |
+| | 0.9 | every line begins with a command, and the file is named as scripts are |
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Literal
 
 from molrec_convert.errors import UnsupportedError
 from molrec_lammps.options import UNITS_STYLES
-from molrec_lammps.script_commands import COMMANDS, TELLING
+from molrec_lammps.script_commands import COMMANDS, TELLING, VARIABLE_STYLES
 
 __all__ = [
     "HEAD_BYTES",
@@ -64,6 +65,7 @@ _SECTION = re.compile(
 )
 _OTHER_SECTION = re.compile(rb"\s*[A-Z][A-Za-z]*(?: [A-Za-z]+)*\s*(?:#.*)?$")
 _FIX_HEADER = re.compile(rb"\s*\d+(?:\s+[a-z]+)+\s*(?:#.*)?$")
+_SCRIPT = re.compile(r"(?i)^in\.|\.(in|lmp|lammps)$")
 _ITEM = re.compile(rb"^ITEM: (?:TIMESTEP|NUMBER OF ATOMS|BOX BOUNDS|ATOMS |ENTRIES |GRID CELLS )", re.MULTILINE)
 _YAML = re.compile(rb"\s*---\s*\ncreator: LAMMPS\s*\ntimestep:")
 _BINARY: tuple[tuple[bytes, Literal["little", "big"]], ...] = (
@@ -142,11 +144,13 @@ def script_score(head: bytes, path: Path) -> float:
     text = head.decode("latin-1")
     if len(head) >= HEAD_BYTES:
         text = text[: text.rfind("\n") + 1]
+    named = _SCRIPT.search(path.name) is not None
     telling = False
-    for word, argument in _first_words(text):
+    for word, argument, style in _first_words(text):
         if word not in COMMANDS:
             return 0.0
         telling = telling or word in TELLING or (word == "units" and argument in UNITS_STYLES)
+        telling = telling or named or (word == "variable" and style in VARIABLE_STYLES)
     return 0.9 if telling else 0.0
 
 
@@ -264,8 +268,8 @@ _DECOMPRESSORS = {
 }
 
 
-def _first_words(text: str) -> Iterator[tuple[str, str]]:
-    """First two words of each command: comments, continuations and the inside of triple quotes left out."""
+def _first_words(text: str) -> Iterator[tuple[str, str, str]]:
+    """First three words of each command: comments, continuations and the inside of triple quotes left out."""
     quoted = continued = False
     for line in text.splitlines():
         triples = line.count('"""')
@@ -273,11 +277,12 @@ def _first_words(text: str) -> Iterator[tuple[str, str]]:
             quoted ^= bool(triples % 2)
             continued = line.rstrip().endswith("&")
             continue
-        words = line.split("#", 1)[0].split(None, 2)
+        words = line.split("#", 1)[0].split(None, 3)
         quoted = bool(triples % 2)
         continued = line.rstrip().endswith("&")
         if words and not words[0].startswith("$"):
-            yield words[0], words[1] if len(words) > 1 else ""
+            first, second, third, *_ = [*words, "", ""]
+            yield first, second, third
 
 
 def _likely_first(directory: Path) -> Iterable[Path]:
