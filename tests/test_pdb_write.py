@@ -264,9 +264,14 @@ def test_what_a_cell_cannot_say_is_reported(tmp_path: Path, box: Box, name: str)
     assert name in [item.name for item in report.of(Fate.DROPPED)]
 
 
-def test_other_units_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match="lengths are in nm, and the format's in angstroms"):
-        write_record(record(units="nm"), tmp_path / "a.pdb")
+def test_other_units_become_those_of_the_format(tmp_path: Path) -> None:
+    report = Report()
+    found = lines(record(units="nm"), tmp_path / "a.pdb", report=report)
+    plain = lines(record(units="angstrom"), tmp_path / "b.pdb")
+    places = [line[30:54].split() for line in found if line.startswith(("ATOM", "HETATM"))]
+    own = [line[30:54].split() for line in plain if line.startswith(("ATOM", "HETATM"))]
+    assert [[float(x) for x in row] for row in places] == [[10 * float(x) for x in row] for row in own]
+    assert any(item.name == "units" for item in report.of(Fate.CONVERTED))
 
 
 def test_single_bonds_without_others_are_a_reported_loss(tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def test_what_has_no_place_is_named_before(tmp_path: Path) -> None:
     predicted = Report()
     molrec_convert.convert(tmp_path / "a.mrec", tmp_path / "a.xyz", dry_run=True, report=predicted)
     assert {item.name for item in predicted.items if item.fate == "dropped"} == {
-        "status", "meta.author", "units", "system/bonds", "precision of x", "spin",
+        "status", "meta.author", "system/bonds", "precision of x", "spin",
     }  # fmt: skip
     with pytest.raises(LossError):
         molrec_convert.convert(tmp_path / "a.mrec", tmp_path / "a.xyz", strict=True)
