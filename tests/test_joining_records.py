@@ -13,7 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from lammps_runs import needs_lammps, run_script
+from test_trajectory_random import runs
 
 import molrec_convert
 from molrec_convert import (
@@ -33,10 +36,12 @@ from molrec_convert import (
     convert,
     join,
     join_records,
+    write,
 )
 from molrec_convert.cli import run as mrec
 from molrec_convert.comparison import differences
 from molrec_convert.comparison.trajectories import declaration_differences
+from molrec_convert.model import Declaration
 
 WATER = Path(__file__).parents[1] / "fixtures" / "water-run"
 
@@ -173,6 +178,26 @@ def test_other_atoms_are_refused_by_name() -> None:
         joined(*bonded)
 
 
+def test_what_one_says_in_its_system_and_another_in_its_frames_comes_to_one_place(tmp_path: Path) -> None:
+    """Bonds and charges that change in the second run are there in the frames of the first, too."""
+    first, second = water(range(3), charge=[0.5, 0.25, 0.25]), water(range(3, 6))
+    bonds = Block({"atomi": np.array([0, 0], np.uint64), "atomj": np.array([1, 2], np.uint64)})
+    first.system = dataclasses.replace(first.system, blocks={**first.system.blocks, "bonds": bonds})
+    frames = []
+    for number, frame in enumerate(second.trajectory):
+        ends = {key: column[: 2 - number] for key, column in bonds.items()}
+        atoms = Block({"x": frame["atoms"]["x"], "charge": [0.5, 0.25 + number, 0.25]})
+        blocks = {"atoms": atoms, **({"bonds": Block(ends)} if number < 2 else {})}
+        frames.append(dataclasses.replace(frame, blocks=blocks))
+    second.trajectory = MemoryTrajectory(frames)
+    write(joined(first, second), tmp_path / "c.mrec")
+    with molrec_convert.open(tmp_path / "c.mrec") as made:
+        assert sorted(made.system["atoms"]) == ["id", "type_id"]
+        assert "bonds" not in made.system
+        assert [frame["atoms"]["charge"].tolist()[1] for frame in made.trajectory] == [0.25] * 4 + [1.25, 2.25]
+        assert [frame["bonds"]["atomj"].tolist() for frame in made.trajectory] == [[1, 2]] * 4 + [[1], [1]]
+
+
 def test_units_agree_or_are_refused_by_name() -> None:
     with pytest.raises(ContractError, match="units: b is in other units than a: convert it first"):
         joined(water(range(3)), water(range(3, 6), units="real"))
@@ -243,7 +268,38 @@ def test_documents_that_differ_are_reported() -> None:
     made = joined(first, second, report=report)
     assert made.meta == {"title": "one", "project": "p"}
     assert (made.method["description"], made.status["state"]) == ("nve", "succeeded")
-    assert [item.name for item in report.items if item.fate == "dropped"] == ["meta/title of b", "method of b"]
+    assert [item.name for item in report.items if item.fate == "dropped"] == ["meta/title of b"]
+    assert made.method["continued"] == [second.method]
+    third = water(range(6, 8))
+    third.method = {**first.method, "description": "npt"}
+    again = joined(made, third).method
+    assert [entry["description"] for entry in again["continued"]] == ["nvt", "npt"]
+    assert "continued" not in first.method
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(drawn=runs(), data=st.data())
+def test_any_run_is_split_on_the_disk_and_joined(
+    tmp_path_factory: pytest.TempPathFactory, drawn: tuple[Declaration, list[Frame]], data: st.DataObject
+) -> None:
+    declaration, frames = drawn
+    root = tmp_path_factory.mktemp("run")
+    timed = [dataclasses.replace(f, time=None if f.time is None else 0.5 * n) for n, f in enumerate(frames)]
+    whole = MemoryTrajectory(timed, declaration)
+    overlap = data.draw(st.integers(0, 2))
+    cut = data.draw(st.integers(min(overlap, len(frames)), len(frames)))
+    pieces = whole[:cut], whole[max(0, cut - overlap) :]
+    for name, trajectory in zip(("whole", "a", "b"), (whole, *pieces), strict=True):
+        write(Record(trajectory=trajectory), root / f"{name}.mrec")
+    asked = "refuse" if overlap < 2 else data.draw(st.sampled_from(["first", "last"]))
+    counts = [{p[n]["atoms"].count if "atoms" in p[n] else None for n in (0, -1)} for p in pieces if len(p)]
+    other = len(counts) == 2 and all(len(c) == 1 and None not in c for c in counts) and counts[0] != counts[1]
+    if other and declaration.blocks["atoms"].columns:
+        with pytest.raises(ContractError, match="only frames of the same atoms are joined"):
+            join([root / "a.mrec", root / "b.mrec"], root / "c.mrec", overlap=asked)
+        return
+    join([root / "a.mrec", root / "b.mrec"], root / "c.mrec", overlap=asked)
+    assert same(root / "whole.mrec", root / "c.mrec") == []
 
 
 _KILLED = """

@@ -36,8 +36,9 @@ def join_records(
 
     Frames are taken as `ChainedTrajectory` says. The atoms must be the same: their number and what identifies them;
     those whose ids are in another order are ordered as the first record's. Units and force fields must agree.
-    `system`, `meta` and `method` are the first record's, `status` the last one's; observables over frames and metrics
-    are joined. What is said otherwise by a later record is reported as dropped.
+    `system`, `meta` and `method` are the first record's (methods of later ones that differ are its key `continued`),
+    `status` is the last one's; observables over frames and metrics are joined. What is said otherwise by a later record
+    is reported as dropped.
 
     The records stay open as long as this one is; closing it closes them. Raises `UsageError` for a record without a
     trajectory, steps that overlap, a clock that starts again; `ContractError` for records of different things.
@@ -141,12 +142,19 @@ def _meta(sources: Sequence[Source], report: Report) -> dict[str, Any]:
 
 
 def _method(sources: Sequence[Source], report: Report) -> dict[str, Any] | None:
-    """The first there is."""
-    method = next((source.record.method for source in sources if source.record.method is not None), None)
-    for source in sources:
-        own = source.record.method
-        if own is not None and canonical_json(own) != canonical_json(method):
-            report.dropped(f"method of {source.name}", "a record has one, that of the first source")
+    """The first there is; those of later records that say something else are kept in it, under `continued`."""
+    having = [source for source in sources if source.record.method is not None]
+    if not having:
+        return None
+    method = dict(having[0].record.method or {})
+    later: list[dict[str, Any]] = []
+    for source in having[1:]:
+        own = source.record.method or {}
+        if all(canonical_json(own) != canonical_json(known) for known in (having[0].record.method, *later)):
+            later.append(own)
+            report.converted(f"method of {source.name}", "is kept in that of the first source, as continued")
+    if later:
+        method["continued"] = [*method.get("continued", []), *later]
     return method
 
 

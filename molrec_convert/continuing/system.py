@@ -58,7 +58,7 @@ def parts_of(sources: Sequence[Source], report: Report) -> list[Part]:
     known = _identity(first)
     for source in sources[1:]:
         identity = _identity(source)
-        _check_count(first, known, source, identity)
+        _check_count(first, source)
         source.order = _order(first, known, source, identity, report)
         for key in IDENTITY_COLUMNS:
             if key in known and key in identity and key != _ID:
@@ -75,6 +75,8 @@ def joined_system(sources: Sequence[Source], report: Report) -> Frame | None:
     system = Frame() if first is None else first
     moved = {(home, key) for source in sources for home, key in _homes(source)}
     blocks = {name: _without(name, block, moved, sources) for name, block in system.blocks.items()}
+    # the rows of a block that went to the frames are those it has there
+    blocks = {name: b for name, b in blocks.items() if b.columns or name == _ATOMS or not system.blocks[name].columns}
     meta = Meta(system.meta)
     for source in sources[1:]:
         if source.record.system is not None:
@@ -165,34 +167,32 @@ def _identity(source: Source) -> dict[str, Column]:
     return found
 
 
-def _count(source: Source, identity: Mapping[str, Column]) -> int | None:
-    """The number of atoms, None where only the frames say it."""
+def _counts(source: Source) -> set[int]:
+    """The number of atoms in the first frame and in the last; none where ids say which atoms come and go."""
     if source.atoms is not None:
-        return source.atoms.count
-    atoms = source.trajectory.declaration.blocks.get(_ATOMS)
-    if atoms is not None and _ID in atoms.columns:
-        return None  # they come and go
-    return len(next(iter(identity.values()))) if identity else _rows(source.trajectory)
-
-
-def _rows(trajectory: Trajectory) -> int | None:
-    """The rows of the atoms in the first frame."""
+        return {source.atoms.count}
+    trajectory = source.trajectory
     atoms = trajectory.declaration.blocks.get(_ATOMS)
-    if atoms is None or not atoms.columns:
-        return None
-    key = next(iter(atoms.columns))
-    batch = next(iter(trajectory.batches(0, 1, columns=[f"{_ATOMS}/{key}"])), None)
-    return None if batch is None or _ATOMS not in batch.blocks else int(batch.blocks[_ATOMS].offset[1])
+    if atoms is None or not atoms.columns or _ID in atoms.columns:
+        return set()
+    column = f"{_ATOMS}/{next(iter(atoms.columns))}"
+    found = set()
+    for number in {0, len(trajectory.steps) - 1}:
+        batch = next(iter(trajectory.batches(max(number, 0), number + 1, columns=[column])), None)
+        if batch is not None and _ATOMS in batch.blocks:
+            found.add(int(batch.blocks[_ATOMS].offset[1]))
+    return found
 
 
-def _check_count(first: Source, known: Mapping[str, Column], source: Source, identity: Mapping[str, Column]) -> None:
-    counts = _count(first, known), _count(source, identity)
-    if None not in counts and counts[0] != counts[1]:
+def _check_count(first: Source, source: Source) -> None:
+    """Refuse another number of atoms, unless it changes within a source."""
+    one, other = _counts(first), _counts(source)
+    if len(one) == 1 == len(other) and one != other:
         raise ContractError(
             "atoms",
             f"{source.name} has not as many as {first.name}, only frames of the same atoms are joined",
-            found=str(counts[1]),
-            expected=str(counts[0]),
+            found=str(min(other)),
+            expected=str(min(one)),
         )
 
 
