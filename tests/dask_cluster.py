@@ -20,7 +20,7 @@ class Cluster:
         self._processes: list[subprocess.Popen[bytes]] = []
         known = folder / "scheduler.json"
         self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", known)
-        end = time.monotonic() + 60
+        end = time.monotonic() + 300
         while not (known.exists() and known.read_text().strip().endswith("}")):
             assert time.monotonic() < end, "the scheduler did not start"
             time.sleep(0.05)

@@ -87,7 +87,7 @@ def _environment() -> tuple[str | None, str]:
             python = folder / "bin" / "python"
             if not python.exists() or _fault(str(python)) is not None:
                 shutil.rmtree(folder, ignore_errors=True)
-                subprocess.run([base, "-m", "venv", folder], check=True, capture_output=True, timeout=120)
+                subprocess.run([base, "-m", "venv", folder], check=True, capture_output=True, timeout=300)
                 install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *REQUIREMENTS]
                 done = subprocess.run(install, check=False, capture_output=True, text=True, timeout=600)
                 if done.returncode:
@@ -114,7 +114,7 @@ def _pythons() -> Iterator[Path]:
 def _version(python: Path) -> tuple[int, ...] | None:
     code = "import sys, venv, ensurepip; print(*sys.version_info[:2])"
     try:
-        done = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=300, check=False)
     except (OSError, subprocess.SubprocessError):
         return None
     return tuple(int(part) for part in done.stdout.split()) if done.returncode == 0 else None
@@ -122,7 +122,7 @@ def _version(python: Path) -> tuple[int, ...] | None:
 
 def _fault(python: str) -> str | None:
     try:
-        done = subprocess.run([python, "-c", _PRELUDE], capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run([python, "-c", _PRELUDE], capture_output=True, text=True, timeout=300, check=False)
     except (OSError, subprocess.SubprocessError) as error:
         return str(error)
     return None if done.returncode == 0 else (done.stderr.strip().splitlines() or ["it ends with an error"])[-1]

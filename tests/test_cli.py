@@ -29,7 +29,7 @@ MREC = [sys.executable, "-c", "from molrec_convert.cli import main; main()"]
 def mrec(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [*MREC, *map(str, arguments)]
     return subprocess.run(
-        command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=120, check=False
+        command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=300, check=False
     )
 
 

@@ -171,7 +171,7 @@ def test_an_unwritable_target(source: Any, tmp_path: Path, capsys: Any) -> None:
 def mrec(folder: Path, *arguments: str, prepare: Callable[[], None] | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from molrec_convert.cli import main; main()", *arguments]
     return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=120, preexec_fn=prepare, check=False
+        command, cwd=folder, capture_output=True, text=True, timeout=300, preexec_fn=prepare, check=False
     )
 
 
@@ -199,7 +199,7 @@ def test_a_full_disk(source: Any, tmp_path: Path) -> None:
         pytest.skip("this system lets nobody mount a file system in a namespace")
     code = f"'{sys.executable}' -c 'from molrec_convert.cli import main; main()'"
     script = f"{mount} && cd {disk} && {code} convert {dump} run.mrec; code=$?; ls; exit $code"
-    done = subprocess.run([*unshare, "sh", "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([*unshare, "sh", "-c", script], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 1
     assert "no space left on device; free some space, then go on with --resume" in check_sentence(done.stderr)
     assert "run.mrec" not in done.stdout.split()

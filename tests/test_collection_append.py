@@ -270,7 +270,7 @@ def test_a_kill_during_appends(path: Path) -> None:
         child = context.Process(target=_append_for_ever, args=(str(path), started))
         child.start()
         if turn % 3:
-            assert started.wait(30)
+            assert started.wait(300)
         time.sleep(draw.random() * 0.1)
         assert child.pid is not None
         os.kill(child.pid, signal.SIGKILL)

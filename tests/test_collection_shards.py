@@ -137,7 +137,7 @@ def test_processes(tmp_path: Path, method: str) -> None:
         workers = [context.Process(target=child, args=(collection, seed, queue)) for seed in range(3)]
         for worker in workers:
             worker.start()
-        found = {seed: (names, total) for seed, names, total in (queue.get(timeout=60) for _ in workers)}
+        found = {seed: (names, total) for seed, names, total in (queue.get(timeout=300) for _ in workers)}
         for worker in workers:
             worker.join(60)
             assert worker.exitcode == 0

@@ -153,7 +153,6 @@ class TestRoundTrip:
 
 
 class TestNumbers:
-    @settings(deadline=None)
     @given(values=st.lists(st.floats(allow_nan=False), min_size=1, max_size=40), times=st.integers(1, 3))
     def test_text_reads_back_to_the_same_number(self, values: list[float], times: int) -> None:
         array = np.array(values)
@@ -163,7 +162,6 @@ class TestNumbers:
         again = b"".join(bytes(piece) for piece in row_pieces([tiled(as_text(array), times)]))
         assert [float(line) for line in again.split()] == values * times
 
-    @settings(deadline=None)
     @given(values=st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=20), digits=st.integers(1, 17))
     def test_digits_are_those_of_printf(self, values: list[float], digits: int) -> None:
         text = b"".join(bytes(piece) for piece in row_pieces([np.array(values)], digits=digits)).decode()

@@ -58,7 +58,7 @@ def test_fork_and_pickle_case(path: Path, fixtures: Path, tmp_path: Path, name: 
     os.chmod(folder, 0o555)
     try:
         done = subprocess.run(
-            [sys.executable, str(check), str(path)], capture_output=True, text=True, timeout=120, check=False
+            [sys.executable, str(check), str(path)], capture_output=True, text=True, timeout=300, check=False
         )
     finally:
         os.chmod(folder, 0o755)

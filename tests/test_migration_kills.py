@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from migration_inputs import extxyz, make_files, run, same_collection
 
-import molrec_convert
 from molrec_convert.migration.output import Output
 
 pytest.importorskip("pyarrow")
@@ -34,10 +33,10 @@ def started(*arguments: object) -> subprocess.Popen[str]:
     return child
 
 
-def kill_after(child: subprocess.Popen[str], seconds: float) -> bool:
-    """Kill the process, its workers go by themselves; whether it was still at it."""
-    time.sleep(seconds)
-    alive = child.poll() is None
+def kill_when(child: subprocess.Popen[str], done: Callable[[], int], least: int) -> bool:
+    """Kill the process once `done` is at least so much, its workers go by themselves; True if it was at work."""
+    while (alive := child.poll() is None) and done() < least:
+        time.sleep(0.002)
     child.send_signal(signal.SIGKILL)
     child.wait()
     child.stdout.close()
@@ -56,30 +55,18 @@ def inputs(folder: Path) -> Path:
 
 
 def killed_and_resumed(folder: Path, kills: int, workers: int, seed: int) -> None:
-    """Kill a migration so many times while it is at work, then let it end.
-
-    Moments are drawn from as long as it takes alone; one that comes too late finds it complete, and it begins anew.
-    """
+    """Kill a migration so many times, each time with more of its inputs done, then let it end."""
     draw = random.Random(seed)
-    child = started(folder / "timed.mrec.lmdb", workers, 1, "collection", folder / "in")
-    began = time.monotonic()
-    child.communicate(timeout=300)
-    longest = time.monotonic() - began
     target = folder / "killed.mrec.lmdb"
-    met = 0
-    for _ in range(20 * kills):
+    journal = folder / f".{target.name}.migration" / "journal.jsonl"
+
+    def lines() -> int:
+        return journal.read_bytes().count(b"\n") if journal.exists() else 0
+
+    inputs = len(os.listdir(folder / "in"))
+    for least in sorted(draw.sample(range(inputs * 3 // 4), kills)):
         child = started(target, workers, 1, "collection", folder / "in")
-        met += kill_after(child, draw.uniform(0, longest))
-        if met == kills:
-            break
-        if target.exists():
-            with molrec_convert.open(target) as collection:
-                assert collection.index.count > 0
-            for path in folder.glob("*killed.*"):
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-    for path in folder.glob("timed.*"):
-        path.unlink()
-    assert met == kills
+        assert kill_when(child, lines, least)
     child = started(target, workers, 1, "collection", folder / "in")
     out, _ = child.communicate(timeout=300)
     assert out == "done\n"

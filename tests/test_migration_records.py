@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from migration_inputs import extxyz, make_files
-from test_migration_kills import kill_after, started
+from test_migration_kills import kill_when, started
 
 import molrec_convert
 from molrec_convert.errors import UsageError
@@ -98,10 +98,11 @@ def test_killed_at_random_moments(tmp_path):
         make_files(tmp_path / "in" / name, 30)
     migrate_records([tmp_path / "in"], tmp_path / "whole", workers=1)
     draw = random.Random(3)
-    for _ in range(4):
-        kill_after(started(tmp_path / "killed", 2, 0, "records", tmp_path / "in"), draw.uniform(0.3, 1.5))
+    for least in sorted(draw.sample(range(60), 4)):
+        child = started(tmp_path / "killed", 2, 0, "records", tmp_path / "in")
+        assert kill_when(child, lambda: len(list((tmp_path / "killed").glob("[abc]/c*.mrec"))), least)
     last = started(tmp_path / "killed", 2, 0, "records", tmp_path / "in")
-    assert last.communicate(timeout=200)[0] == "done\n"
+    assert last.communicate(timeout=300)[0] == "done\n"
     whole, killed = tree(tmp_path / "whole"), tree(tmp_path / "killed")
     assert whole.keys() == killed.keys()
     differing = [name for name in whole if whole[name] != killed[name] and not name.endswith("zarr.json")]

@@ -23,7 +23,7 @@ def run_python(code, *path, **environment):
     """Run code in a fresh interpreter with more folders on its path."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path)), **environment}
     return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, env=env, timeout=120
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, env=env, timeout=300
     )
 
 
@@ -72,7 +72,7 @@ def test_a_plugin_adds_flags_and_commands_to_the_command_line(sample, tmp_path):
 
     def mrec(*args):
         command = [sys.executable, "-c", code, *map(str, args)]
-        return subprocess.run(command, capture_output=True, text=True, env=env, timeout=120)
+        return subprocess.run(command, capture_output=True, text=True, env=env, timeout=300)
 
     assert "element x y z" in mrec("points-help").stdout
     assert "--points-scale" in mrec("convert", "--help").stdout
