@@ -28,7 +28,8 @@ from molrec_convert.formats import (
     WriteContext,
     make_options,
 )
-from molrec_convert.meaning.targets import TargetUnits, for_target, with_own_units
+from molrec_convert.meaning.species import with_elements
+from molrec_convert.meaning.targets import TargetUnits, for_target, settled_by_formats, with_own_units
 from molrec_convert.model.chained import Overlap
 from molrec_convert.model.collection import Collection, Selection
 from molrec_convert.model.picked import Frames, PickedTrajectory
@@ -183,6 +184,9 @@ def convert(
     quantities ("length=nm,energy=kJ/mol", or a mapping), or "none" for the numbers as they are. `dimensions` says of
     what dimension columns and keys are that have none by their names: {"gap": "energy", "weight": "none"}.
 
+    `elements` ("C,H,O", or "1=C,2=H") names the element of each atom type, `guess_elements` proposes them from labels
+    and masses, of any source: see `molrec_convert.meaning.species`.
+
     `as_` says what the configurations in a file become: one "trajectory", a "collection" of one record each, or
     "records": where TARGET is one record, each under a name of its own, numbered before the suffix (`run-07.mrec`).
     Records that stand before one that fails are complete and stay.
@@ -296,6 +300,9 @@ def _convert(
     """Write what `take` makes of the source that `opened` opens; see `convert`; `joining`: options of a join."""
     target_format.writer()  # what it lacks is told before anything is read
     options = with_own_units(options, target_format, target_units)
+    species: dict[str, Any] = {}
+    if not settled_by_formats([chosen for chosen, _ in groups], target_format):
+        species = {name: options.pop(name) for name in ("elements", "guess_elements") if name in options}
     read_options, write_options = _divide(options, [chosen for chosen, _ in groups], target_format)
     staging = Staging(target, overwrite=overwrite or dry_run, owns=target_format.owner())
     paths = [path for _, group in groups for path in group]
@@ -311,7 +318,10 @@ def _convert(
     while True:
         source = opened(groups, read_options, reading)
         try:
-            shaped = for_target(take(source, reading), target_format, target_units, dimensions, report)
+            shaped = take(source, reading)
+            elements, guess = species.get("elements", ()), species.get("guess_elements", False)
+            shaped = with_elements(shaped, elements, guess=guess, report=report)
+            shaped = for_target(shaped, target_format, target_units, dimensions, report)
             if as_ == "records" and target_format.kind == "record" and isinstance(shaped, Collection):
                 if resume:
                     raise UsageError("records written one by one cannot be resumed: run it again without --resume")
@@ -324,6 +334,7 @@ def _convert(
                 note = _fingerprint(shaped, target_format, writing, paths, reading, read_options)
                 note.update({} if joining is None else joining)
                 note["units"] = [str(target_units), dict(dimensions or {})]
+                note["species"] = repr(species)
                 _write(shaped, target_format, staging, writing, note, resume=resume, strict=strict)
             return report
         except LayoutChanged as changed:

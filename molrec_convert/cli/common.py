@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from molrec_convert.model.collection import Collection
 
 __all__ = [
+    "ELEMENT_OPTIONS",
     "PATH",
     "RECORD_OPTIONS",
     "UNIT_OPTIONS",
@@ -101,6 +102,33 @@ UNIT_OPTIONS = (
         multiple=True,
         metavar="NAME=DIMENSION,...",
         help="What columns and keys are that have no known dimension: gap=energy,dip=charge*length, none for a number.",
+    ),
+)
+
+
+def _elements(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+    """Return the words of `--elements`, checked."""
+    if value is None:
+        return None
+    from molrec_convert.meaning.species import element_words
+    from molrec_convert.quantities.elements import parse_elements
+
+    words = element_words(value)
+    parse_elements(words)
+    return words
+
+
+#: Elements of atom types, the same flags in every command.
+ELEMENT_OPTIONS = (
+    click.Option(
+        ["--elements"],
+        callback=_elements,
+        metavar="SYMBOLS",
+        help="Element of each atom type, for atoms that have none: C,H,O from type 1 on, 1=C,2=H, or by label "
+        "CT=C,HC=H; X for a type that is none.",
+    ),
+    click.Option(
+        ["--guess-elements"], is_flag=True, help="Propose elements from labels that are symbols, and from masses."
     ),
 )
 

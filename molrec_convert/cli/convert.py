@@ -13,6 +13,7 @@ import click
 
 from molrec_convert.cli.app import show_problems
 from molrec_convert.cli.common import (
+    ELEMENT_OPTIONS,
     PATH,
     RECORD_OPTIONS,
     UNIT_OPTIONS,
@@ -100,6 +101,8 @@ def _columns(context: Context, parameter: click.Parameter, values: Sequence[str]
 
 #: How a target is written, the same flags in every command that writes one.
 WRITING_OPTIONS: tuple[click.Parameter, ...] = (
+    *UNIT_OPTIONS,
+    *ELEMENT_OPTIONS,
     click.Option(
         ["--report", "report_path"],
         type=PATH,
@@ -141,7 +144,6 @@ _PARAMETERS: list[click.Parameter] = [
         type=click.Choice(ARRANGEMENTS),
         help="What the configurations in a file become: one trajectory, a collection, or records of their own.",
     ),
-    *UNIT_OPTIONS,
     click.Option(["--each"], is_flag=True, help="Every SOURCE is a record of its own in the collection TARGET."),
     *WRITING_OPTIONS,
 ]
@@ -173,7 +175,8 @@ def carry_out(sources: Sequence[Path], target: Path, arguments: dict[str, Any], 
     """Do the work of a command that writes one target, tell what became of everything, and return the exit code."""
     context = click.get_current_context()
     assert isinstance(context.command, FormatCommand)
-    options = given(context, [flag.option.name for flag in context.command.flags])
+    shared = (parameter.name or "" for parameter in (*UNIT_OPTIONS, *ELEMENT_OPTIONS))
+    options = given(context, [*shared, *(flag.option.name for flag in context.command.flags)])
     report, report_path = Report(), arguments["report_path"]
     if report_path is not None:
         check_report_path(report_path, [*sources, target])
@@ -249,8 +252,6 @@ def _run(
         select=arguments["select"],
         each=arguments["each"],
         as_=arguments["as_"],
-        target_units=arguments["target_units"],
-        dimensions=arguments["dimensions"],
         overwrite=arguments["overwrite"],
         resume=arguments["resume"],
         strict=arguments["strict"],

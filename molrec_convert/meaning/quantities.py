@@ -25,7 +25,7 @@ from molrec_convert.quantities.standard import QUANTITIES, Quantity, quantity_na
 from molrec_convert.quantities.tensors import FORMS, full_tensor, tensor_as
 from molrec_convert.quantities.units import conversion_factor, nearest_quantity
 
-__all__ = ["AtomRows", "atom_rows", "cell_volumes", "quantity", "quantity_batches"]
+__all__ = ["AtomRows", "atom_blocks", "atom_rows", "cell_volumes", "quantity", "quantity_batches"]
 
 _ATOMS = "atoms"
 Sign = Literal["tension", "compression"]
@@ -338,10 +338,16 @@ def _symbols(values: NDArray[Any], mask: NDArray[np.bool_] | None) -> tuple[NDAr
 def _places(declaration: Declaration, names: tuple[str, ...]) -> dict[str, str] | None:
     """Return the block of the trajectory that has each column of the atoms, None where one is in none."""
     found: dict[str, str] = {}
-    for block, declared in declaration.blocks.items():
-        if block == _ATOMS or declared.aligned_with in (_ATOMS, f"/system/{_ATOMS}"):
-            found |= {name: block for name in names if name in declared.columns and name not in found}
+    for block in atom_blocks(declaration):
+        columns = declaration.blocks[block].columns
+        found |= {name: block for name in names if name in columns and name not in found}
     return found if len(found) == len(names) else None
+
+
+def atom_blocks(declaration: Declaration) -> list[str]:
+    """Return the blocks of a trajectory that have a row for each atom: `atoms` and those aligned with it."""
+    aligned = (_ATOMS, f"/system/{_ATOMS}")
+    return [name for name, entry in declaration.blocks.items() if name == _ATOMS or entry.aligned_with in aligned]
 
 
 def _bounds(trajectory: Trajectory, frames: Frames) -> tuple[int, int | None, int]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import UnsupportedError
 from molrec_convert.meaning.forcefield_units import converted_force_field
+from molrec_convert.meaning.mapped_collection import MappedCollection
 from molrec_convert.model.batch import BlockUpdates, FrameBatch
 from molrec_convert.model.collection import Collection
 from molrec_convert.model.collection_record import collection_units
@@ -323,14 +324,13 @@ class Scaling:
         return Observables(made, observables.attributes)
 
 
-class UnitsCollection(Collection):
+class UnitsCollection(MappedCollection):
     """A collection whose records are in other units; nothing is read before it is used."""
 
     def __init__(self, source: Collection, scaling: Scaling, *, force_field: bool = True) -> None:
-        self.source, self._scaling = source, scaling
-        self.document = {**source.document, "units": collection_units(scaling.units)}
-        self.path, self.extra, self.has_rows = source.path, source.extra, source.has_rows
-        self.declaration = scaling.declaration(source.declaration)
+        super().__init__(source, scaling.record, scaling.declaration(source.declaration))
+        self._scaling = scaling
+        self.document["units"] = collection_units(scaling.units)
         own = source.forcefield
         self._forcefield = converted_force_field(own, scaling.units) if force_field and own is not None else own
 
@@ -342,47 +342,17 @@ class UnitsCollection(Collection):
         return Block(columns, count=source.count)
 
     @property
-    def index_columns(self) -> Any:
-        """See `Collection.index_columns`."""
-        return self.source.index_columns
-
-    @property
-    def n_frames(self) -> int:
-        """See `Collection.n_frames`."""
-        return self.source.n_frames
-
-    @property
     def forcefield(self) -> ForceField | None:
         """See `Collection.forcefield`."""
         return self._forcefield
 
-    def __len__(self) -> int:
-        return len(self.source)
-
-    def record(self, index: int) -> Record:
-        """See `Collection.record`."""
-        return self._scaling.record(self.source.record(index))
-
     def members(self) -> Iterator[tuple[Record, dict[str, Any]]]:
         """See `Collection.members`."""
-        for record, row in self.source.members():
-            own = {
-                name: value * self._index_factor(name) if isinstance(value, float) else value
-                for name, value in row.items()
-            }
-            yield self._scaling.record(record), own
-
-    def unknown_parts(self, index: int) -> list[str]:
-        """See `Collection.unknown_parts`."""
-        return self.source.unknown_parts(index)
-
-    def unknown_values(self) -> Iterator[tuple[bytes, bytes]]:
-        """See `Collection.unknown_values`."""
-        return self.source.unknown_values()
-
-    def close(self) -> None:
-        """Close the source's file."""
-        self.source.close()
+        for record, row in super().members():
+            yield (
+                record,
+                {name: v * self._index_factor(name) if isinstance(v, float) else v for name, v in row.items()},
+            )
 
     def _column(self, name: str, column: Column) -> Column:
         factor = self._index_factor(name) if column.values.dtype.kind == "f" else 1.0

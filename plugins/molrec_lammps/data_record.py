@@ -52,6 +52,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from molrec_convert.errors import UsageError
 from molrec_convert.formats import ReadContext
+from molrec_convert.meaning.element_guessing import elements_of_types
 from molrec_convert.model import Block, Box, Column, ForceField, Frame, Meta, Record
 from molrec_convert.model.standard import IDENTITY_COLUMNS
 from molrec_convert.report import Report
@@ -70,7 +71,6 @@ from molrec_lammps.data_file import DataFile, parse_data
 from molrec_lammps.data_header import COUNTS, TYPE_KINDS
 from molrec_lammps.data_potential import check_comments, names_style, potential_of_data
 from molrec_lammps.data_sections import RELATIONS
-from molrec_lammps.elements import elements_of_types
 from molrec_lammps.options import CommonOptions, ForceFieldOptions
 from molrec_lammps.potential import Potential
 from molrec_lammps.potential_record import force_field, relation_styles
@@ -232,7 +232,7 @@ def _elements(
         labels=data.labels.get("atom", ()),
         comments=_mass_comments(data),
         masses=None if masses is None else dict(zip(masses["type"].tolist(), masses["mass"].tolist(), strict=True)),
-        units=units,
+        mass_factor=1.0 if units is None else units.mass,
     )
 
 

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import UsageError
+from molrec_convert.meaning.element_guessing import elements_of_types
 from molrec_convert.quantities.elements import parse_elements
 from molrec_convert.report import Report
 from molrec_lammps.dump_batch import RowReader
 from molrec_lammps.dump_columns import ByType, OutColumn, Word
 from molrec_lammps.dump_facts import RunFacts
 from molrec_lammps.dump_values import Rows
-from molrec_lammps.elements import elements_of_types
 from molrec_lammps.options import DumpOptions
 from molrec_lammps.units import UnitsStyle
 
@@ -111,7 +111,7 @@ def _by_type(
         guess=options.guess_elements,
         labels=[labels.get(number, "") for number in range(1, count + 1)] if labels else (),
         masses=masses,
-        units=units,
+        mass_factor=1.0 if units is None else units.mass,
     )
     if found is None:
         return None

@@ -10,12 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from molrec_convert.errors import UsageError
+from molrec_convert.quantities.units import conversion_factor, unit_of_quantity
 
 __all__ = ["UNITS", "UnitsStyle", "check_units"]
-
-#: Unified atomic mass units in a gram and in a kilogram.
-_AMU_PER_GRAM = 6.02214076e23
-_AMU_PER_KILOGRAM = 6.02214076e26
 
 
 @dataclass(frozen=True)
@@ -32,18 +29,26 @@ class UnitsStyle:
         return {"preset": self.name}
 
 
+def _amu(style: str) -> float | None:
+    unit = unit_of_quantity({"preset": style}, "mass")
+    return None if unit is None else conversion_factor(unit, "dalton")
+
+
 #: All units styles by their words.
 UNITS: dict[str, UnitsStyle] = {
     style.name: style
     for style in (
-        UnitsStyle("lj", 0.005, None),
-        UnitsStyle("real", 1.0, 1.0),
-        UnitsStyle("metal", 0.001, 1.0),
-        UnitsStyle("si", 1e-8, _AMU_PER_KILOGRAM),
-        UnitsStyle("cgs", 1e-8, _AMU_PER_GRAM),
-        UnitsStyle("electron", 0.001, 1.0),
-        UnitsStyle("micro", 2.0, _AMU_PER_KILOGRAM * 1e-15),
-        UnitsStyle("nano", 0.00045, _AMU_PER_KILOGRAM * 1e-21),
+        UnitsStyle(name, timestep, _amu(name))
+        for name, timestep in {
+            "lj": 0.005,
+            "real": 1.0,
+            "metal": 0.001,
+            "si": 1e-8,
+            "cgs": 1e-8,
+            "electron": 0.001,
+            "micro": 2.0,
+            "nano": 0.00045,
+        }.items()
     )
 }
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from molrec_convert.errors import UnsupportedError
+from molrec_convert.meaning.element_guessing import mass_of_element
 from molrec_convert.model import ForceField
 from molrec_convert.report import Report
-from molrec_lammps.elements import mass_of_element
 from molrec_lammps.units import UNITS
 from molrec_lammps.write_state import State
 from molrec_lammps.write_types import Types

@@ -15,7 +15,6 @@ from itertools import zip_longest
 from molrec_convert.errors import UnsupportedError
 from molrec_convert.quantities.elements import NUMBERS, parse_elements
 from molrec_convert.report import Report
-from molrec_lammps.units import UnitsStyle
 
 __all__ = [
     "agrees_with_mass",
@@ -42,30 +41,33 @@ def elements_of_types(
     labels: Sequence[str] = (),
     comments: Sequence[str] = (),
     masses: Mapping[int, float] | None = None,
-    units: UnitsStyle | None = None,
+    mass_factor: float | None = 1.0,
 ) -> list[str | None] | None:
-    """The element of each type 1 … count, or None when nothing tells any.
+    """Return the element of each type 1 … count, or None when nothing tells any.
 
     `given` is `--elements`; `labels` are the labels of the types, `comments` what stands behind their masses ("" for
-    nothing), `masses` their masses by type in the mass unit of `units` (amu where unstated). What is not in the source
-    as such is reported as derived. UsageError: `given` does not name each type's element.
+    nothing), `masses` their masses by type, which `mass_factor` turns into amu (None: reduced units, whose masses say
+    nothing). What is not in the source as such is reported as derived. UsageError: `given` does not name each type's
+    element.
     """
     if given:
         elements = parse_elements(given).of_types(count, labels)
         report.derived("atoms/element", f"from --elements {','.join(given)}")
         return elements
     known = masses or {}
-    found: list[str | None] = _from_labels(labels, known, units, report, "type labels") if labels else [None] * count
+    found: list[str | None] = (
+        _from_labels(labels, known, mass_factor, report, "type labels") if labels else [None] * count
+    )
     if guess:
         if any(comments):
-            told = _from_labels(comments, known, units, report, "the comments behind masses")
+            told = _from_labels(comments, known, mass_factor, report, "the comments behind masses")
             found = [element or proposed for element, proposed in zip_longest(found, told[:count])]
-        found = _from_masses(found, known, units, report)
+        found = _from_masses(found, known, mass_factor, report)
     return found if any(found) else None
 
 
 def element_of_mass(mass: float) -> str | None:
-    """The element of that mass in amu, or None where it is not sure."""
+    """Return the element of that mass in amu, or None where it is not sure."""
     weights = _weights()
     return next(
         (
@@ -78,15 +80,14 @@ def element_of_mass(mass: float) -> str | None:
 
 
 def agrees_with_mass(symbol: str, mass: float) -> bool:
-    """Whether a mass in amu can be that of the element."""
+    """True if a mass in amu can be that of the element."""
     weight = _weights()[symbol]
     return abs(mass - weight) <= _BELIEVED_FRACTION * weight
 
 
 def _from_labels(
-    labels: Sequence[str], masses: Mapping[int, float], units: UnitsStyle | None, report: Report, source: str
+    labels: Sequence[str], masses: Mapping[int, float], factor: float | None, report: Report, source: str
 ) -> list[str | None]:
-    factor = 1.0 if units is None else units.mass
     found: list[str | None] = []
     for number, label in enumerate(labels, 1):
         element = label if label in NUMBERS else None
@@ -103,12 +104,11 @@ def _from_labels(
 
 
 def _from_masses(
-    found: list[str | None], masses: Mapping[int, float], units: UnitsStyle | None, report: Report
+    found: list[str | None], masses: Mapping[int, float], factor: float | None, report: Report
 ) -> list[str | None]:
-    if units is not None and units.mass is None:
-        report.warn(f"--guess-elements: masses in {units.name} units are no masses of elements")
+    if factor is None:
+        report.warn("--guess-elements: masses in lj units are no masses of elements")
         return found
-    factor = 1.0 if units is None or units.mass is None else units.mass
     if not masses and None in found:
         report.warn("--guess-elements: nothing states the masses of the atom types, so no element is proposed")
     proposed = list(found)
@@ -126,7 +126,7 @@ def _from_masses(
 
 
 def mass_of_element(symbol: str) -> float | None:
-    """The atomic weight of an element in amu, None for what is no element."""
+    """Return the atomic weight of an element in amu, None for what is no element."""
     return _weights().get(symbol) if symbol in NUMBERS else None
 
 
