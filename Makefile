@@ -4,9 +4,11 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV ?= .venv
 MREC = $(VENV)/bin/mrec
+# As many processes as there are cores; PYTEST_ARGS=-n0 for one.
+PYTEST = $(VENV)/bin/python -m pytest -q -n auto --dist worksteal
 PYTEST_ARGS ?=
 
-.PHONY: demo test docs lint clean
+.PHONY: demo test test-all docs lint clean
 
 # Converts a LAMMPS run of 27 water molecules and looks at the result.
 demo: $(VENV)/.demo
@@ -17,8 +19,12 @@ demo: $(VENV)/.demo
 	$(MREC) pack demo/water.mrec demo/water.mrec.zip
 	$(MREC) diff demo/water.mrec demo/water.mrec.zip && echo "demo/water.mrec and demo/water.mrec.zip hold the same record"
 
+# What a change needs: a few minutes. Every test, and all examples of the random ones: `make test-all`.
 test: $(VENV)/.test
-	$(VENV)/bin/python -m pytest $(PYTEST_ARGS)
+	$(PYTEST) -m "not slow" $(PYTEST_ARGS)
+
+test-all: $(VENV)/.test
+	$(PYTEST) --all-examples $(PYTEST_ARGS)
 
 docs: $(VENV)/.dev
 	$(VENV)/bin/python -m sphinx -q -W -b html docs docs/_build/html

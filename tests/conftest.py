@@ -18,6 +18,20 @@ settings.register_profile(
 settings.load_profile("tests")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all-examples", action="store_true", help="draw as many random examples as each test asks for")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let random tests draw a quarter of their examples, at least ten, unless all are asked for."""
+    if config.getoption("--all-examples"):
+        return
+    for test in {item.function for item in items if isinstance(item, pytest.Function)}:
+        own = getattr(test, "_hypothesis_internal_use_settings", None)
+        if own is not None and own.max_examples > 10:
+            test._hypothesis_internal_use_settings = settings(own, max_examples=max(own.max_examples // 4, 10))
+
+
 @pytest.fixture(scope="session")
 def fixtures() -> Path:
     """The folder of input files that belong to the tests."""
