@@ -1,4 +1,4 @@
-"""Files of `fix ave/time`, alone and in a run, against what LAMMPS holds at the same steps."""
+"""Files of `fix ave/time` and its kin, alone and in a run, against what LAMMPS holds at the same steps."""
 
 from __future__ import annotations
 
@@ -122,7 +122,107 @@ SCALARS = "# Time-averaged data for fix 7\n# TimeStep c_a v_b\n10 1 2\n20 3 -0\n
 VECTORS = "# Time-averaged data for fix 7\n# TimeStep Number-of-rows\n# Row c_a\n10 2\n1 5\n2 6\n20 1\n1 7\n"
 
 
+OTHERS = (
+    MELT.partition("fix one")[0]
+    + """
+compute l all chunk/atom bin/1d z lower 0.2 units reduced
+fix chunk all ave/chunk 1 5 10 l density/mass vx file chunk.txt
+fix histo all ave/histo 1 5 10 0 1.5 6 x mode vector file histo.txt
+fix weight all ave/histo/weight 1 5 10 0 1.5 6 x vy mode vector file weight.txt title1 "# mine"
+fix corr all ave/correlate 1 4 10 c_t v_twice type auto/upper file corr.txt ave running
+fix long all ave/correlate/long 1 10 c_t v_twice file long.txt
+"""
+)
+#: Rows and columns of each fix, and how many numbers its output has as a whole.
+SHAPES = {"chunk": (5, 4, 1), "histo": (6, 3, 4), "weight": (6, 3, 4), "corr": (4, 5, 0), "long": (20, 3, 0)}
+
+
+@needs_lammps
+class TestOfRows:
+    """`fix ave/chunk`, `ave/histo`, `ave/correlate` and their variants."""
+
+    def test_every_style(self, tmp_path: Path) -> None:
+        """The last output of each is what the fix holds; alone, and in a run with titles of one's own."""
+        code = f"""
+        lmp.commands_string({OTHERS!r})
+        lmp.command("run 20")
+        for name, (rows, columns, totals) in {SHAPES!r}.items():
+            if name == "long":
+                continue
+            out[name] = [[lmp.extract_fix(name, 0, 2, row, n) for n in range(columns)] for row in range(rows)]
+            out["total " + name] = [lmp.extract_fix(name, 0, 1, n, 0) for n in range(totals)] if totals > 1 else []
+        """
+        found = lammps(tmp_path, code)
+        assert "error" not in found, found["error"]
+        last_output = (tmp_path / "long.txt").read_text().rpartition("# Timestep: 20\n")[2]
+        found |= {"long": np.loadtxt(last_output.splitlines()).tolist(), "total long": []}
+        (tmp_path / "in.lmp").write_text(OTHERS + "run 20\n")
+        report = Report()
+        record = read_run([tmp_path], ReadContext(RunOptions(), report=report))
+        assert not report.losses()
+        assert record.observables is not None
+        for name, (_, columns, totals) in SHAPES.items():
+            own = {
+                key.partition(".")[2]: value.values for key, value in record.observables.items() if key.startswith(name)
+            }
+            assert own.pop("step").tolist()[-1] == 20
+            numbers = own.pop("rows", None)
+            names = [key for key in own if own[key].ndim == 2 or numbers is not None]
+            assert len(own) == columns + totals, (name, list(own))
+            last = [own[key][-1] if numbers is None else own[key][-int(numbers[-1]) :] for key in names]
+            table = np.array(found[name])[: len(last[0])]
+            assert np.allclose(np.stack(last, axis=1), table, rtol=2e-5, atol=1e-5), name
+            whole = [own[key][-1] for key in own if key not in names]
+            assert np.allclose(whole[: len(found[f"total {name}"])], found[f"total {name}"], rtol=1e-6), name
+            if name != "weight":
+                alone = molrec_convert.read(tmp_path / f"{name}.txt")
+                assert alone.observables is not None
+                assert np.array_equal(
+                    alone.observables[f"{name}.step"].values, record.observables[f"{name}.step"].values
+                )
+
+    def test_of_a_run_directory(self, fixtures: Path, tmp_path: Path) -> None:
+        report = molrec_convert.convert(fixtures / "faults/lammps/A7_ave_files", tmp_path / "o.mrec", strict=True)
+        assert not report.losses()
+        with molrec_convert.open(tmp_path / "o.mrec") as record:
+            assert record.observables is not None
+            kinds = {"ach": "chunk.txt", "h": "histo.txt", "co": "corr.txt", "rd": "rdf.txt"}
+            for fix, file in kinds.items():
+                lines = (fixtures / "faults/lammps/A7_ave_files" / file).read_text().splitlines()
+                heads = [line.split() for line in lines if not line.startswith(("#", " "))]
+                steps = record.observables[f"{fix}.step"].values
+                assert len(steps) > 1
+                assert {str(step) for step in steps.tolist()} <= {head[0] for head in heads}
+            assert record.observables["ach.Total-count"].values.tolist() == [81.0] * len(
+                record.observables["ach.step"].values
+            )
+            assert record.observables["h.Min-value"].values[0] == 0.6280265875328573
+            assert record.observables["co.TimeDelta"].values[0].tolist() == [0, 1, 2, 3, 4]
+
+
 class TestTexts:
+    def test_swaps_of_a_temper_run(self, tmp_path: Path) -> None:
+        """The log of all partitions, as LAMMPS writes it."""
+        text = "LAMMPS (22 Jul 2025)\nRunning on 2 partitions of processors\nStep T0 T1\n0 0 1\n10 1 0\n20 0 1\n"
+        (tmp_path / "log.lammps").write_text(text)
+        report = Report()
+        record = read_run([tmp_path / "log.lammps"], ReadContext(RunOptions(), report=report))
+        assert record.metrics is not None
+        assert record.metrics["temper/T0"].steps.tolist() == [0, 10, 20]
+        assert record.metrics["temper/T1"].values.tolist() == [1, 0, 1]
+        assert any("temperatures of replicas" in str(item) for item in report.items)
+
+    def test_totals_without_titles(self) -> None:
+        raw = b"mine\n# \n# a b\n5 2 7 0.5\n1 0.5 3\n2 1.5 4\n10 2 9 0.25\n1 0.5 5\n2 1.5 4\n"
+        output = parse_ave_time(raw, Path("histo.txt"), True)
+        assert {name: values.tolist() for name, values in output.whole.items()} == {
+            "total_1": [7, 9],
+            "total_2": [0.5, 0.25],
+        }
+        assert output.values.tolist() == [[0.5, 3], [1.5, 4], [0.5, 5], [1.5, 4]]
+        with pytest.raises(FormatError, match="line 7"):
+            parse_ave_time(raw.replace(b"10 2 9 0.25", b"10 2 9"), Path("histo.txt"), True)
+
     def test_rows_that_change_in_number(self, tmp_path: Path) -> None:
         (tmp_path / "a").write_text(VECTORS)
         record, _ = read(tmp_path / "a")

@@ -1,15 +1,18 @@
-"""The `fix ave/time` commands of a run that write a file."""
+"""The commands of a run that write a file of averages: `fix ave/time`, `ave/chunk`, `ave/histo`, `ave/correlate`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from molrec_lammps.script import Command
 
 __all__ = ["AveCommand", "ave_commands"]
 
-#: Keywords of the command and how many words follow each. Source: LAMMPS manual, "fix ave/time".
+#: Styles whose files hold rows, whatever their keywords say.
+_OF_ROWS = frozenset({"ave/chunk", "ave/histo", "ave/histo/weight", "ave/correlate", "ave/correlate/long"})
+#: Keywords of `fix ave/time` and how many words follow each. Source: LAMMPS manual, "fix ave/time".
 _KEYWORDS = {
     "mode": 1,
     "file": 1,
@@ -27,9 +30,10 @@ _KEYWORDS = {
 
 @dataclass(frozen=True)
 class AveCommand:
-    """One command: the fix, the file as given, the values that are averaged, and whether they are columns of rows."""
+    """One command: the fix, its style, the file as given, the values that are averaged, if they are columns of rows."""
 
     id: str
+    style: str
     file: str
     values: tuple[str, ...]
     vector: bool
@@ -40,8 +44,9 @@ def ave_commands(commands: Iterable[Command]) -> list[AveCommand]:
     """The commands that write a file, in order; those that cannot be evaluated are left out."""
     found = []
     for command in commands:
-        if command.name == "fix" and len(command.args) > 6 and command.args[2] == "ave/time" and not command.fault:
-            entry = _parsed(command)
+        if command.name == "fix" and len(command.args) > 6 and not command.fault:
+            style = command.args[2]
+            entry = _parsed(command) if style == "ave/time" else _of_rows(command) if style in _OF_ROWS else None
             if entry is not None:
                 found.append(entry)
     return found
@@ -65,4 +70,10 @@ def _parsed(command: Command) -> AveCommand | None:
             file = argument[0]
         elif word == "mode":
             vector = argument == ["vector"]
-    return None if file is None else AveCommand(command.args[0], file, tuple(values), vector, command.text)
+    return None if file is None else AveCommand(command.args[0], "ave/time", file, tuple(values), vector, command.text)
+
+
+def _of_rows(command: Command) -> AveCommand | None:
+    words = command.args[5:]
+    files = [after for word, after in pairwise(words) if word in ("file", "append")]
+    return AveCommand(command.args[0], command.args[2], files[-1], (), True, command.text) if files else None

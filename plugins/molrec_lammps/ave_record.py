@@ -1,10 +1,11 @@
-"""Files of `fix ave/time` as sections of a record: curves for averages of single values, observables for columns.
+"""Files of averages as sections of a record: curves for averages of single values, observables for columns.
 
 | mode | record |
 |---|---|
 | scalar | metrics `ave_time/<fix>/<column>`, by step |
 | vector | observables `<fix>.<column>`, f64[outputs, rows], and `<fix>.step`, i64[outputs] |
 | vector, rows that change | `<fix>.<column>`, f64[all rows], and `<fix>.rows`, i64[outputs], how many each output has |
+| chunk, histo, correlate | as vector; what an output has as a whole (`Total-count`) as `<fix>.<name>`, f64[outputs] |
 
 `<fix>` is the ID of the fix; where neither the file nor a script tells it, the name of the file.
 """
@@ -28,7 +29,7 @@ from molrec_lammps.log_metrics import curve, report_unstated
 
 __all__ = ["Averages", "averages_of", "read_ave_time"]
 
-_UNKNOWN = {"state": "unknown", "message": "the files of fix ave/time do not say how the run ended"}
+_UNKNOWN = {"state": "unknown", "message": "files of averages do not say how the run ended"}
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Averages:
 
 
 def read_ave_time(paths: Sequence[Path], context: ReadContext) -> Record:
-    """Read files of `fix ave/time` by themselves: a record of metrics and observables."""
+    """Read files of averages by themselves: a record of metrics and observables."""
     found = averages_of([Path(path) for path in paths], {}, context.report)
     metrics = Metrics.from_series(found.curves) if found.curves else None
     report_unstated(metrics, context.report)
@@ -76,9 +77,9 @@ def averages_of(paths: Sequence[Path], commands: Mapping[Path, AveCommand], repo
         if gone:
             report.dropped(f"{gone} outputs of fix {fix}", "the same steps come again later: the later output counts")
         names = _names(latest, named.get(fix))
-        title = f"fix ave/time {fix}"
+        title = f"fix {_style(latest, named.get(fix))} {fix}"
         if latest.vector:
-            observables |= _observables(fix, names, latest)
+            observables |= _observables(fix, title, names, latest)
             report.carried(title, f"{len(latest.steps)} outputs of {' '.join(names)}, in observables as {_node(fix)}.*")
         else:
             for number, name in enumerate(names):
@@ -98,10 +99,15 @@ def _names(output: AveTime, command: AveCommand | None) -> list[str]:
     return [name if name not in names[:place] else f"{name}_{place + 1}" for place, name in enumerate(names)]
 
 
-def _observables(fix: str, names: Sequence[str], output: AveTime) -> dict[str, Observable]:
+def _style(output: AveTime, command: AveCommand | None) -> str:
+    """The style of the fix, as far as the command or the titles tell."""
+    return command.style if command is not None else output.style
+
+
+def _observables(fix: str, title: str, names: Sequence[str], output: AveTime) -> dict[str, Observable]:
     base = _node(fix)
     even = len(set(output.rows.tolist())) == 1
-    what = f"by fix ave/time {fix}"
+    what = f"by {title}"
     others: dict[str, Any] = {"sampling": f"at the steps in {base}.step", "steps": f"{base}.step"}
     found = {
         f"{base}.step": Observable.of(output.steps, "vector", f"steps of the outputs {what}", axes=["output"]),
@@ -109,6 +115,10 @@ def _observables(fix: str, names: Sequence[str], output: AveTime) -> dict[str, O
     if not even:
         others["rows"] = f"{base}.rows"
         found[f"{base}.rows"] = Observable.of(output.rows, "vector", f"rows of each output {what}", axes=["output"])
+    for name, values in output.whole.items():
+        found[f"{base}.{_node(name)}"] = Observable.of(
+            values, "vector", f"{name} of each output {what}", axes=["output"]
+        )
     for number, name in enumerate(names):
         values = output.values[:, number]
         key = f"{base}.{_node(name)}"
@@ -117,7 +127,7 @@ def _observables(fix: str, names: Sequence[str], output: AveTime) -> dict[str, O
         found[key] = Observable.of(
             np.ascontiguousarray(values.reshape(len(output.steps), -1) if even else values),
             "vector",
-            f"time average of {name} {what}",
+            f"{name} {what}",
             axes=["output", "row"] if even else ["row"],
             **others,
         )

@@ -35,6 +35,7 @@ _STOPPING = re.compile(r"^  Stopping criterion = (.*)$", re.MULTILINE)
 _ENERGIES = re.compile(r"^  Energy initial, next-to-last, final = *\n +(\S+) +(\S+) +(\S+)", re.MULTILINE)
 _ITERATIONS = re.compile(r"^  Iterations, force evaluations = (\d+) (\d+)", re.MULTILINE)
 _SOURCE = re.compile(r" *\((?:\.\./|src/|/)[^()]*:\d+\)$")
+_SWAPS = re.compile(rb"Step(?: T\d+)+ *\r?$")
 #: Different warnings kept; the counts of these go on.
 _WARNINGS_KEPT = 100
 
@@ -77,7 +78,8 @@ class Log:
     it was written.
 
     `warnings` counts each text of a WARNING line. `wall_times` are the seconds each launch states at its end;
-    `stepless` counts the runs whose table has no column of steps, so that its rows belong to none.
+    `stepless` counts the runs whose table has no column of steps, so that its rows belong to none. `swaps` are the rows
+    of a `temper` command in the log of all partitions: a step, and the number of the temperature each of them has.
     """
 
     path: Path
@@ -89,6 +91,7 @@ class Log:
     outcome: Outcome
     wall_times: tuple[int, ...] = ()
     stepless: int = 0
+    swaps: tuple[tuple[int, ...], ...] = ()
 
     @property
     def thermo(self) -> Thermo | None:
@@ -113,7 +116,19 @@ def read_log(path: Path) -> Log:
         _outcome(data, tables),
         tuple(second for match in _all(data, _WALL_TIME) for second in wall_seconds(decode(data[match : match + 60]))),
         sum(1 for _ in _all(data, _LOOP_TIME)) - sum(table.complete for table in tables),
+        tuple(_swaps(data)),
     )
+
+
+def _swaps(data: Buffer) -> Iterator[tuple[int, ...]]:
+    """Yield the rows below the headers `Step T0 T1 …`."""
+    for header in _line_matches(data, b"Step T0", _SWAPS):
+        position = data.find(header[0] + b"\n")
+        for line in data[position + len(header[0]) + 1 :].split(b"\n"):
+            words = line.split()
+            if len(words) != len(header[0].split()) or not all(word.isdigit() for word in words):
+                break
+            yield tuple(map(int, words))
 
 
 def echo_everything(logs: Sequence[Log]) -> bool:

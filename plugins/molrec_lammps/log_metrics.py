@@ -5,6 +5,7 @@
 | `thermo/<key>` | a thermo column, named as in `trajectory/meta` | of the row |
 | `performance/loop_time` | seconds a run took | the run's last |
 | `performance/<unit>` | a rate LAMMPS prints (`ns/day`, `timesteps/s`, …), `cpu_use` in percent | the run's last |
+| `temper/T<n>` | the number of the temperature that partition n of a `temper` run has | of the swap |
 
 A log does not say when it was written, which a curve has to: its wall times are `UNSTATED`. Source: Results, "metrics".
 """
@@ -94,7 +95,19 @@ def metrics_of(logs: Sequence[Log], thermo: Thermo | None, report: Report) -> di
     texts = {text for log in logs for text in log.warnings}
     if texts:
         report.carried("warnings of the log", f"{len(texts)} different, in method.log_warnings")
-    return {**thermo_curves(thermo), **run_curves(logs)}
+    return {**thermo_curves(thermo), **run_curves(logs), **_swap_curves(logs, report)}
+
+
+def _swap_curves(logs: Sequence[Log], report: Report) -> dict[str, Series]:
+    """A curve for each partition of a `temper` run; of two rows of one step the later counts."""
+    rows = {swap[0]: swap[1:] for log in logs for swap in log.swaps}
+    width = min((len(row) for row in rows.values()), default=0)
+    if not rows:
+        return {}
+    report.carried("temperatures of replicas", f"{len(rows)} rows, in metrics as temper/T<n> by step")
+    steps = sorted(rows)
+    table = np.array([rows[step][:width] for step in steps], dtype=np.float64)
+    return {f"temper/T{n}": curve(np.array(steps, dtype=np.int64), table[:, n].copy()) for n in range(width)}
 
 
 def report_unstated(metrics: Metrics | None, report: Report) -> None:

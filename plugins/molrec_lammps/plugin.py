@@ -76,7 +76,7 @@ RUN = Format(
             read="exact, where the commands can be read without running them", write="exact, in the words of LAMMPS"
         ),
         "metrics": Capability(read="thermo output of every step, speed of the runs, fix ave/time"),
-        "observables": Capability(read="columns of fix ave/time"),
+        "observables": Capability(read="columns of fix ave/time, ave/chunk, ave/histo, ave/correlate"),
         "method": Capability(read="engine, settings, speed of the runs, the commands as text"),
         "status": Capability(read="how the run ended"),
     },
@@ -101,7 +101,7 @@ SETTINGS = Format(
 
 AVE_TIME = Format(
     name="lammps-ave-time",
-    title="LAMMPS averages (fix ave/time)",
+    title="LAMMPS averages (fix ave/time, ave/chunk, ave/histo, ave/correlate)",
     sniff=sniffing.ave_score,
     reads="molrec_lammps.ave_record:read_ave_time",
     carries={

@@ -27,7 +27,7 @@ _KINDS = {
     "data": "a data file",
     "dump": "a dump",
     "log": "a log",
-    "ave": "a file of fix ave/time",
+    "ave": "a file of averages",
 }
 
 

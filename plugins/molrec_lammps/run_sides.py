@@ -1,4 +1,4 @@
-"""What a run writes beside its dumps of atoms and its log: local and grid dumps, and files of `fix ave/time`."""
+"""What a run writes beside its dumps of atoms and its log: local and grid dumps, and files of averages."""
 
 from __future__ import annotations
 

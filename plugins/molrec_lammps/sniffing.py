@@ -12,7 +12,7 @@ other text (XYZ, PDB, CSV, JSON, prose) scores 0 whatever its name. Nothing here
 | | 0.8 | the same, with an unknown section, or at the end of the file |
 | log | 1 | the first line is `LAMMPS (version)`; 0.95: another line is |
 | | 0.9 | a memory line before, or a `Loop time` line after a thermo table |
-| ave | 1 | the first line is the title of `fix ave/time` |
+| ave | 1 | the first line is the title of `fix ave/time`, `ave/chunk`, `ave/histo` or `ave/correlate` |
 | script | 0.9 | every line begins with a command, at least one that no other text begins with (or a `variable`) |
 | | 0.9 | every line begins with a command, and the file is named as scripts are |
 """
@@ -65,6 +65,7 @@ _SECTION = re.compile(
 )
 _OTHER_SECTION = re.compile(rb"\s*[A-Z][A-Za-z]*(?: [A-Za-z]+)*\s*(?:#.*)?$")
 _FIX_HEADER = re.compile(rb"\s*\d+(?:\s+[a-z]+)+\s*(?:#.*)?$")
+_AVERAGES = re.compile(rb"# (?:Time-averaged|Chunk-averaged|Histogrammed|Time-correlated) data for fix ")
 _SCRIPT = re.compile(r"(?i)^in\.|\.(in|lmp|lammps)$")
 _ITEM = re.compile(rb"^ITEM: (?:TIMESTEP|NUMBER OF ATOMS|BOX BOUNDS|ATOMS |ENTRIES |GRID CELLS )", re.MULTILINE)
 _YAML = re.compile(rb"\s*---\s*\ncreator: LAMMPS\s*\ntimestep:")
@@ -100,8 +101,8 @@ def binary_dump(head: bytes) -> bool:
 
 
 def ave_score(head: bytes, path: Path) -> float:
-    """Whether the file is one of `fix ave/time`; with titles of one's own nothing tells it."""
-    return 1.0 if head.startswith(b"# Time-averaged data for fix ") else 0.0
+    """Whether the file is one of `fix ave/time` or its kin; with titles of one's own nothing tells it."""
+    return 1.0 if _AVERAGES.match(head) else 0.0
 
 
 def data_score(head: bytes, path: Path) -> float:
