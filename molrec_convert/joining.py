@@ -7,21 +7,22 @@ them stays in memory. Source: Collection and its LMDB file.
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from molrec_convert.errors import ContractError
-from molrec_convert.model.batch import FrameBatch
 from molrec_convert.model.collection import Collection
-from molrec_convert.model.collection_declaration import collection_document, derive_declaration
+from molrec_convert.model.collection_declaration import collection_document
 from molrec_convert.model.collection_index import IndexBuilder
 from molrec_convert.model.collection_member import as_member, member_rows, report_losses
 from molrec_convert.model.collection_record import collection_units
 from molrec_convert.model.declaration import ColumnDeclaration, Declaration
+from molrec_convert.model.declaration_joining import following, joined_declaration, missing_parts
 from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.frame import Block
 from molrec_convert.model.record import Record
-from molrec_convert.model.trajectory import MappedTrajectory, Trajectory
+from molrec_convert.model.trajectory import Trajectory
 from molrec_convert.report import Report
 
 __all__ = ["JoinedCollection", "Source"]
@@ -33,8 +34,8 @@ Source = tuple[str, Callable[[], Record | Collection]]
 class JoinedCollection(Collection):
     """The records of all sources, in their order. Raises `ContractError` where they cannot be of one collection.
 
-    The declaration is derived: all blocks, which must agree, and the per-step keys that all of them declare; what is
-    left out is reported as dropped. A force field is carried when all sources have the same one. Units must agree.
+    The declaration is that of all of them joined: what some lack is missing there, and a per-step key that cannot be is
+    left out; both are reported. A force field is carried when all sources have the same one. Units must agree.
     """
 
     def __init__(self, sources: Sequence[Source], report: Report | None = None) -> None:
@@ -115,20 +116,9 @@ class JoinedCollection(Collection):
         """The record as one of this collection: without a force field of its own, its per-step keys those of all."""
         member = as_member(record, self._report)
         changes: dict[str, Any] = {"forcefield": None, "_close": None}
-        trajectory = member.trajectory
-        if trajectory is not None and trajectory.declaration.meta.keys() - self.declaration.meta.keys():
-            changes["trajectory"] = _with_keys_of(trajectory, self.declaration)
+        if member.trajectory is not None:
+            changes["trajectory"] = following(member.trajectory, self.declaration)
         return dataclasses.replace(member, **changes)
-
-
-def _with_keys_of(trajectory: Trajectory, declaration: Declaration) -> Trajectory:
-    """A trajectory with the per-step keys of a declaration only."""
-
-    def change(batch: FrameBatch) -> FrameBatch:
-        return dataclasses.replace(batch, meta={key: batch.meta[key] for key in batch.meta if key in declaration.meta})
-
-    kept = {key: entry for key, entry in trajectory.declaration.meta.items() if key in declaration.meta}
-    return MappedTrajectory(trajectory, change, dataclasses.replace(trajectory.declaration, meta=kept))
 
 
 class _Survey:
@@ -172,9 +162,9 @@ class _Survey:
         return count
 
     def declaration(self) -> Declaration:
-        """All blocks, and the per-step keys that all declare; what only some declare is reported."""
+        """What all sources can follow; what some of them lack is reported, and what has to be left out for that."""
         try:
-            declaration = derive_declaration(entry for _, entry in self._declarations)
+            declaration = joined_declaration(entry for _, entry in self._declarations)
         except ContractError as error:
             raise ContractError(error.node, self._culprit(error)) from None
         for name, entry in self._declarations:
@@ -182,6 +172,9 @@ class _Survey:
                 self._report.dropped(
                     f"trajectory/meta/{key} of {name}", "the records of a collection have the same per-step keys"
                 )
+        lacking = Counter(part for _, entry in self._declarations for part in missing_parts(entry, declaration))
+        for part, count in lacking.items():
+            self._report.converted(f"trajectory/{part}", f"missing in {count} of {len(self._declarations)} sources")
         return declaration
 
     def document(self) -> dict[str, Any]:
@@ -218,7 +211,7 @@ class _Survey:
         text = str(error).removeprefix(f"{error.node}: ")
         for last in range(2, len(self._declarations) + 1):
             try:
-                derive_declaration(entry for _, entry in self._declarations[:last])
+                joined_declaration(entry for _, entry in self._declarations[:last])
             except ContractError:
                 return f"{self._declarations[last - 1][0]}: {text}"
         return text

@@ -52,16 +52,19 @@ def test_a_dry_run_prints_the_plan(tmp_path, capsys):
 
 
 def test_conflicts_are_2_in_both(tmp_path, capsys):
-    (tmp_path / "a.extxyz").write_text(extxyz(1))
+    (tmp_path / "a.extxyz").write_text(extxyz(1, config="bulk"))
     (tmp_path / "b.extxyz").write_text(extxyz(2, energy=None))
     inputs = (tmp_path / "a.extxyz", tmp_path / "b.extxyz", "-o", tmp_path / "o.mrec.lmdb", "--units", "metal")
     code, out, _ = mrec(capsys, *inputs, "--dry-run")
     assert code == 2
-    assert "conflict: pe: missing in" in out
+    assert "conflict: config: missing in" in out
+    assert "conflict: pe" not in out
     code, _, err = mrec(capsys, *inputs)
     assert code == 2
-    assert "--fill pe=NaN" in err
-    assert mrec(capsys, *inputs, "--fill", "pe=NaN", "--workers", 1)[0] == 0
+    assert "--fill config=" in err
+    code, _, err = mrec(capsys, *inputs, "--fill", "config=", "--workers", 1)
+    assert code == 0
+    assert "pe is missing in 1 of 2 inputs" in err
 
 
 def test_failures_are_4_and_stopping_is_1(tmp_path, capsys):

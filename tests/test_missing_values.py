@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import ase.io
 import hypothesis.extra.numpy as hnp
 import numpy as np
 import pytest
@@ -14,12 +15,15 @@ from hypothesis import strategies as st
 
 import molrec_convert
 from molrec_convert import Block, Column, Frame, MemoryTrajectory, Record
-from molrec_convert.errors import ContractError
+from molrec_convert.errors import ContractError, FormatError, UsageError
+from molrec_convert.migration import Settings, migrate
 from molrec_convert.model import MetaDeclaration
 from molrec_convert.model.collection import MemoryCollection
 from molrec_convert.model.dtypes import DTYPES, same_bits
 from molrec_convert.model.tags import Meta
+from molrec_convert.verifying import verify_collection
 
+UNITS = {"length": "angstrom", "energy": "eV", "time": "ps"}
 STORES = ("r.mrec", "r.mrec.zip", "c.mrec.lmdb")
 
 
@@ -218,3 +222,109 @@ def test_samples_have_the_same_keys_and_say_what_is_missing(tmp_path: Path) -> N
             assert sample["atoms/name"] == ["a", None]
             assert sample["atoms/_validity/fx"].tolist() == [True, False]
             assert sample["pe"] == -1.0 if number % 2 == 0 else math.isnan(sample["pe"])
+
+
+FAULTS = Path(__file__).parents[1] / "fixtures" / "faults"
+
+
+def of_two_files(kind: str, target: Path, **options: Any) -> None:
+    """One file has a stress, the other has none: migrated, or converted together."""
+    inputs = [FAULTS / "pa.extxyz", FAULTS / "pb.extxyz"]
+    if kind == "migrate":
+        migrate([str(path) for path in inputs], target, Settings(units=UNITS, **options), workers=1)
+        return
+    for number, path in enumerate(inputs):
+        molrec_convert.convert(path, target.parent / f"{number}.mrec.lmdb", units="metal")
+    molrec_convert.convert([target.parent / f"{number}.mrec.lmdb" for number in range(2)], target)
+
+
+@pytest.mark.parametrize("kind", ["migrate", "convert"])
+def test_a_key_some_inputs_lack_is_missing_there(kind: str, tmp_path: Path) -> None:
+    """Nobody is asked for a fill, and ASE reads a stress from the one frame that has one."""
+    target = tmp_path / "all.mrec.lmdb"
+    of_two_files(kind, target)
+    with molrec_convert.open(target) as collection:
+        assert collection.declaration.meta["stress"] == MetaDeclaration("f64x9", [math.nan] * 9)
+        first, second = (record.trajectory[0].meta for record in collection)
+        assert first["stress"].tolist() == [1, 0, 0, 0, 1, 0, 0, 0, 1]
+        assert "stress" not in second
+        assert second["pe"] == -2.0
+    molrec_convert.convert(target, tmp_path / "back.extxyz")
+    assert "nan" not in (tmp_path / "back.extxyz").read_text().lower()
+    stressed, other = ase.io.read(tmp_path / "back.extxyz", ":")
+    assert stressed.get_stress().tolist() == [1, 1, 1, 0, 0, 0]
+    assert "stress" not in other.calc.results
+    assert other.get_potential_energy() == -2.0
+    if kind == "migrate":
+        with molrec_convert.open(target) as collection:
+            assert verify_collection(collection, [str(FAULTS / "p[ab].extxyz")]).is_equal
+
+
+def test_a_fill_that_is_asked_for_is_a_value(tmp_path: Path) -> None:
+    of_two_files("migrate", tmp_path / "a.mrec.lmdb", fill={"stress": "0.5"})
+    of_two_files("migrate", tmp_path / "b.mrec.lmdb", fill={"stress": "NaN"})
+    with molrec_convert.open(tmp_path / "a.mrec.lmdb") as filled, molrec_convert.open(tmp_path / "b.mrec.lmdb") as left:
+        assert filled[1].trajectory[0].meta["stress"].tolist() == [0.5] * 9
+        assert "stress" not in left[1].trajectory[0].meta
+
+
+def rows(**columns: Any) -> Record:
+    atoms = Block({"x": np.zeros(2), **columns})
+    meta = Meta({"pe": -1.0}) if "fx" in columns else Meta()
+    system = Frame({"atoms": Block({"id": np.arange(2, dtype=np.uint64)})})
+    system.meta["units"] = {"preset": "metal"}
+    return Record(system=system, trajectory=MemoryTrajectory([Frame({"atoms": atoms}, meta, step=0)]))
+
+
+@pytest.mark.parametrize("kind", ["migrate", "convert"])
+def test_a_column_some_inputs_lack_is_null_there(kind: str, tmp_path: Path) -> None:
+    texts = np.array(["a", "b"], np.dtypes.StringDType())
+    molrec_convert.write(rows(fx=np.ones(2), q=np.array([1, 2]), note=texts), tmp_path / "a.mrec")
+    molrec_convert.write(rows(), tmp_path / "b.mrec")
+    inputs, target = [str(tmp_path / "a.mrec"), str(tmp_path / "b.mrec")], tmp_path / "all.mrec.lmdb"
+    if kind == "migrate":
+        outcome = migrate(inputs, target, Settings(), workers=1)
+        assert "pe, atoms/fx, atoms/q, atoms/note are missing in 1 of 2 inputs" in outcome.report.warnings
+    else:
+        molrec_convert.convert(inputs, target)
+    with molrec_convert.open(target) as collection:
+        first, second = (record.trajectory[0]["atoms"] for record in collection)
+        assert first.columns["fx"].validity is None
+        assert np.isnan(second["fx"]).all()
+        assert second["q"].tolist() == [None, None]
+        assert second["note"].tolist() == [None, None]
+        assert list(second) == ["x", "fx", "q", "note"]
+        if kind == "migrate":
+            assert verify_collection(collection, inputs).is_equal
+
+
+def test_what_rows_are_is_not_left_open(tmp_path: Path) -> None:
+    """Elements in the trajectory of one input may be in the system of the other."""
+    molrec_convert.write(rows(element=np.array(["H", "H"], np.dtypes.StringDType())), tmp_path / "a.mrec")
+    molrec_convert.write(rows(), tmp_path / "b.mrec")
+    inputs = [str(tmp_path / "a.mrec"), str(tmp_path / "b.mrec")]
+    with pytest.raises(UsageError, match="atoms/element: missing in"):
+        migrate(inputs, tmp_path / "all.mrec.lmdb", Settings(), workers=1)
+    with pytest.raises(ContractError, match="element"):
+        molrec_convert.convert(inputs, tmp_path / "all.mrec.lmdb")
+
+
+def test_none_in_place_of_an_energy(tmp_path: Path) -> None:
+    """-1.0 and missing; ASE reads an energy from the first frame only."""
+    molrec_convert.convert(FAULTS / "enone.extxyz", tmp_path / "a.mrec")
+    with molrec_convert.open(tmp_path / "a.mrec") as record:
+        assert [frame.meta.get("pe") for frame in record.trajectory] == [-1.0, None]
+    molrec_convert.convert(tmp_path / "a.mrec", tmp_path / "b.extxyz")
+    first, second = ase.io.read(tmp_path / "b.extxyz", ":")
+    assert first.get_potential_energy() == -1.0
+    assert second.calc is None
+
+
+def test_more_rows_than_are_counted(tmp_path: Path) -> None:
+    path = FAULTS / "count_too_small.extxyz"
+    with pytest.raises(FormatError, match=r"line 5: found one more row of atoms, .* expected 2 rows, as line 1 says"):
+        molrec_convert.read(path)
+    outcome = migrate(
+        [str(path), str(FAULTS / "pa.extxyz")], tmp_path / "o.mrec.lmdb", Settings(units=UNITS), workers=1
+    )
+    assert (outcome.records, outcome.failures) == (1, 1)

@@ -15,7 +15,9 @@ from molrec_convert.migration.quantities import BOX, TIME, Conversion
 from molrec_convert.migration.settings import parse_value
 from molrec_convert.model import Block, Column, Declaration, Frame, FrameBatch, Record
 from molrec_convert.model.batch import BlockUpdates
+from molrec_convert.model.collection_declaration import key_fits
 from molrec_convert.model.declaration import NO_FILL, MetaDeclaration
+from molrec_convert.model.declaration_joining import null_columns
 from molrec_convert.model.dtypes import DTYPES, as_values
 from molrec_convert.model.tags import TAGS, Meta, coerce
 from molrec_convert.model.trajectory import MappedTrajectory, MemoryTrajectory
@@ -48,8 +50,11 @@ class Adapter:
             for name, entry in blocks.items()
         }
         for name, missing in self._fills.items():
-            for key, value in missing.items():
-                if value is None:
+            for key, value in list(missing.items()):
+                column = blocks[name].columns[key]
+                if column.nullable and naming.value_of(name, key, column.dtype) is None:
+                    del missing[key]
+                elif value is None:
                     raise ContractError(f"trajectory/{name}/{key}", "the column of the collection is missing here")
         for key, entry in target.meta.items():
             if key not in named.meta and naming.fill_of(None, key) is None and entry.fill is NO_FILL:
@@ -60,7 +65,9 @@ class Adapter:
 
     def _equal(self, named: Declaration) -> bool:
         """Whether frames of the source are frames of the target as they stand."""
-        if list(named.meta) != list(self._target.meta) or named.meta != self._target.meta:
+        if list(named.meta) != list(self._target.meta):
+            return False
+        if not all(key_fits(entry, self._target.meta[key]) for key, entry in named.meta.items()):
             return False
         return all(
             list(entry.columns) == list(self.declaration.blocks[name].columns)
@@ -118,7 +125,7 @@ class Adapter:
             column = declared[key]
             columns[key] = _filled((rows, *column.trailing), value, column.dtype, f"trajectory/{name}/{key}")
         ordered = {key: columns[key] for key in declared if key in columns} | columns
-        return BlockUpdates(updates.frames, updates.offset, ordered, validity)
+        return null_columns(BlockUpdates(updates.frames, updates.offset, ordered, validity), declared)
 
     def _meta(self, batch: FrameBatch) -> dict[str, Any]:
         there = {self._naming.key(old): (old, values) for old, values in batch.meta.items()}

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from molrec_convert.migration.names import Naming
 from molrec_convert.migration.quantities import Conversion
-from molrec_convert.model.declaration import BlockDeclaration, Declaration
+from molrec_convert.model.declaration import BlockDeclaration, Declaration, MetaDeclaration
+from molrec_convert.model.declaration_joining import has_to_be_there
 
 __all__ = ["Conflict", "Content", "conflict_texts", "declaration_conflicts", "unit_conflicts"]
 
@@ -119,7 +120,7 @@ def _key_conflicts(contents: list[Content], naming: Naming) -> Iterator[Conflict
         without = [content for content in declared if key not in content.declaration.meta]
         if len(dtypes) > 1:
             yield Conflict(key, _variants(dtypes), f"--drop {key}, or a --declaration that states its dtype")
-        if without and naming.fill_of(None, key) is None:
+        if without and naming.fill_of(None, key) is None and not all(map(MetaDeclaration.with_missing, dtypes)):
             value = _fill_example(dtypes)
             yield Conflict(key, f"missing in {_who(without)}", f"--fill {key}={value}, --rename, or --drop {key}")
 
@@ -155,7 +156,7 @@ def _column_conflicts(
         variants.setdefault(f"{column.dtype}{shape}{precision}", []).append(content)
     if len(variants) > 1:
         yield Conflict(whole, _variants(variants), f"--drop {whole}, or a --declaration that states its dtype")
-    if without and naming.fill_of(name, key) is None:
+    if without and naming.fill_of(name, key) is None and has_to_be_there(key):
         value = _fill_example(variants)
         yield Conflict(whole, f"missing in {_who(without)}", f"--fill {whole}={value}, --rename, or --drop {whole}")
 

@@ -45,6 +45,12 @@ class Naming:
         found = self._fill.get(name)
         return found if block is None else self._fill.get(f"{block}/{name}", found)
 
+    def value_of(self, block: str | None, name: str, dtype: str) -> str | None:
+        """The text a missing column or key has a value by; None also for NaN of a real number, which is none."""
+        text = self.fill_of(block, name)
+        is_nan = text is not None and dtype.startswith("f64") and text.strip().lower() == "nan"
+        return None if is_nan else text
+
     def touches(self, declaration: Declaration) -> bool:
         """Whether frames of a declaration are others afterwards, or their system may be."""
         return not self._idle

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from array import array
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,13 @@ from molrec_convert.migration.names import Naming
 from molrec_convert.migration.scan import Scan
 from molrec_convert.migration.settings import Settings
 from molrec_convert.migration.tasks import Found
-from molrec_convert.model.collection_declaration import derive_declaration
-from molrec_convert.model.declaration import NO_FILL, BlockDeclaration, Declaration, MetaDeclaration
+from molrec_convert.model.declaration import NO_FILL, ColumnDeclaration, Declaration, MetaDeclaration
+from molrec_convert.model.declaration_joining import joined_declaration, missing_parts
 
 __all__ = ["Plan", "read_declaration"]
 
+#: Names a note lists.
+_NAMED = 8
 _UNKNOWN, _ASIDE, _FAULTY = -1, -2, -3
 
 
@@ -52,6 +55,7 @@ class Plan:
         self.notes: list[str] = []
         #: Those of options that meet nothing.
         self.idle: list[str] = []
+        self.missing: list[str] = []
 
     @classmethod
     def unscanned(cls, table: InputTable, settings: Settings) -> Plan:
@@ -79,7 +83,7 @@ class Plan:
         plan.declaration = Declaration.from_json(kept["declaration"])
         plan.units = kept["units"]
         plan.nbytes, plan.frames, plan.notes = kept["nbytes"], kept["frames"], kept["notes"]
-        plan.idle = kept.get("idle", [])
+        plan.idle, plan.missing = kept.get("idle", []), kept.get("missing", [])
         return plan
 
     def kept(self) -> dict[str, Any]:
@@ -103,6 +107,7 @@ class Plan:
             "frames": self.frames,
             "notes": self.notes,
             "idle": self.idle,
+            "missing": self.missing,
         }
 
     def settled(self) -> dict[str, Any]:
@@ -160,7 +165,9 @@ class Plan:
         else:
             self.conflicts += declaration_conflicts(contents, self.naming)
             if not self.conflicts:
-                self.declaration = _union([content.declaration for content in contents])
+                self.declaration = joined_declaration(
+                    _completed([content.declaration for content in contents], self.naming)
+                )
         self._note(contents)
 
     def format_counts(self) -> dict[str, tuple[int, int]]:
@@ -213,6 +220,24 @@ class Plan:
                 more = f" and {count - 1:,} more like it" if count > 1 else ""
                 yield f"{self.table.paths[first]}{more} will be at fault: {error}"
 
+    def _missing(self, contents: list[Content]) -> Iterator[str]:
+        """What some inputs lack, those lacking in as many of them together."""
+        if self.declaration is None or self.conflicts:
+            return
+        lacking: Counter[str] = Counter()
+        for content in contents:
+            fits = content.declaration.blocks.keys() <= self.declaration.blocks.keys()
+            for part in missing_parts(content.declaration, self.declaration) if fits else ():
+                block, _, key = part.rpartition("/")
+                if self.naming.fill_of(block or None, key) is None:
+                    lacking[part] += content.count
+        total = sum(content.count for content in contents)
+        for count in dict.fromkeys(lacking.values()):
+            names = [name for name, found in lacking.items() if found == count]
+            listed = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more" if names[_NAMED:] else "")
+            verb = "is" if len(names) == 1 else "are"
+            yield f"{listed} {verb} missing in {count:,} of {total:,} inputs"
+
     def _note(self, contents: list[Content]) -> None:
         silent = sum(content.count for content in contents if not content.units)
         if silent and self.settings.units is not None:
@@ -223,6 +248,8 @@ class Plan:
         fields = sum(content.count for content in contents if content.forcefield)
         if fields:
             self.notes.append(f"{fields:,} of the inputs have a force field of their own, which is left out")
+        self.missing = list(self._missing(contents))
+        self.notes += self.missing
         seen = {key for content in self.contents for key in content["declaration"]["meta"]}
         for content in self.contents:
             for name, block in content["declaration"]["blocks"].items():
@@ -236,28 +263,24 @@ def _differ(stated: Mapping[str, str], units: Mapping[str, str]) -> bool:
     return any(units.get(quantity, unit) != unit for quantity, unit in stated.items())
 
 
-def _union(declarations: list[Declaration]) -> Declaration:
-    """The union of declarations without a conflict: missing columns and keys, whose fill is given, included.
-
-    A fill that not all declare is none: every value is written.
-    """
-    blocks: dict[str, BlockDeclaration] = {}
-    meta: dict[str, MetaDeclaration] = {}
+def _completed(declarations: list[Declaration], naming: Naming) -> Iterator[Declaration]:
+    """Declarations with the columns and keys they lack and a value is given for by `--fill`."""
+    keys: dict[str, MetaDeclaration] = {}
+    columns: dict[str, dict[str, ColumnDeclaration]] = {}
     for declaration in declarations:
-        for name, block in declaration.blocks.items():
-            known = blocks.get(name)
-            columns = {**({} if known is None else known.columns)}
-            for key, column in block.columns.items():
-                before = columns.get(key, column)
-                columns[key] = dataclasses.replace(before, nullable=before.nullable or column.nullable)
-            blocks[name] = dataclasses.replace(block if known is None else known, columns=columns, settles=None)
         for key, entry in declaration.meta.items():
-            if key not in meta:
-                meta[key] = entry
-            elif meta[key] != entry:
-                meta[key] = MetaDeclaration(entry.dtype, NO_FILL, meta[key].extra)
-    extra = declarations[0].extra if declarations else {}
-    return derive_declaration([Declaration(blocks, meta, dict(extra))])
+            keys.setdefault(key, MetaDeclaration(entry.dtype, NO_FILL, entry.extra))
+        for name, block in declaration.blocks.items():
+            for key, column in block.columns.items():
+                columns.setdefault(name, {}).setdefault(key, dataclasses.replace(column, nullable=False))
+    filled = {key: entry for key, entry in keys.items() if naming.value_of(None, key, entry.dtype) is not None}
+    for declaration in declarations:
+        blocks = {}
+        for name, block in declaration.blocks.items():
+            given = {key: c for key, c in columns[name].items() if naming.value_of(name, key, c.dtype) is not None}
+            blocks[name] = dataclasses.replace(block, columns=block.columns | {**given, **block.columns})
+        meta = declaration.meta | {**filled, **declaration.meta} if declaration.blocks or declaration.meta else {}
+        yield Declaration(blocks, meta, declaration.extra)
 
 
 def read_declaration(path: str) -> tuple[Declaration, dict[str, str] | None]:

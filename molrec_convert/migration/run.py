@@ -222,7 +222,7 @@ class _Job:
         for name in missing:
             left_out = ", as --drop leaves it out" if name in self.settings.drop else ""
             report.warn(f"--index {name}: no record has that key{left_out}")
-        for text in (*(plan.idle if before is None else ()), *beside_notes(table)):
+        for text in (*plan.missing, *(plan.idle if before is None else ()), *beside_notes(table)):
             report.warn(text)
         return Outcome(
             self.target,

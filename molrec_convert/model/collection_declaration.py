@@ -10,7 +10,13 @@ from dataclasses import replace
 from typing import Any
 
 from molrec_convert.errors import ContractError
-from molrec_convert.model.declaration import BlockDeclaration, ColumnDeclaration, Declaration
+from molrec_convert.model.declaration import (
+    NO_FILL,
+    BlockDeclaration,
+    ColumnDeclaration,
+    Declaration,
+    MetaDeclaration,
+)
 from molrec_convert.model.record import check_version
 from molrec_convert.model.tags import canonical_json, check_json
 
@@ -20,7 +26,9 @@ __all__ = [
     "check_member_declaration",
     "collection_document",
     "derive_declaration",
+    "joined_block",
     "joined_migrations",
+    "key_fits",
     "part_document",
 ]
 
@@ -99,7 +107,7 @@ def derive_declaration(declarations: Iterable[Declaration]) -> Declaration:
     for declaration in declarations:
         for name, block in declaration.blocks.items():
             known = blocks.get(name)
-            blocks[name] = replace(block, settles=None) if known is None else _joined(name, known, block)
+            blocks[name] = replace(block, settles=None) if known is None else joined_block(name, known, block)
         if result is None:
             result = replace(declaration)
             continue
@@ -120,7 +128,8 @@ def derive_declaration(declarations: Iterable[Declaration]) -> Declaration:
     return Declaration() if result is None else replace(result, blocks=blocks)
 
 
-def _joined(name: str, known: BlockDeclaration, block: BlockDeclaration) -> BlockDeclaration:
+def joined_block(name: str, known: BlockDeclaration, block: BlockDeclaration) -> BlockDeclaration:
+    """Return the declaration of a block that two agree on; refused where they do not."""
     fault = block_difference(block, known, exact=True)
     if fault is not None:
         raise ContractError(f"trajectory/{name}", f"records declare the block differently: {fault}")
@@ -147,13 +156,20 @@ def check_member_declaration(declaration: Declaration, collection: Declaration, 
         if fault is not None:
             raise ContractError(here, f"is declared otherwise than in the collection: {fault}")
     for key in {**declaration.meta, **collection.meta}:
-        if declaration.meta.get(key) != collection.meta.get(key):
+        if not key_fits(declaration.meta.get(key), collection.meta.get(key)):
             raise ContractError(
                 f"{node}/meta/{key}",
                 "the per-step keys of a record are exactly the collection's",
                 found="none" if key not in declaration.meta else str(declaration.meta[key].to_json()),
                 expected="none" if key not in collection.meta else str(collection.meta[key].to_json()),
             )
+
+
+def key_fits(entry: MetaDeclaration | None, known: MetaDeclaration | None) -> bool:
+    """Whether a key of a record is the collection's: it may be missing there and have a value in all frames here."""
+    if entry is None or known is None or entry == known:
+        return entry is known or entry == known
+    return entry.fill is NO_FILL and known.has_missing and (entry.dtype, entry.extra) == (known.dtype, known.extra)
 
 
 def block_difference(block: BlockDeclaration, known: BlockDeclaration, *, exact: bool = False) -> str | None:

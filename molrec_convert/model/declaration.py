@@ -125,6 +125,14 @@ class MetaDeclaration:
             return False
         return self.fill is None if self.dtype == "json" else _is_nan(self.fill)
 
+    def repeated(self, count: int) -> Any:
+        """Return the fill in each of `count` frames, as a batch has it."""
+        tag = TAGS[self.dtype]
+        if tag.dtype is None:
+            return [self.fill] * count
+        one = np.array([self.fill], DTYPES[tag.dtype].numpy).reshape(1, *tag.trailing)
+        return np.repeat(one, count, axis=0)
+
     def is_missing(self, value: Any) -> bool:
         """Whether a frame with this value has none for the key."""
         if self.dtype == "json":

@@ -70,7 +70,7 @@ def keep_state(state: Frame, data: DataFile, record: Record, report: Report) -> 
     atoms = None if record.system is None else record.system.blocks.get("atoms")
     settled = set() if atoms is None else set(atoms.columns)
     if not {"x", "y", "z"} <= stated | settled and "id" in settled and atoms is not None:
-        rows = np.flatnonzero(np.isin(data.index.ids, atoms["id"]))
+        rows = np.flatnonzero(np.isin(data.index.ids, atoms.stored("id")))
         if len(rows) == atoms.count:
             record.frame = _of_rows(state, rows, data, report)
             return
