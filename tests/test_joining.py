@@ -166,10 +166,18 @@ def test_what_only_some_have_is_missing_in_the_others() -> None:
     assert after["atoms"].validity("fx").tolist() == [False, False]
     assert (before["rings"].count, after["rings"].count) == (3, 0)
     assert made[1]["rings"].count == 0
-    assert np.isnan(after.meta["pe"])
-    assert np.isnan(before.meta["ke"])
-    assert (before.meta["note"], before.meta["count"]) == ("a", 3)
-    assert (after.meta["note"], after.meta["count"]) == (None, None)
+    assert dict(before.meta) == {"pe": -1.0, "note": "a", "count": 3}
+    assert dict(after.meta) == {"ke": 2.0}
+    assert np.isnan(after["atoms"]["fx"]).all()
+
+
+def test_a_key_that_may_be_missing_in_one_part_may_be_so_in_all() -> None:
+    def energies(*values: float | None, step: int) -> MemoryTrajectory:
+        frames = [Frame({}, {} if v is None else {"pe": v}, step=step + n) for n, v in enumerate(values)]
+        return MemoryTrajectory(frames)
+
+    made = chained(energies(-1.0, None, step=0), energies(-3.0, step=2))
+    assert [frame.meta.get("pe") for frame in made] == [-1.0, None, -3.0]
 
 
 def test_rows_that_follow_other_rows_are_null_where_a_part_lacks_them() -> None:

@@ -185,7 +185,7 @@ def test_what_one_says_in_its_system_and_another_in_its_frames_comes_to_one_plac
     first.system = dataclasses.replace(first.system, blocks={**first.system.blocks, "bonds": bonds})
     frames = []
     for number, frame in enumerate(second.trajectory):
-        ends = {key: column[: 2 - number] for key, column in bonds.items()}
+        ends = {key: bonds[key][: 2 - number] for key in bonds}
         atoms = Block({"x": frame["atoms"]["x"], "charge": [0.5, 0.25 + number, 0.25]})
         blocks = {"atoms": atoms, **({"bonds": Block(ends)} if number < 2 else {})}
         frames.append(dataclasses.replace(frame, blocks=blocks))
@@ -292,8 +292,8 @@ def test_any_run_is_split_on_the_disk_and_joined(
     for name, trajectory in zip(("whole", "a", "b"), (whole, *pieces), strict=True):
         write(Record(trajectory=trajectory), root / f"{name}.mrec")
     asked = "refuse" if overlap < 2 else data.draw(st.sampled_from(["first", "last"]))
-    counts = [{p[n]["atoms"].count if "atoms" in p[n] else None for n in (0, -1)} for p in pieces if len(p)]
-    other = len(counts) == 2 and all(len(c) == 1 and None not in c for c in counts) and counts[0] != counts[1]
+    counts = [{p[n]["atoms"].count for n in (0, -1) if len(p) and "atoms" in p[n]} for p in pieces]
+    other = len(counts[0]) == 1 == len(counts[1]) and counts[0] != counts[1]
     if other and declaration.blocks["atoms"].columns:
         with pytest.raises(ContractError, match="only frames of the same atoms are joined"):
             join([root / "a.mrec", root / "b.mrec"], root / "c.mrec", overlap=asked)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError, UsageError
 from molrec_convert.model.batch import BlockUpdates, FrameBatch
-from molrec_convert.model.chained_declaration import chained_declaration, missing_value
+from molrec_convert.model.chained_declaration import chained_declaration
 from molrec_convert.model.chained_places import Clock, Overlap, places
 from molrec_convert.model.declaration import NO_FILL, BlockDeclaration, Declaration, MetaDeclaration
 from molrec_convert.model.dtypes import empty
@@ -356,7 +356,7 @@ def _key_values(key: str, batch: FrameBatch, own: MetaDeclaration | None, entry:
         if tag.dtype is None:
             return [value.tolist() if isinstance(value, np.generic | np.ndarray) else value for value in values]
         return np.array([coerce(int(value), entry.dtype, f"{here} of {part}") for value in values], dtype=np.float64)
-    fill = missing_value(entry) if own is None else own.fill
+    fill = entry.fill if own is None else own.fill
     if fill is NO_FILL:
         raise ContractError(here, f"the frames of {part} have no value, and the key has no fill")
     if tag.dtype is None:

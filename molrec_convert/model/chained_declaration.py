@@ -18,10 +18,10 @@ from molrec_convert.model.declaration import (
     MetaDeclaration,
 )
 from molrec_convert.model.frame import Block
-from molrec_convert.model.tags import TAGS, canonical_json
+from molrec_convert.model.tags import canonical_json
 from molrec_convert.report import Report
 
-__all__ = ["chained_declaration", "missing_value"]
+__all__ = ["chained_declaration"]
 
 Named = tuple[str, Declaration]
 
@@ -54,14 +54,6 @@ def chained_declaration(
     declaration = Declaration(blocks, meta, extra)
     declaration.check()
     return declaration
-
-
-def missing_value(entry: MetaDeclaration) -> Any:
-    """Return what a frame without a value of a per-step key has: NaN, or null of a JSON document."""
-    tag = TAGS[entry.dtype]
-    if tag.dtype is None:
-        return None
-    return [float("nan")] * tag.width if tag.width else float("nan")
 
 
 def _with_constants(declared: Declaration, constants: Mapping[str, Block], parts: Sequence[Named]) -> Declaration:
@@ -151,14 +143,15 @@ def _key(key: str, parts: Sequence[Named], report: Report) -> MetaDeclaration:
     for part, entry in having:
         _take_extra(extra, entry.extra, here, part, report)
     if len(having) == len(parts):
-        same = all(canonical_json(entry.to_json()) == canonical_json(first.to_json()) for _, entry in having)
-        return MetaDeclaration(tag, first.fill if same else NO_FILL, extra)
-    if TAGS[tag].dtype != "f64":
-        if tag != "json":
-            report.converted(here, f"is a JSON document: of the tag {tag} no value says that it is missing")
-        tag = "json"
-    made = MetaDeclaration(tag, NO_FILL, extra)
-    return replace(made, fill=missing_value(made))
+        if all(canonical_json(entry.to_json()) == canonical_json(first.to_json()) for _, entry in having):
+            return MetaDeclaration(tag, first.fill, extra)
+        if not any(entry.has_missing for _, entry in having):
+            return MetaDeclaration(tag, NO_FILL, extra)
+    made = MetaDeclaration.with_missing(tag, extra)
+    if made is None:
+        report.converted(here, f"is a JSON document: of the tag {tag} no value says that it is missing")
+        made = MetaDeclaration("json", None, extra)
+    return made
 
 
 def _take_extra(taken: dict[str, Any], other: dict[str, Any], here: str, part: str, report: Report) -> None:
