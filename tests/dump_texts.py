@@ -60,12 +60,13 @@ def read(
     *,
     joined: Sequence[Sequence[Path]] = (),
     hints: Sequence[str] = (),
+    named: bool = False,
     **options: Any,
 ) -> tuple[Record, Report]:
     """A dump as a record, and the report of reading it."""
     context = ReadContext(DumpOptions(**options), hints=frozenset(hints))
     files = [paths] if isinstance(paths, Path) else list(paths)
-    return dump_record(files, context, facts, joined=joined), context.report
+    return dump_record(files, context, facts, joined=joined, named=named), context.report
 
 
 def column(record: Record, number: int, name: str) -> Any:

@@ -321,12 +321,22 @@ class TestTexts:
         assert set(record.trajectory[0].blocks) == {"atoms", "local"}
 
     def test_a_restart_repeats_frames(self, tmp_path: Path) -> None:
-        path = write(tmp_path / "b", local(0, ["1 1 2"]), local(10, ["1 1 2"]), local(10, ["1 3 4"]))
+        path = write(tmp_path / "b", local(0, ["1 1 2"]), local(10, ["1 1 2"]), local(10, ["1 1 2"]))
         record, report = read_files(path)
         assert record.trajectory is not None
         assert record.trajectory.steps.tolist() == [0, 10]
-        assert record.trajectory[1]["local"]["batom1"].tolist() == [3]
-        assert report.lossy
+        assert not report.lossy
+        assert any("1 frames come again unchanged" in text for text in report.warnings)
+
+    def test_runs_that_overlap(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "b", local(0, ["1 1 2"]), local(10, ["1 1 2"]), local(10, ["1 3 4"]))
+        with pytest.raises(FormatError, match=r"other rows of step 10 than before.*--steps last, or first"):
+            read_files(path)
+        for which, partner in (("last", 3), ("first", 1)):
+            record, report = read_files(path, steps=which)
+            assert record.trajectory is not None
+            assert record.trajectory[1]["local"]["batom1"].tolist() == [partner]
+            assert report.lossy
 
     def test_other_steps_than_the_atoms(self, tmp_path: Path) -> None:
         atoms = write(tmp_path / "a", frame(5, ATOMS))

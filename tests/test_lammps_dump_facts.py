@@ -311,9 +311,9 @@ class TestJoined:
     def test_nothing_to_join(self, tmp_path: Path) -> None:
         one = self.first(tmp_path, [0, 10])
         _, report = read(one, joined=[[one]])
-        assert fates(report, "no column that the first dump lacks")
+        assert fates(report, f"it has no column that {one} lacks")
         _, report = read(one, joined=[[self.other(tmp_path, [5])]])
-        assert fates(report, "none of the first dump's steps")
+        assert fates(report, f"it has none of the steps of {one}")
 
     @pytest.mark.parametrize("job", [1, 2**23])
     def test_where_atoms_come_and_go(self, job: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,43 +13,84 @@ from molrec_lammps import dump_batch
 
 
 class TestFiles:
-    def test_in_step_order_with_the_later_of_two(self, tmp_path: Path) -> None:
+    def test_in_step_order(self, tmp_path: Path) -> None:
         one = write(tmp_path / "one.dump", *(frame(n, [f"1 1 {n} 0 0"]) for n in (0, 10, 20, 30)))
-        two = write(tmp_path / "two.dump", *(frame(n, [f"1 1 -{n} 0 0"]) for n in (20, 30, 40)))
+        two = write(tmp_path / "two.dump", *(frame(n, [f"1 1 {n} 0 0"]) for n in (15, 40, 50)))
         for order in ([one, two], [two, one]):
             record, report = read(order)
-            assert record.trajectory.steps.tolist() == [0, 10, 20, 30, 40]
-            assert [column(record, n, "x")[0] for n in range(5)] == [0, 10, -20, -30, -40]
-            assert fates(report, "dropped: 2 frames of steps 20 to 30")
+            assert record.trajectory.steps.tolist() == [0, 10, 15, 20, 30, 40, 50]
+            assert [column(record, n, "x")[0] for n in range(7)] == [0, 10, 15, 20, 30, 40, 50]
+            assert not report.lossy
+
+    @pytest.mark.parametrize("together", [True, False])
+    def test_frames_that_come_again_as_they_were(self, tmp_path: Path, together: bool) -> None:
+        """What a restart writes a second time, in another order of atoms, is there once."""
+        first = [frame(n, [f"1 1 {n} 0 0", "2 1 5 5 5"]) for n in (0, 10, 20)]
+        second = [frame(n, ["2 1 5 5 5", f"1 1 {n} 0 0"], units="metal" if n == 20 else None) for n in (20, 30)]
+        if together:
+            paths = [write(tmp_path / "a.dump", *first, *second)]
+        else:
+            paths = [write(tmp_path / "a.dump", *first), write(tmp_path / "b.dump", *second)]
+        for order in (paths, paths[::-1]):
+            record, report = read(order)
+            assert record.trajectory.steps.tolist() == [0, 10, 20, 30]
+            assert [column(record, n, "x")[0] for n in range(4)] == [0, 10, 20, 30]
+            assert any("the frame of step 20 come again unchanged" in text for text in report.warnings)
+            assert not report.lossy
+
+    @pytest.mark.parametrize("together", [True, False])
+    def test_runs_that_overlap(self, tmp_path: Path, together: bool) -> None:
+        """Nothing is thrown away before the user says which run counts."""
+        first = [frame(s, [f"1 1 {n} 0 0"]) for n, s in enumerate((0, 10, 20, 30))]
+        second = [frame(s, [f"1 1 {n} 0 0"]) for n, s in enumerate((20, 35, 50), 4)]
+        if together:
+            paths = [write(tmp_path / "a.dump", *first, *second)]
+        else:
+            paths = [write(tmp_path / "a.dump", *first), write(tmp_path / "b.dump", *second)]
+        with pytest.raises(
+            FormatError, match=r"step 20 again, with other atoms.*--steps index.*--steps last, or first"
+        ):
+            read(paths)
+        for which, steps, values in (
+            ("last", [0, 10, 20, 35, 50], [0, 1, 4, 5, 6]),
+            ("first", [0, 10, 20, 30, 35, 50], [0, 1, 2, 3, 5, 6]),
+        ):
+            record, report = read(paths, steps=which)
+            assert record.trajectory.steps.tolist() == steps
+            assert [column(record, n, "x")[0] for n in range(len(steps))] == values
+            assert fates(report, f"--steps {which} takes those of")
+        record, report = read(paths, steps="index")
+        assert len(record.trajectory) == 7
+        assert not report.lossy
+
+    @pytest.mark.parametrize("name", ["rr.dump", "same.dump"])
+    def test_two_runs_in_one_file(self, fixtures: Path, name: str) -> None:
+        path = fixtures / "faults" / name
+        with pytest.raises(FormatError, match=r"step 0 again, with other atoms.*--steps index"):
+            read(path)
+        record, report = read(path, steps="index")
+        assert [state["atoms"]["x"][0] for state in record.trajectory] == (
+            [1, 2, 10, 20] if name == "rr.dump" else [1, 2]
+        )
+        assert not report.lossy
 
     def test_columns_of_frames_that_give_way(self, tmp_path: Path) -> None:
-        """What only frames had that a later file replaced is no column any more, and is named."""
+        """What only frames had that a later run replaced is no column any more, and is named."""
         one = write(tmp_path / "a.dump", *(frame(n, ["1 2 0 0 0"], "type mol xu yu zu") for n in (0, 10)))
         two = write(tmp_path / "b.dump", *(frame(n, ["1 1 5 0 0"]) for n in (0, 10)))
-        record, report = read([one, two])
+        record, report = read([one, two], steps="last")
         assert column(record, 1, "x").tolist() == [5]
         assert record.system["atoms"]["id"].tolist() == [1]
         assert sorted(record.trajectory.declaration.blocks["atoms"].columns) == ["x", "y", "z"]
-        assert fates(
-            report, f"{one}: a later file has the same steps, without mol xu yu zu; named with the input script"
-        )
-        again = write(tmp_path / "c.dump", *(frame(n, ["1 1 6 0 0"]) for n in (0, 10)))
-        _, report = read([two, again])
-        assert fates(report, f"({two}: a later file has the same steps)")
+        assert fates(report, f"{one}: --steps last takes those of a later run, without mol xu yu zu")
         path = write(tmp_path / "d.dump", frame(0, ["1 0 0 0"], "type x y z"), frame(0, ["1 1 7 0 0"]))
-        assert column(read(path)[0], 0, "id").tolist() == [1]
-
-    def test_a_restart_within_a_file(self, tmp_path: Path) -> None:
-        path = write(tmp_path / "a.dump", *(frame(s, [f"1 1 {n} 0 0"]) for n, s in enumerate((0, 10, 20, 10, 20, 30))))
-        record, report = read(path)
-        assert record.trajectory.steps.tolist() == [0, 10, 20, 30]
-        assert [column(record, n, "x")[0] for n in range(4)] == [0, 3, 4, 5]
-        assert fates(report, "dropped: 2 frames of steps 10 to 20")
+        assert column(read(path, steps="last")[0], 0, "id").tolist() == [1]
 
     def test_steps_that_go_back_for_good(self, tmp_path: Path) -> None:
         path = write(tmp_path / "a.dump", *(frame(s, [f"1 1 {n} 0 0"]) for n, s in enumerate((0, 10, 20, 5, 15))))
         with pytest.raises(FormatError, match=r"line 32: found step 5 after step 20.*--steps index"):
             read(path)
+        assert read(path, steps="last")[0].trajectory.steps.tolist() == [0, 5, 15]
         record, _ = read(path, steps="index")
         assert record.trajectory.steps.tolist() == [0, 1, 2, 3, 4]
         states = list(record.trajectory)

@@ -9,10 +9,12 @@ from typing import Any
 import ase.io
 import numpy as np
 import pytest
+from dump_texts import frame, read, write
 
 import molrec_convert
 from molrec_convert import Record
 from molrec_convert.cli import run
+from molrec_convert.errors import UnsupportedError
 from molrec_convert.model import Block, Box, Column, Frame, MemoryTrajectory
 
 FAULTS = Path(__file__).parent.parent / "fixtures" / "faults"
@@ -160,6 +162,66 @@ class TestTurning:
         record = Record(trajectory=MemoryTrajectory([Frame({"atoms": Block(columns)}, box=cell, step=0)]))
         molrec_convert.write(record, tmp_path / "a.dump", rotate=True)
         assert (tmp_path / "a.dump").read_text().splitlines()[-1].split()[-3:] == ["nan"] * 3
+
+
+class TestDumpsNamedTogether:
+    """Several dumps of one run are joined by step and id, whatever the order they are named in."""
+
+    def test_forces_beside_positions(self, tmp_path: Path) -> None:
+        names = [str(FAULTS / "positions.dump"), str(FAULTS / "forces.dump")]
+        for number, order in enumerate((names, names[::-1])):
+            target = tmp_path / f"{number}.mrec"
+            assert run(["convert", *order, str(target), "--units", "real"]) == 0
+            record = molrec_convert.read(target)
+            assert record.trajectory is not None
+            assert record.trajectory.steps is not None
+            assert record.trajectory.steps.tolist() == [0, 100]
+            assert record.trajectory[0]["atoms"]["x"].tolist() == [1.5, 4.5]
+            assert record.trajectory[1]["atoms"]["x"].tolist() == [1.6, 4.6]
+            assert record.trajectory[0]["atoms"]["fx"].tolist() == [0.1, 0.4]
+            assert not record.trajectory[1]["atoms"].validity("fx").any()
+        assert run(["diff", str(tmp_path / "0.mrec"), str(tmp_path / "1.mrec")]) == 0
+
+    @pytest.mark.parametrize("first", [0, 1])
+    def test_the_one_with_the_most_frames_has_the_steps(self, tmp_path: Path, first: int) -> None:
+        paths = [
+            write(tmp_path / "x.dump", *(frame(n, [f"1 {n} 0 0", "2 5 5 5"], "id x y z") for n in (0, 20))),
+            write(tmp_path / "f.dump", *(frame(n, [f"2 -{n}", f"1 {n}"], "id fx") for n in (0, 10, 20))),
+        ]
+        record = read([paths[first], paths[1 - first]], named=True)[0]
+        assert record.trajectory is not None
+        assert record.trajectory.steps is not None
+        assert record.trajectory.steps.tolist() == [0, 10, 20]
+        assert [state["atoms"]["fx"].tolist() for state in record.trajectory] == [[0, 0], [10, -10], [20, -20]]
+        assert [state["atoms"].validity("x").all() for state in record.trajectory] == [True, False, True]
+        assert record.trajectory[2]["atoms"]["x"].tolist() == [20, 5]
+
+    @pytest.mark.parametrize(
+        ("other", "why"),
+        [
+            (frame(10, ["1 7"], "id fx"), "1 frames of .*f.dump: .*x.dump has no frame of their steps"),
+            (frame(0, ["1 7"], "id x"), "it has no column that .*x.dump lacks"),
+            (frame(0, ["1 7", "3 7"], "id fx"), "other atoms than .*x.dump"),
+            (frame(0, ["1 7"], "proc fx"), "f.dump has no column id"),
+        ],
+    )
+    def test_what_cannot_be_joined_is_refused(self, tmp_path: Path, other: str, why: str) -> None:
+        """And not left out with one line among others."""
+        first = write(tmp_path / "x.dump", *(frame(n, ["1 0 0 0", "2 5 5 5"], "id x y z") for n in (0, 20, 30)))
+        if "fx" in other and other.startswith("ITEM: TIMESTEP\n10"):
+            other = frame(0, ["1 7", "2 8"], "id fx") + frame(10, ["1 7", "2 8"], "id fx")
+        paths = [write(tmp_path / "f.dump", other), first]
+        with pytest.raises(UnsupportedError, match=f"{why}.*converts it by itself"):
+            read(paths, named=True)
+
+    def test_other_columns_at_later_steps_go_on_in_time(self, tmp_path: Path) -> None:
+        paths = [
+            write(tmp_path / "b.dump", frame(10, ["1 1 0 0 7"], "id x y z vx")),
+            write(tmp_path / "a.dump", frame(0, ["1 0 0 0"], "id x y z")),
+        ]
+        record, _ = read(paths, named=True)
+        assert record.trajectory is not None
+        assert [state["atoms"]["x"][0] for state in record.trajectory] == [0, 1]
 
 
 class TestOptionsWithoutAnEffect:

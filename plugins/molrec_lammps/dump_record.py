@@ -29,7 +29,7 @@ from molrec_lammps.dump_layout import Placement, place_aligned, place_ragged, pl
 from molrec_lammps.dump_local import told_columns
 from molrec_lammps.dump_names import COORDINATES
 from molrec_lammps.dump_order import IdSet
-from molrec_lammps.dump_parts import Dump, by_itself, check_ids_named, join_dumps, open_dump
+from molrec_lammps.dump_parts import Dump, check_ids_named, join_dumps, leave_out, open_dump, open_named
 from molrec_lammps.dump_plan import Plan, plan_columns, system_columns
 from molrec_lammps.dump_relations import Relations
 from molrec_lammps.dump_sides_join import SideSource, add_sides, bare_record, open_sides, without_restated
@@ -57,10 +57,11 @@ def read_dump(paths: Sequence[Path], context: ReadContext) -> Record:
     told = told_columns(context.options.local_columns)
     sides = [SideSource(files, attributes=told) for kind in ("local", "grid") for files in series_of(kinds[kind])]
     if kinds["atoms"]:
-        return dump_record(kinds["atoms"], context, sides=sides)
+        return dump_record(kinds["atoms"], context, sides=sides, named=True)
     if context.options.steps == "index":
         raise UnsupportedError(f"{paths[0]}: frames of a local or grid dump are not numbered by their order")
-    return bare_record(open_sides(sides, context.report), context.options.units, context.report)
+    opened = open_sides(sides, context.report, context.options.steps)
+    return bare_record(opened, context.options.units, context.report)
 
 
 def dump_record(
@@ -70,12 +71,14 @@ def dump_record(
     *,
     joined: Sequence[Sequence[Path]] = (),
     sides: Sequence[SideSource] = (),
+    named: bool = False,
 ) -> Record:
     """A record of a dump: its frames in step order, and what `facts` says beside it.
 
     The columns of the dumps in `joined` are joined by step and id; a column the first has too is taken from there, and
-    a dump that holds other atoms is left out. The dumps of `sides`, local and grid, become blocks of the trajectory.
-    With the hint `ragged` in the context the atoms of a frame may be any.
+    a dump that holds other atoms is left out. With `named` the paths are all a user named: those with other columns at
+    the same steps are dumps to be joined, and one that cannot be is refused. The dumps of `sides`, local and grid,
+    become blocks of the trajectory. With the hint `ragged` in the context the atoms of a frame may be any.
     FormatError names the line of what is wrong.
     """
     apart = {hint for hint in context.hints if hint.startswith(APART)}
@@ -86,12 +89,12 @@ def dump_record(
                 str(side.files[0]), "frames are numbered by their order, so their steps are not known"
             )
         sides = ()
-    opened = open_sides(sides, context.report)
+    opened = open_sides(sides, context.report, context.options.steps)
     facts = without_restated(facts, opened, context.report)
     while True:
         mark = context.report.mark()
         try:
-            return add_sides(_record(paths, context, facts, joined, apart), opened, context.report)
+            return add_sides(_record(paths, context, facts, joined, apart, named), opened, context.report)
         except LayoutChanged as changed:
             if not changed.hint.startswith(APART) or changed.hint in apart:
                 raise
@@ -105,18 +108,19 @@ def _record(
     facts: RunFacts,
     joined: Sequence[Sequence[Path]],
     apart: Collection[str],
+    named: bool,
 ) -> Record:
     report, options = context.report, context.options
     by_order = options.steps == "index"
-    first = open_dump(paths, by_order, report)
-    dumps = [first]
-    for others in joined:
-        if any(f"{APART}{path}" in apart for path in others):
-            report.dropped(str(others[0]), f"its frames hold other atoms than {first.paths[0]}; {by_itself(others)}")
-        else:
-            dumps.append(open_dump(others, by_order, report))
+    dumps = open_named(paths, options.steps, report) if named else [open_dump(paths, options.steps, report)]
+    first = dumps[0]
+    dumps += [open_dump(others, options.steps, report) for others in joined]
+    for dump in list(dumps[1:]):
+        if any(f"{APART}{path}" in apart for path in dump.paths):
+            leave_out(dump, f"its frames hold other atoms than {first.paths[0]}", named, report)
+            dumps.remove(dump)
     units = _units(dumps, facts, options.units, report)
-    parts = join_dumps(dumps, by_order, report)
+    parts = join_dumps(dumps, by_order, report, named=named)
     reader = RowReader(parts)
     check_ids_named(reader)
     everything = frozenset(name for part in parts for name in part.columns)

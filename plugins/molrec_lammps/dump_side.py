@@ -1,6 +1,7 @@
 """Dumps beside the atoms: the frames of `dump local` and `dump grid`, and reading their rows.
 
-A frame that comes again (a restart) replaces the earlier one, within a file and between files.
+A frame that comes again as it was (a restart) is taken once, within a file and between files; of others `--steps` says
+which counts.
 """
 
 from __future__ import annotations
@@ -107,11 +108,12 @@ class SideDump:
         return FormatError(self.sources[batch[0]].path, None, found=fault.found, expected=fault.expected)
 
 
-def open_side(paths: Sequence[Path], report: Report, *, pieces: bool = False) -> SideDump:
+def open_side(paths: Sequence[Path], report: Report, steps: str = "step", *, pieces: bool = False) -> SideDump:
     """Index the files of one dump. `pieces`: each file has a part of every frame (a dump name with `%`).
 
-    FormatError: frames with other columns, or another grid, than the first. UsageError: all files have the same steps,
-    and nothing says whether they are pieces.
+    `steps` is `--steps`: which of the frames of one step counts, "first" or "last". FormatError: frames with other
+    columns, or another grid, than the first; frames of one step that differ. UsageError: all files have the same
+    steps, and nothing says whether they are pieces.
     """
     files = numeric_order([Path(path) for path in paths])
     opened = [open_source(path, hold=len(files) <= _HELD_OPEN) for path in files]
@@ -119,23 +121,24 @@ def open_side(paths: Sequence[Path], report: Report, *, pieces: bool = False) ->
     for index in indexes:
         if index.truncated is not None:
             report.truncated(index.truncated)
-    latest = [{frame.step: frame for frame in index.frames} for index in indexes]
-    gone = sum(len(index.frames) - len(own) for index, own in zip(indexes, latest, strict=True))
+    gone: list[tuple[ItemFrame, Source]] = []
+    own = [_each_once([(frame, index.source) for frame in index.frames], steps, gone) for index in indexes]
     by_step: dict[int, list[tuple[ItemFrame, Source]]] = {}
-    for index, own in zip(indexes, latest, strict=True):
-        for step, frame in own.items():
-            by_step.setdefault(step, []).append((frame, index.source))
+    for places in own:
+        for step, place in places.items():
+            by_step.setdefault(step, []).append(place)
     if not pieces:
-        if len(files) > 1 and all(set(own) == set(latest[0]) for own in latest):
+        if len(files) > 1 and all(set(places) == set(own[0]) for places in own):
             raise UsageError(
                 f"{files[0]} and {files[1]} have the same steps: they are files of single processors (a dump name with "
                 "%), which the input script tells, or dumps of two runs, to be converted one by one"
             )
-        gone += sum(len(places) - 1 for places in by_step.values())
-        by_step = {step: places[-1:] for step, places in by_step.items()}
+        by_step = {step: list(_each_once(places, steps, gone).values()) for step, places in by_step.items()}
     dump = SideDump(files, [], [])
-    if gone:
-        report.dropped(f"{gone} frames of {dump.name}", "the same steps come again later")
+    if gone and steps == "step":
+        report.warn(f"{dump.name}: {len(gone)} frames come again unchanged, and are taken once")
+    elif gone:
+        report.dropped(f"{len(gone)} frames of {dump.name}", f"--steps {steps} takes others of the same steps")
     for step in sorted(by_step):
         for frame, source in by_step[step]:
             first = dump.frames[0] if dump.frames else by_step[step][0][0]
@@ -144,6 +147,37 @@ def open_side(paths: Sequence[Path], report: Report, *, pieces: bool = False) ->
         dump.frames.append(frame)
         dump.sources.append(source)
     return dump
+
+
+def _each_once(
+    places: Sequence[tuple[ItemFrame, Source]], steps: str, gone: list[tuple[ItemFrame, Source]]
+) -> dict[int, tuple[ItemFrame, Source]]:
+    """The frame of each step, those that give way added to `gone`. FormatError: nothing says which of two it is."""
+    found: dict[int, tuple[ItemFrame, Source]] = {}
+    for place in places:
+        frame, source = place
+        before = found.setdefault(frame.step, place)
+        if before is place:
+            continue
+        if steps == "step" and _rows_of(before) != _rows_of(place):
+            path, line = source.place(frame.line)
+            raise FormatError(
+                path,
+                f"line {line}",
+                found=f"other rows of step {frame.step} than before",
+                expected="each step once, or the same frame again as a restart writes it",
+                hint="--steps last, or first, says which counts",
+            )
+        gone.append(place if steps == "first" else before)
+        if steps != "first":
+            found[frame.step] = place
+    return found
+
+
+def _rows_of(place: tuple[ItemFrame, Source]) -> list[bytes]:
+    """The rows of a frame, sorted."""
+    frame, source = place
+    return sorted(line.rstrip() for line in source.read(frame.rows, frame.stop).split(b"\n") if line.strip())
 
 
 def _check_alike(frame: ItemFrame, first: ItemFrame, source: Source) -> None:

@@ -56,9 +56,9 @@ class OpenSide:
         return block if block.references else None
 
 
-def open_sides(sources: Sequence[SideSource], report: Report) -> list[OpenSide]:
-    """Index local and grid dumps."""
-    return [OpenSide(source, open_side(source.files, report, pieces=source.pieces)) for source in sources]
+def open_sides(sources: Sequence[SideSource], report: Report, steps: str) -> list[OpenSide]:
+    """Index local and grid dumps; `steps` is `--steps`."""
+    return [OpenSide(source, open_side(source.files, report, steps, pieces=source.pieces)) for source in sources]
 
 
 def without_restated(facts: RunFacts, sides: Sequence[OpenSide], report: Report) -> RunFacts:

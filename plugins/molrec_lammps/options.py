@@ -55,8 +55,9 @@ class DumpOptions(CommonOptions):
 
     steps: str = option(
         "step",
-        "where step numbers come from: the TIMESTEP items, or the order of the frames for steps that go back",
-        choices=("step", "index"),
+        "step numbers: those of the TIMESTEP items; where they go back or come again, first or last takes the frames "
+        "of the earlier or the later run, index keeps all frames and numbers them by their order",
+        choices=("step", "index", "first", "last"),
     )
     allow_truncated: bool = option(False, "exit with 0 although the last frame is cut off")
     local_columns: tuple[str, ...] = option(

@@ -96,7 +96,7 @@ def read_run(paths: Sequence[Path], context: ReadContext) -> Record:
     else:
         record = _still(data, system, settings, report)
         told = side_sources(run.beside, commands_of(run.script, run.logs), options.local_columns)
-        sides = open_sides(told, report)
+        sides = open_sides(told, report, options.steps)
         if sides:
             record = add_sides(record, sides, report)
         if record.units is None and units is not None:
