@@ -48,7 +48,7 @@ class TestFiles:
         else:
             paths = [write(tmp_path / "a.dump", *first), write(tmp_path / "b.dump", *second)]
         with pytest.raises(
-            FormatError, match=r"step 20 again, with other atoms.*--steps index.*--steps last, or first"
+            FormatError, match=r"step 20 again, with other rows.*--steps index.*--steps last, or first"
         ):
             read(paths)
         for which, steps, values in (
@@ -66,7 +66,7 @@ class TestFiles:
     @pytest.mark.parametrize("name", ["rr.dump", "same.dump"])
     def test_two_runs_in_one_file(self, fixtures: Path, name: str) -> None:
         path = fixtures / "faults" / name
-        with pytest.raises(FormatError, match=r"step 0 again, with other atoms.*--steps index"):
+        with pytest.raises(FormatError, match=r"step 0 again, with other rows.*--steps index"):
             read(path)
         record, report = read(path, steps="index")
         assert [state["atoms"]["x"][0] for state in record.trajectory] == (

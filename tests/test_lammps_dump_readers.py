@@ -182,6 +182,20 @@ class TestDumpsNamedTogether:
             assert not record.trajectory[1]["atoms"].validity("fx").any()
         assert run(["diff", str(tmp_path / "0.mrec"), str(tmp_path / "1.mrec")]) == 0
 
+    def test_beside_a_data_file(self, tmp_path: Path) -> None:
+        """The run's reader joins them in the same way."""
+        data = tmp_path / "sys.data"
+        data.write_text(
+            "t\n\n2 atoms\n1 atom types\n0 10 xlo xhi\n0 10 ylo yhi\n0 10 zlo zhi\n\nMasses\n\n1 39.95\n\n"
+            "Atoms # atomic\n\n1 1 1 1 1\n2 1 4 4 4\n"
+        )
+        record = molrec_convert.read(data, FAULTS / "forces.dump", FAULTS / "positions.dump")
+        assert record.system is not None
+        assert record.trajectory is not None
+        assert record.system["atoms"]["mass"].tolist() == [39.95, 39.95]
+        assert record.trajectory[1]["atoms"]["x"].tolist() == [1.6, 4.6]
+        assert record.trajectory[0]["atoms"]["fx"].tolist() == [0.1, 0.4]
+
     @pytest.mark.parametrize("first", [0, 1])
     def test_the_one_with_the_most_frames_has_the_steps(self, tmp_path: Path, first: int) -> None:
         paths = [

@@ -12,7 +12,7 @@ import pytest
 from lammps_runs import lammps, needs_lammps, run_script
 
 import molrec_convert
-from molrec_convert.errors import UsageError
+from molrec_convert.errors import FormatError, UsageError
 from molrec_convert.formats import ReadContext
 from molrec_convert.model import Record
 from molrec_convert.report import Fate, Report
@@ -353,7 +353,10 @@ class TestRuns:
         """ + dump("r.dump")
         script = textwrap.dedent(again) + "dump_modify d append yes\nrun 20\nrun 10\n"
         second = play(tmp_path, script, log="log.second")
-        record, _ = read(tmp_path / "in.lmp", tmp_path / "log.lammps", tmp_path / "log.second", tmp_path / "r.dump")
+        sources = [tmp_path / name for name in ("in.lmp", "log.lammps", "log.second", "r.dump")]
+        with pytest.raises(FormatError, match=r"step 20 again, with other rows.*--steps last"):
+            read(*sources)
+        record, _ = read(*sources, steps="last")
         assert record.trajectory is not None
         assert record.trajectory.steps.tolist() == [0, 10, 20, 30, 40, 50]
         compare(record, second, names=("pe", "temp"))

@@ -91,7 +91,7 @@ def _merged(table: FrameTable, kept: Integers, run: Integers) -> tuple[Integers,
     for frame, before in zip(run[there].tolist(), kept[places[there]].tolist(), strict=True):
         if not _same(table, before, frame):
             raise _step_fault(
-                table, frame, f"step {steps[frame]} again, with other atoms than in {table.where(before)}"
+                table, frame, f"step {steps[frame]} again, with other rows than at {table.where(before)}"
             )
     new = run[~there]
     inside = new[steps[new] < steps[kept[-1]]]

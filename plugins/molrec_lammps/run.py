@@ -217,7 +217,14 @@ def _dumped(
         types=types,
     )
     sides = side_sources(run.beside, commands_of(run.script, run.logs), context.options.local_columns)
-    record = dump_record(list(first.files), context, facts, joined=[list(dump.files) for dump in joined], sides=sides)
+    record = dump_record(
+        list(first.files),
+        context,
+        facts,
+        joined=[list(dump.files) for dump in joined],
+        sides=sides,
+        named=first.command is None,
+    )
     if data is not None and state is not None:
         keep_state(state, data, record, context.report)
     if system is not None and record.system is not None:
