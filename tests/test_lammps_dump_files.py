@@ -47,9 +47,7 @@ class TestFiles:
             paths = [write(tmp_path / "a.dump", *first, *second)]
         else:
             paths = [write(tmp_path / "a.dump", *first), write(tmp_path / "b.dump", *second)]
-        with pytest.raises(
-            FormatError, match=r"step 20 again, with other rows.*--steps index.*--steps last, or first"
-        ):
+        with pytest.raises(FormatError, match=r"step 20 again, with other rows.*--steps index.*--steps last, or first"):
             read(paths)
         for which, steps, values in (
             ("last", [0, 10, 20, 35, 50], [0, 1, 4, 5, 6]),

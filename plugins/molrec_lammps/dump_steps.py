@@ -90,9 +90,7 @@ def _merged(table: FrameTable, kept: Integers, run: Integers) -> tuple[Integers,
     there = steps[kept][places] == steps[run]
     for frame, before in zip(run[there].tolist(), kept[places[there]].tolist(), strict=True):
         if not _same(table, before, frame):
-            raise _step_fault(
-                table, frame, f"step {steps[frame]} again, with other rows than at {table.where(before)}"
-            )
+            raise _step_fault(table, frame, f"step {steps[frame]} again, with other rows than at {table.where(before)}")
     new = run[~there]
     inside = new[steps[new] < steps[kept[-1]]]
     if len(inside) and (table.source[kept[-1]] == table.source[inside[0]] or there.any()):
