@@ -24,6 +24,7 @@ from molrec_convert.migration.index_check import IndexCheck
 from molrec_convert.migration.inputs import expand_inputs, path_text
 from molrec_convert.migration.names import Naming
 from molrec_convert.migration.quantities import Conversion
+from molrec_convert.migration.rules import RuleBook
 from molrec_convert.migration.settings import Settings
 from molrec_convert.migration.sources import FormatFinder, Sources, record_count, records_of, rows_of
 from molrec_convert.migration.state import State
@@ -194,12 +195,13 @@ class _Reading:
     def __init__(self, collection: Collection, settings: Settings, result: Verification, *, is_part: bool) -> None:
         self._collection, self._settings, self._result = collection, settings, result
         self._sources, self._finder = Sources(settings, Report()), FormatFinder(settings)
+        self._rules = RuleBook(settings)
         self._index = IndexCheck(collection, settings, result.note)
         self._failures = _failures(collection)
         self._duplicates = self._faulty = self._aside = self._elsewhere = 0
         #: Whether the collection has only some records of the one that was made.
         self.is_part = is_part
-        self._adapters: dict[int, tuple[Declaration, Mapping[str, str], Adapter]] = {}
+        self._adapters: dict[int, tuple[Declaration, Mapping[str, str], Settings, Adapter]] = {}
         self._precisions = {
             f"{name}/{key}": column.precision
             for name, block in collection.declaration.blocks.items()
@@ -231,7 +233,8 @@ class _Reading:
         try:
             chosen = self._finder.find(Path(path))
             with naming_faults((chosen, f"reading {path}")), self._sources.open(Path(path), chosen) as source:
-                units = source.units if isinstance(source, Collection) else collection_units(source.units)
+                stated = source.units if isinstance(source, Collection) else collection_units(source.units)
+                units = stated or self._rules.of(path).input_units or {}
                 for ordinal, found in self._some(source, left):
                     number = left.pop(ordinal)
                     if isinstance(found, Exception):
@@ -348,10 +351,12 @@ class _Reading:
 
     def _adapter(self, declared: Declaration, units: Mapping[str, str], path: str) -> Adapter:
         known = self._adapters.get(id(declared))
-        if known is not None and known[0] is declared and known[1] == units:
-            return known[2]
-        target, settings = self._collection.declaration, self._settings
-        named = Naming(settings.rename, settings.drop, settings.fill).declaration(declared)
+        settings = self._rules.of(path)
+        if known is not None and known[0] is declared and known[1] == units and known[2] is settings:
+            return known[3]
+        target = self._collection.declaration
+        trimmed = target if settings.trim else None
+        named = Naming.of(settings, trimmed).declaration(declared)
         extra = sorted(named.meta.keys() - target.meta.keys())
         for key in extra:
             self._result.note(f"the per-step key {key} of {path} is not in the collection")
@@ -359,11 +364,11 @@ class _Reading:
         if units and dict(units) != self._collection.units:
             conversion = Conversion(units, self._collection.units)
             conversion = conversion if conversion.changes else None
-        names = Naming(settings.rename, (*settings.drop, *extra), settings.fill)
+        names = Naming.of(dataclasses.replace(settings, drop=(*settings.drop, *extra)), trimmed)
         adapter = Adapter(declared, target, names, conversion, self._collection.units)
         if len(self._adapters) > 64:
             self._adapters.clear()
-        self._adapters[id(declared)] = declared, dict(units), adapter
+        self._adapters[id(declared)] = declared, dict(units), settings, adapter
         return adapter
 
 

@@ -43,6 +43,12 @@ _EXAMPLES = examples(
     "mrec migrate old -o train.mrec.lmdb --units metal --engine dask --scheduler tcp://head:8786",
 )
 
+
+def _names(context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> tuple[str, ...]:
+    """Return comma-separated lists as one."""
+    return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
+
+
 _PARAMETERS: list[click.Parameter] = [
     click.Argument(["inputs"], nargs=-1, required=True, metavar="INPUT..."),
     click.Option(["-o", "--output", "target"], required=True, type=PATH, metavar="OUT", help="What to make."),
@@ -68,13 +74,35 @@ _PARAMETERS: list[click.Parameter] = [
     click.Option(["--fill"], multiple=True, metavar="NAME=VALUE", help="What stands where a key or column is missing."),
     click.Option(["--rename"], multiple=True, metavar="OLD=NEW", help="Another name for a key or column."),
     click.Option(["--drop"], multiple=True, metavar="NAME", help="Leave out a key, column (atoms/x) or block."),
+    click.Option(
+        ["--exclude"],
+        callback=_names,
+        multiple=True,
+        metavar="NAME,...",
+        help="Leave out all keys, columns (atoms/x) and blocks whose names fit, with * and ? for any letters.",
+    ),
+    click.Option(
+        ["--only"],
+        callback=_names,
+        multiple=True,
+        metavar="NAME,...",
+        help="Of per-step keys and columns of the atoms take only those whose names fit; what says what an atom is, "
+        "and where, stays.",
+    ),
+    click.Option(
+        ["--rules"],
+        type=PATH,
+        metavar="FILE",
+        help="Options for some inputs: TOML, [[input]] with match = 'runs/*.xyz', units, energy_key and so on.",
+    ),
     click.Option(["--index"], multiple=True, metavar="KEY", help="A further index column: a key of the records."),
     click.Option(["--group-by"], metavar="KEY", help="The key whose values become the index column molecule_id."),
     click.Option(
         ["--declaration"],
         type=PATH,
         metavar="FILE",
-        help="Declaration and units: JSON, or another collection; the first pass over the inputs is left out.",
+        help="Declaration and units: JSON, or another collection; the first pass over the inputs is left out. "
+        "Keys and columns it does not have are left out, and that is said.",
     ),
     click.Option(
         ["--shard-records"],
@@ -201,11 +229,15 @@ def _engine(arguments: dict[str, Any]) -> Engine:
 
 
 def _settings(arguments: dict[str, Any], options: dict[str, Any]) -> Settings:
+    from molrec_convert.migration.rules import read_rules
     from molrec_convert.migration.settings import Settings, parse_pairs, parse_units
 
     units = arguments["units"]
     if arguments["as_"] == "records":
-        collecting = ("split", "fill", "rename", "drop", "index", "group_by", "declaration", "dedupe", "shard_records")
+        collecting = (
+            *("split", "fill", "rename", "drop", "exclude", "only", "index"),
+            *("group_by", "declaration", "dedupe", "shard_records"),
+        )
         for name in collecting:
             if arguments[name]:
                 raise UsageError(f"--{name.replace('_', '-')} is for a collection: leave off --as records")
@@ -217,7 +249,10 @@ def _settings(arguments: dict[str, Any], options: dict[str, Any]) -> Settings:
         units=None if units is None else parse_units(units),
         fill=parse_pairs(arguments["fill"], "--fill", empty=True),
         rename=parse_pairs(arguments["rename"], "--rename"),
-        drop=tuple(arguments["drop"]),
+        drop=(*arguments["drop"], *arguments["exclude"]),
+        only=arguments["only"],
+        trim=declaration is not None,
+        rules=() if arguments["rules"] is None else read_rules(arguments["rules"]),
         index=tuple(dict.fromkeys(arguments["index"])),
         group_by=arguments["group_by"],
         on_error=arguments["on_error"],

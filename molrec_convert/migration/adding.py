@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from molrec_convert.errors import UsageError
+from molrec_convert.migration.names import Naming
+from molrec_convert.migration.rules import RuleBook
 from molrec_convert.migration.settings import Settings
 from molrec_convert.model.declaration import Declaration
 
-__all__ = ["changed_options", "continued"]
+__all__ = ["changed_options", "check_rules_added", "continued"]
 
 
 def continued(asked: Settings, before: Settings, declaration: Declaration, target: str) -> Settings:
@@ -24,15 +26,15 @@ def continued(asked: Settings, before: Settings, declaration: Declaration, targe
         ("--from", asked.format, before.format),
         ("--group-by", asked.group_by, before.group_by),
         ("--index", " ".join(sorted(asked.index)), " ".join(sorted(before.index))),
+        ("--only", " ".join(sorted(asked.only)), " ".join(sorted(before.only))),
     ):
         if mine and mine != theirs:
             raise _refused(flag, mine, theirs, target)
-    named = set(_names(declaration))
     for flag, added in (
-        ("--rename", {old for old in asked.rename if old not in before.rename}),
+        ("--rename", {*asked.rename} - {*before.rename}),
         ("--drop", {*asked.drop} - {*before.drop}),
     ):
-        for name in sorted(added & named):
+        for name in sorted(name for name in added if Naming({}, (name,), {}).left_out(declaration)):
             raise UsageError(f"{flag} {name}: the records of {target} have that, {_else(f'leave off {flag} {name}')}")
     return dataclasses.replace(
         asked,
@@ -45,7 +47,24 @@ def continued(asked: Settings, before: Settings, declaration: Declaration, targe
         drop=(*before.drop, *(name for name in asked.drop if name not in before.drop)),
         dedupe=asked.dedupe or before.dedupe,
         options=_joined("the option", asked.options, before.options, target),
+        only=before.only,
+        trim=before.trim or asked.trim,
+        rules=asked.rules or before.rules,
     )
+
+
+def check_rules_added(asked: Settings, before: Settings, paths: Iterable[str], target: str) -> None:
+    """Raise `UsageError` where other rules than before hold for an input that is in the collection already."""
+    if not asked.rules or asked.rules == before.rules:
+        return
+    now, then = RuleBook(Settings(rules=asked.rules)), RuleBook(Settings(rules=before.rules))
+    for path in paths:
+        mine, theirs = now.matching(path), then.matching(path)
+        if [asked.rules[number] for number in mine] != [before.rules[number] for number in theirs]:
+            raise UsageError(
+                f"--rules: other rules than {target} was made with hold for {path}, whose records are there: "
+                f"leave those as they were, or start over with --overwrite"
+            )
 
 
 def changed_options(asked: Settings, before: Settings, units: Mapping[str, str]) -> list[str]:
@@ -59,21 +78,12 @@ def changed_options(asked: Settings, before: Settings, units: Mapping[str, str])
         names = [name for name, value in mine.items() if name not in theirs or theirs[name] != value]
         changed += [f"{flag} {name}" if flag else f"--{name.replace('_', '-')}" for name in names]
     changed += [f"--drop {name}" for name in asked.drop if name not in before.drop]
+    changed += [f"--only {name}" for name in asked.only if name not in before.only]
     if asked.units is not None and dict(asked.units) != dict(units):
         changed.append("--units")
     if asked.dedupe and not before.dedupe:
         changed.append("--dedupe")
     return changed
-
-
-def _names(declaration: Declaration) -> Iterator[str]:
-    """What a name may be of: per-step keys, columns, blocks."""
-    yield from declaration.meta
-    for name, block in declaration.blocks.items():
-        yield name
-        for key in block.columns:
-            yield key
-            yield f"{name}/{key}"
 
 
 def _joined(flag: str, asked: Mapping[str, Any], before: Mapping[str, Any], target: str) -> dict[str, Any]:

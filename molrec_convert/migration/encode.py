@@ -29,6 +29,7 @@ from molrec_convert.migration.inputs import path_text
 from molrec_convert.migration.names import Naming
 from molrec_convert.migration.quantities import Conversion
 from molrec_convert.migration.record_log import log_entry
+from molrec_convert.migration.rules import RuleBook
 from molrec_convert.migration.run_encoder import encode_run
 from molrec_convert.migration.scan import Opened, Scanned, runs
 from molrec_convert.migration.settings import Settings
@@ -61,6 +62,8 @@ _MESSAGE_BYTES = 2**20
 #: Records that are sent together at most.
 _MANY = 128
 _DIGEST = 16
+#: So many names of what is left out are told.
+_MOST_NAMES = 12
 
 
 @dataclass(slots=True)
@@ -162,8 +165,10 @@ class Encoder:
         self._declaration = declaration
         self._encoder = RecordEncoder(declaration, self._report)
         self._batches = BatchEncoder(declaration, settings)
-        self._naming = Naming(settings.rename, settings.drop, settings.fill)
-        self._adapter: tuple[Declaration, dict[str, str], Adapter] | None = None
+        self._rules = RuleBook(settings)
+        self._adapter: tuple[Declaration, dict[str, str], Settings, Adapter] | None = None
+        #: The settings of the input that is read: those of all, and of the rules that match it.
+        self._own = settings
         #: An input that stays open: one that is read in spans, or that was just looked at.
         self._kept = kept
         self._json = json.JSONEncoder().encode
@@ -195,7 +200,8 @@ class Encoder:
             except (MolrecError, OSError) as error:
                 aside = task.searched[number] and is_aside(error)
                 found.append(Scanned(aside=True) if aside else Scanned(error=error_document(error)))
-        for start, stop, chosen in runs(found, task):
+        for start, stop, chosen in runs(found, task, self._rules):
+            self._own = self._rules.of(task.paths[start])
             if isinstance(chosen, Scanned):
                 number = task.first + start
                 yield Done(number, "", [], True) if chosen.error is None else Failed(number, chosen.error)
@@ -252,10 +258,11 @@ class Encoder:
             for path, count in zip(task.paths[start : start + len(counts)], counts, strict=True)
             for ordinal in range(count)
         ]
-        made = self._all_encoded(collection, sources)
+        done, mark, told = 0, self._report.mark(), collection.reports
+        units = collection.units or self._own.input_units or {}
+        made = self._all_encoded(collection, units, sources)
         events: list[Event] = []
         members = None if made is not None else records_of(collection, self._settings)
-        done, mark, told = 0, self._report.mark(), collection.reports
         for number, count in enumerate(counts, start):
             input_, path = task.first + number, task.paths[number]
             if made is not None:
@@ -265,7 +272,7 @@ class Encoder:
             elif members is not None:
                 for ordinal in range(count):
                     record, own = next(members)
-                    events += self._record(record, own, collection.units, input_, path, ordinal)
+                    events += self._record(record, own, units, input_, path, ordinal)
             digest = content_digest(path)
             _check_unchanged(task, number)
             events.append(Done(input_, digest, []))
@@ -274,7 +281,9 @@ class Encoder:
                 self._add_items(events, mark, path)
         return events
 
-    def _all_encoded(self, collection: Collection, sources: list[tuple[str, int]]) -> EncodedBatch | None:
+    def _all_encoded(
+        self, collection: Collection, units: Mapping[str, str], sources: list[tuple[str, int]]
+    ) -> EncodedBatch | None:
         """All records of a collection that is small, encoded in batches; None where that does not go."""
         batches = collection.record_batches()
         if batches is None:
@@ -284,7 +293,7 @@ class Encoder:
         whole = EncodedBatch([], [], [])
         for batch in batches:
             at = len(whole.values)
-            encoded = self._encoded(batch, collection.units, told[at : at + batch.count])
+            encoded = self._encoded(batch, units, told[at : at + batch.count])
             if encoded is None:
                 return None
             whole = EncodedBatch(
@@ -395,7 +404,8 @@ class Encoder:
         self, source: Record | Collection, input_: int, path: str, start: int, stop: int | None
     ) -> Iterator[tuple[Iterable[Event], int]]:
         """The events of records from `start` to `stop`, and of how many records they are."""
-        units = source.units if isinstance(source, Collection) else collection_units(source.units)
+        stated = source.units if isinstance(source, Collection) else collection_units(source.units)
+        units = stated or self._own.input_units or {}
         if isinstance(source, Record) and is_split(source, self._settings):
             yield from self._frame_pieces(source, units, input_, path, start)
             return
@@ -532,14 +542,19 @@ class Encoder:
     def _adapt(self, declaration: Declaration, units: Mapping[str, str]) -> Adapter:
         stated = dict(units)
         known = self._adapter
-        if known is not None and known[0] is declaration and known[1] == stated:
-            return known[2]
+        if known is not None and known[0] is declaration and known[1] == stated and known[2] is self._own:
+            return known[3]
         conversion = None
         if units and dict(units) != self._units:
             conversion = Conversion(units, self._units)
             conversion = conversion if conversion.changes else None
-        adapter = Adapter(declaration, self._declaration, self._naming, conversion, self._units)
-        self._adapter = (declaration, stated, adapter)
+        naming = Naming.of(self._own, self._declaration if self._own.trim else None)
+        left_out = naming.left_out(declaration)
+        if left_out:
+            names = ", ".join(left_out[:_MOST_NAMES]) + (", …" if len(left_out) > _MOST_NAMES else "")
+            self._report.dropped(names, f"{len(left_out):,} left out by --drop, --exclude, --only or --declaration")
+        adapter = Adapter(declaration, self._declaration, naming, conversion, self._units)
+        self._adapter = (declaration, stated, self._own, adapter)
         return adapter
 
     def _add_items(self, events: list[Event], mark: tuple[int, int, int], path: str = "") -> None:

@@ -16,6 +16,7 @@ from molrec_convert.migration.conflicts import Conflict, Content, declaration_co
 from molrec_convert.migration.failures import Failure
 from molrec_convert.migration.inputs import InputTable
 from molrec_convert.migration.names import Naming
+from molrec_convert.migration.rules import RuleBook
 from molrec_convert.migration.scan import Scan
 from molrec_convert.migration.settings import Settings
 from molrec_convert.migration.tasks import Found
@@ -37,7 +38,9 @@ class Plan:
 
     def __init__(self, table: InputTable, settings: Settings) -> None:
         self.table, self.settings = table, settings
-        self.naming = Naming(settings.rename, settings.drop, settings.fill)
+        self.naming = Naming.of(settings)
+        self._rules = RuleBook(settings)
+        self._namings: dict[tuple[int, ...], Naming] = {(): self.naming}
         self.formats: list[str | None] = []
         self.content_of: array[int] = array("i")
         self.records: array[int] = array("q")
@@ -53,6 +56,7 @@ class Plan:
         self.units: dict[str, str] = {}
         self.conflicts: list[Conflict] = []
         self.notes: list[str] = []
+        self._trimmed: Declaration | None = None
         #: Those of options that meet nothing.
         self.idle: list[str] = []
         self.missing: list[str] = []
@@ -161,6 +165,8 @@ class Plan:
         self.units = dict(target or {})
         if given is not None:
             self.declaration = given
+            self._trimmed = given if self.settings.trim else None
+            self._namings = {}
             self.notes += self._misfits()
         else:
             self.conflicts += declaration_conflicts(contents, self.naming)
@@ -200,7 +206,7 @@ class Plan:
     def _contents(self) -> Iterator[Content]:
         for kind, (count, first) in self._kinds().items():
             content = self.contents[kind]
-            declaration = self.naming.declaration(Declaration.from_json(content["declaration"]))
+            declaration = self._naming_of(content).declaration(Declaration.from_json(content["declaration"]))
             yield Content(
                 declaration,
                 content["units"],
@@ -210,12 +216,19 @@ class Plan:
                 self.table.paths[first],
             )
 
+    def _naming_of(self, content: Mapping[str, Any]) -> Naming:
+        """Return what is done to the names of inputs: by the rules that match them, and by a declaration."""
+        numbers = tuple(content.get("rules", ()))
+        if numbers not in self._namings:
+            self._namings[numbers] = Naming.of(self._rules.by_rules(numbers), self._trimmed)
+        return self._namings[numbers]
+
     def _misfits(self) -> Iterator[str]:
         """Inputs that do not follow the declaration that is given, and will be at fault."""
         for kind, (count, first) in self._kinds().items():
             declared = Declaration.from_json(self.contents[kind]["declaration"])
             try:
-                Adapter(declared, self.declaration, self.naming, None, self.units)
+                Adapter(declared, self.declaration, self._naming_of(self.contents[kind]), None, self.units)
             except ContractError as error:
                 more = f" and {count - 1:,} more like it" if count > 1 else ""
                 yield f"{self.table.paths[first]}{more} will be at fault: {error}"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from molrec_convert.errors import MolrecError, UsageError
-from molrec_convert.migration.adding import changed_options, continued
+from molrec_convert.migration.adding import changed_options, check_rules_added, continued
 from molrec_convert.migration.encode import Done, Entry, Failed, Many, Restart, RowFailed
 from molrec_convert.migration.engine import Engine, LocalEngine
 from molrec_convert.migration.failures import failure_text, is_error, remarks_of, write_failures
@@ -31,6 +31,7 @@ from molrec_convert.migration.outcome import (
 )
 from molrec_convert.migration.output import COMMIT_SECONDS, DUPLICATES, FAILURES, Output
 from molrec_convert.migration.plan import Plan, read_declaration
+from molrec_convert.migration.rules import check_rules, idle_rules
 from molrec_convert.migration.settings import Settings
 from molrec_convert.migration.sources import check_options
 from molrec_convert.migration.state import SUFFIX, Known, State
@@ -78,6 +79,7 @@ def migrate(
     for name in check_index_names(settings):
         raise UsageError(f"--index {name}: every collection has that column")
     check_options(settings.options)
+    settings = dataclasses.replace(settings, rules=check_rules(settings.rules, "rules"))
     table = expand_inputs(inputs, where)
     if overwrite and table.names_output:
         raise UsageError(
@@ -85,14 +87,23 @@ def migrate(
         )
     with LocalEngine(workers) if engine is None else engine as working:
         working.begin(settings)
-        job = _Job(where, settings, working, watcher or NobodyWatches(), commit_seconds)
+        unmatched = idle_rules(settings, table.paths)
+        job = _Job(where, settings, working, watcher or NobodyWatches(), commit_seconds, unmatched)
         return job.preview(table, overwrite=overwrite) if dry_run else job.run(table, overwrite=overwrite)
 
 
 class _Job:
     def __init__(
-        self, target: Path, settings: Settings, engine: Engine, watcher: Watcher, commit_seconds: float
+        self,
+        target: Path,
+        settings: Settings,
+        engine: Engine,
+        watcher: Watcher,
+        commit_seconds: float,
+        unmatched: list[str],
     ) -> None:
+        #: Patterns of rules that match no input, in sentences.
+        self.unmatched = unmatched
         self.target, self.settings, self.engine, self.watcher = target, settings, engine, watcher
         self.asked = settings
         self.commit_seconds = commit_seconds
@@ -115,7 +126,7 @@ class _Job:
                 declared, units = before.declaration, dict(before.units)
         plan = self._scanned(table, None)
         plan.settle(declared, units)
-        plan.notes += beside_notes(table)
+        plan.notes += beside_notes(table) + self.unmatched
         return Outcome(
             self.target, len(table), failures=len(plan.failures), known=known, left_aside=plan.aside, plan=plan
         )
@@ -222,7 +233,8 @@ class _Job:
         for name in missing:
             left_out = ", as --drop leaves it out" if name in self.settings.drop else ""
             report.warn(f"--index {name}: no record has that key{left_out}")
-        for text in (*plan.missing, *(plan.idle if before is None else ()), *beside_notes(table)):
+        idle = plan.idle if before is None else ()
+        for text in (*plan.missing, *idle, *beside_notes(table), *self.unmatched):
             report.warn(text)
         return Outcome(
             self.target,
@@ -256,6 +268,7 @@ class _Job:
         asked = self.settings
         if stated is not None:
             made = Settings.stated(stated)
+            check_rules_added(asked, made, State(self.target).migrated(), str(self.target))
             self.settings = continued(asked, made, before.declaration, str(self.target))
         most = self.settings.shard_records
         if isinstance(before, ShardedCollection):

@@ -18,6 +18,7 @@ from molrec_convert.formats import Apart, Format
 from molrec_convert.migration.failures import error_document
 from molrec_convert.migration.frame_records import split_declaration
 from molrec_convert.migration.hashing import content_digest
+from molrec_convert.migration.rules import RuleBook
 from molrec_convert.migration.settings import Settings
 from molrec_convert.migration.sources import FormatFinder, Sources, is_aside, record_count
 from molrec_convert.migration.tasks import Found, Task, is_large
@@ -71,6 +72,7 @@ class Scanner:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._rules = RuleBook(settings)
         self._finder = FormatFinder(settings)
         self._report = Report()
         self._sources = Sources(settings, self._report)
@@ -81,7 +83,7 @@ class Scanner:
         scan = Scan(task.first)
         known: dict[str, int] = {}
         found: list[Scanned | Format] = [self._format(task, number) for number in range(len(task.paths))]
-        for start, stop, chosen in runs(found, task):
+        for start, stop, chosen in runs(found, task, self._rules):
             if isinstance(chosen, Scanned):
                 scan.inputs.append(chosen)
                 continue
@@ -123,7 +125,7 @@ class Scanner:
             if joined is not None:
                 collection, counts = joined
                 with collection:
-                    entry = self._content(collection, chosen, scan, known)
+                    entry = self._content(collection, where[0], chosen, scan, known)
                     atoms = collection.index["n_atoms"]
                     width = _row_bytes(collection.declaration)
                     made, at = [], 0
@@ -148,7 +150,7 @@ class Scanner:
             source = self._sources.open(path, chosen)
             with ExitStack() as stack:
                 stack.callback(source.close)
-                entry = self._content(source, chosen, scan, known)
+                entry = self._content(source, path, chosen, scan, known)
                 records = record_count(source, self._settings)
                 frames, nbytes = _extent(source)
                 divisible = isinstance(source, Collection) and source.random_access
@@ -168,8 +170,16 @@ class Scanner:
         count = -1 if records is None else records
         return Scanned(chosen.name, entry, count, frames, nbytes, divisible=divisible and count > 0, found=found)
 
-    def _content(self, source: Record | Collection, chosen: Format, scan: Scan, known: dict[str, int]) -> int:
-        text = json.dumps(content_of(source, self._settings, chosen))
+    def _content(
+        self, source: Record | Collection, path: Path, chosen: Format, scan: Scan, known: dict[str, int]
+    ) -> int:
+        content = content_of(source, self._settings, chosen)
+        rules = self._rules.matching(path)
+        if rules:
+            # what they leave out, rename and fill is done to the declaration by the plan
+            content["rules"] = rules
+            content["units"] = content["units"] or dict(self._rules.by_rules(rules).input_units or {})
+        text = json.dumps(content)
         number = known.setdefault(text, len(scan.contents))
         if number == len(scan.contents):
             scan.contents.append(text)
@@ -205,13 +215,19 @@ class _Digest:
             self._value = error
 
 
-def runs(found: Sequence[Scanned | Format], task: Task) -> Iterator[tuple[int, int, Scanned | Format]]:
-    """Consecutive inputs that may be read together: from, to, and their format; those without one alone."""
+def runs(found: Sequence[Scanned | Format], task: Task, rules: RuleBook) -> Iterator[tuple[int, int, Scanned | Format]]:
+    """Yield consecutive inputs that may be read together: from, to, and their format; those without one alone."""
     start = 0
     while start < len(found):
         stop, chosen = start + 1, found[start]
         if isinstance(chosen, Format) and task.sizes[start] <= SMALL_BYTES:
-            while stop < len(found) and found[stop] is chosen and task.sizes[stop] <= SMALL_BYTES:
+            own = rules.of(task.paths[start])
+            while (
+                stop < len(found)
+                and found[stop] is chosen
+                and task.sizes[stop] <= SMALL_BYTES
+                and rules.of(task.paths[stop]) is own
+            ):
                 stop += 1
         yield start, stop, chosen
         start = stop

@@ -27,6 +27,11 @@ class Settings:
     and `drop` settle conflicts of names ("pe", "x", "atoms/x"), `index` are further index columns, `group_by` names
     the key whose values become `molecule_id`. `options` are those of the formats' readers, `format` is one for all.
     With `shard_records` the collection is a set of files of so many records each.
+
+    Names in `drop` may have `*` and `?` in them, and so those in `only`: where there are any, per-step keys and columns
+    of the atoms that fit none of them are left out, but what says what an atom is and where. `trim`: what the
+    `declaration` does not have is left out. `rules` say what else holds for inputs whose paths match (`rules.py`),
+    `input_units` which units the numbers of an input are in that states none.
     """
 
     split: Split | None = None
@@ -42,6 +47,10 @@ class Settings:
     options: Mapping[str, Any] = field(default_factory=dict)
     declaration: str | None = None
     shard_records: int | None = None
+    only: tuple[str, ...] = ()
+    trim: bool = False
+    rules: tuple[Mapping[str, Any], ...] = ()
+    input_units: Mapping[str, str] | None = None
 
     @property
     def has_keys(self) -> bool:
@@ -63,6 +72,8 @@ class Settings:
             "options": {key: repr(value) for key, value in sorted(self.options.items())},
             "declaration": self.declaration,
             "shard-records": self.shard_records,
+            "only": sorted(self.only),
+            "rules": [dict(rule) for rule in self.rules],
         }
 
     def document(self) -> dict[str, Any]:
@@ -77,6 +88,9 @@ class Settings:
             "dedupe": self.dedupe,
             "from": self.format,
             "options": {key: list(v) if isinstance(v, tuple) else v for key, v in sorted(self.options.items())},
+            "only": sorted(self.only),
+            "trim": self.trim,
+            "rules": [dict(rule) for rule in self.rules],
         }
         return {key: value for key, value in said.items() if value}
 
@@ -98,11 +112,20 @@ class Settings:
             dedupe=document.get("dedupe") is True,
             format=format if isinstance(format, str) else None,
             options=_values(options),
+            only=_names(document.get("only")),
+            trim=document.get("trim") is True,
+            rules=_rules(document.get("rules")),
         )
 
 
 def _names(names: Any) -> tuple[str, ...]:
     return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
+
+
+def _rules(rules: Any) -> tuple[Mapping[str, Any], ...]:
+    """Return those that can be rules."""
+    found = rules if isinstance(rules, list) else []
+    return tuple(rule for rule in found if isinstance(rule, Mapping) and isinstance(rule.get("match"), list))
 
 
 def _texts(mapping: Any) -> dict[str, str]:

@@ -14,6 +14,7 @@ from molrec_convert.compression import compression_of
 from molrec_convert.errors import MissingInputError, MolrecError, UsageError
 from molrec_convert.formats import Apart, Arrangement, Format, ReadContext, make_options
 from molrec_convert.migration.frame_records import frames_of
+from molrec_convert.migration.rules import RuleBook
 from molrec_convert.migration.settings import Settings
 from molrec_convert.model import Record
 from molrec_convert.model.collection import Collection
@@ -29,14 +30,15 @@ class FormatFinder:
     """The format of each input; of many alike the first is looked at by all formats, the others by that one."""
 
     def __init__(self, settings: Settings) -> None:
-        self._named = None if settings.format is None else format_named(settings.format)
+        self._rules = RuleBook(settings)
         self._last: dict[str, Format] = {}
 
     def find(self, path: Path) -> Format:
         """Raises `FormatError` or `UsageError` where it is not told, `MissingInputError` and other `OSError`."""
         _check_kind(path)
-        if self._named is not None:
-            return self._named
+        asked = self._rules.of(path).format
+        if asked is not None:
+            return format_named(asked)
         suffix = path.suffix.lower()
         known = self._last.get(suffix)
         if known is not None and known.sniff(_plain_head(path), path) == 1.0:
@@ -53,7 +55,8 @@ class Sources:
 
     def __init__(self, settings: Settings, report: Report) -> None:
         self._settings, self._report = settings, report
-        self._options: dict[str, Any] = {}
+        self._rules = RuleBook(settings)
+        self._options: dict[tuple[str, tuple[int, ...]], Any] = {}
 
     def open(
         self,
@@ -63,17 +66,21 @@ class Sources:
         outline: Mapping[str, Any] | None = None,
     ) -> Record | Collection:
         """The record or collection in one input; `outline` is what was found out when it was open before."""
-        source = chosen.reader()([path], dataclasses.replace(self._context(chosen, hints), outline=outline))
+        context = self._context(path, chosen, hints)
+        source = chosen.reader()([path], dataclasses.replace(context, outline=outline))
         if isinstance(source, Record):
-            plugin_manager().hook.molrec_record_read(record=source, context=self._context(chosen, hints))
+            plugin_manager().hook.molrec_record_read(record=source, context=context)
         return source
 
     def open_together(self, paths: Sequence[Path], chosen: Format) -> tuple[Collection, list[int]] | None:
-        """The records of several inputs in one go and how many are of each; None where that is not to be had."""
+        """The records of several inputs in one go and how many are of each; None where that is not to be had.
+
+        The same rules match all of them.
+        """
         joiner = chosen.joiner()
         if joiner is None or len(paths) < 2 or self._settings.split == "files":
             return None
-        return joiner(paths, self._context(chosen, frozenset()))
+        return joiner(paths, self._context(paths[0], chosen, frozenset()))
 
     def some_join(self, paths: Sequence[Path], chosen: Format) -> bool:
         """Whether there is hope that parts of inputs that cannot be read in one go can be: two at either end can."""
@@ -92,13 +99,14 @@ class Sources:
                 return True
         return False
 
-    def _context(self, chosen: Format, hints: frozenset[str]) -> ReadContext:
-        if chosen.name not in self._options:
+    def _context(self, path: Path, chosen: Format, hints: frozenset[str]) -> ReadContext:
+        key = (chosen.name, self._rules.matching(path))
+        if key not in self._options:
             known = {entry.name for entry in dataclasses.fields(chosen.read_options)}
-            given = {key: value for key, value in self._settings.options.items() if key in known}
-            self._options[chosen.name] = make_options(chosen.read_options, given, f"the format {chosen.name}")
+            given = {name: v for name, v in self._rules.by_rules(key[1]).options.items() if name in known}
+            self._options[key] = make_options(chosen.read_options, given, f"the format {chosen.name}")
         return ReadContext(
-            self._options[chosen.name],
+            self._options[key],
             self._report,
             hints=hints,
             arrangement=_arrangement(chosen, self._settings),

@@ -32,6 +32,7 @@ from molrec_convert.migration.inputs import InputTable, beside_notes, expand_inp
 from molrec_convert.migration.outcome import MigrationStopped, NobodyWatches, Outcome, Watcher, no_record, report_of
 from molrec_convert.migration.pool import Pool
 from molrec_convert.migration.recovery import lost_failure
+from molrec_convert.migration.rules import RuleBook, check_rules, idle_rules
 from molrec_convert.migration.settings import Settings, default_workers
 from molrec_convert.migration.sources import FormatFinder, check_options, is_aside
 from molrec_convert.migration.state import SUFFIX, Known
@@ -71,7 +72,7 @@ class RecordWorker:
     """Converts inputs one by one."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings, self._finder = settings, FormatFinder(settings)
+        self._rules, self._finder = RuleBook(settings), FormatFinder(settings)
 
     def __call__(self, task: RecordTask) -> Iterator[Written]:
         """A message for each input."""
@@ -88,7 +89,8 @@ class RecordWorker:
             return Written(number, aside=aside, failure=None if aside else error_document(error))
         try:
             known = {entry.name for entry in dataclasses.fields(chosen.read_options)}
-            options = {key: value for key, value in self._settings.options.items() if key in known}
+            own = self._rules.of(path)
+            options = {key: value for key, value in own.options.items() if key in known}
             target.parent.mkdir(parents=True, exist_ok=True)
             convert(
                 path,
@@ -161,6 +163,10 @@ def migrate_records(
     settings = Settings() if settings is None else settings
     watcher = watcher or NobodyWatches()
     check_options(settings.options)
+    settings = dataclasses.replace(settings, rules=check_rules(settings.rules, "rules"))
+    for rule in settings.rules:
+        for name in {"only", "exclude", "drop", "rename", "fill"} & rule.keys():
+            raise UsageError(f"rules: {name} is for a collection: leave off --as records")
     root = Path(os.path.abspath(target))
     if root.exists() and not root.is_dir():
         raise UsageError(f"{target} is no directory: records of their own lie in one")
@@ -247,14 +253,14 @@ class _Ledger:
     def ask(self, settings: Settings, *, overwrite: bool) -> None:
         """Records that are done are what is asked for now. Raises `UsageError` where they were made otherwise."""
         facts = settings.facts()
-        asked = {name: facts[name] for name in ("from", "options")}
+        asked = {name: facts[name] for name in ("from", "options", "rules")}
         if asked == self.asked:
             return
         if self.done and self.asked is not None and not overwrite:
             theirs = self.asked.get("options") or {}
             names = sorted({*facts["options"], *theirs})
             changed = [f"--{name}" for name in names if facts["options"].get(name) != theirs.get(name)]
-            changed += ["--from"] if asked["from"] != self.asked.get("from") else []
+            changed += [f"--{name}" for name in ("from", "rules") if asked[name] != self.asked.get(name)]
             self.close()
             raise UsageError(
                 f"the records listed in {self.path} were made with other {', '.join(changed).replace('_', '-')}: "
@@ -322,7 +328,7 @@ def _run(
         raise MigrationStopped(no_record(len(table)) + first)
     outcome.failures, outcome.report = len(failures), report_of(tallies)
     warnings, cuts = remarks_of(remarks, ledger.failures.name)
-    outcome.report.warnings += [*warnings, *beside_notes(table)]
+    outcome.report.warnings += [*warnings, *beside_notes(table), *idle_rules(settings, table.paths)]
     outcome.report.truncations += cuts
     outcome.failures_path = ledger.failures if failures or remarks else None
     return outcome
