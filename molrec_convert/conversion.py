@@ -32,12 +32,12 @@ from molrec_convert.meaning.species import with_elements
 from molrec_convert.meaning.targets import TargetUnits, for_target, settled_by_formats, with_own_units
 from molrec_convert.model.chained import Overlap
 from molrec_convert.model.collection import Collection, Selection
-from molrec_convert.model.picked import Frames, PickedTrajectory
+from molrec_convert.model.picked import Frames
 from molrec_convert.model.record import Record
-from molrec_convert.model.trajectory import Trajectory, TrajectoryView
 from molrec_convert.plugin_faults import Use, naming_faults, plugin_fault
 from molrec_convert.plugins import detect, detect_target, format_named, plugin_manager
 from molrec_convert.report import Report
+from molrec_convert.resuming import fingerprint, resumes
 from molrec_convert.separate import records_of
 from molrec_convert.shaping import shape, take_configurations
 from molrec_convert.staging import Staging, check_apart
@@ -142,7 +142,7 @@ def write(
     record = for_target(_fitting(record, chosen, report), chosen, target_units, dimensions, report)
     with naming_faults((chosen, f"writing {target}")):
         _predict(record, chosen, context, ahead=strict)
-        _write(record, chosen, staging, context, _fingerprint(record, chosen, context), resume=resume, strict=strict)
+        _write(record, chosen, staging, context, fingerprint(record, chosen, context), resume=resume, strict=strict)
     return report
 
 
@@ -331,7 +331,7 @@ def _convert(
             if strict and report.lossy:
                 raise LossError(_loss_sentence(report))
             if not dry_run:
-                note = _fingerprint(shaped, target_format, writing, paths, reading, read_options)
+                note = fingerprint(shaped, target_format, writing, paths, reading, read_options)
                 note.update({} if joining is None else joining)
                 note["units"] = [str(target_units), dict(dimensions or {})]
                 note["species"] = repr(species)
@@ -528,7 +528,7 @@ def _write_apart(
             raise LossError(_loss_sentence(context.report))
         if not dry_run:
             own = dataclasses.replace(context, progress=NoProgress(), target=path)
-            _write(record, chosen, staging, own, _fingerprint(record, chosen, own), resume=False, strict=strict)
+            _write(record, chosen, staging, own, fingerprint(record, chosen, own), resume=False, strict=strict)
         context.progress.advance(1)
 
 
@@ -546,7 +546,7 @@ def _write(
         raise LossError(_loss_sentence(context.report))
     writer = chosen.writer()
     staging.check_free()
-    context.resume = _resumes(staging, note, chosen, resume)
+    context.resume = resumes(staging, note, chosen, resume)
     if not context.resume:
         staging.discard()
     if chosen.resumable:
@@ -566,20 +566,6 @@ def _write(
         raise
     if isinstance(record, Record):
         plugin_manager().hook.molrec_record_written(record=record, target=staging.target, report=context.report)
-
-
-def _resumes(staging: Staging, note: dict[str, Any], chosen: Format, asked: bool) -> bool:
-    if not asked or not staging.started:
-        return False
-    if not chosen.resumable:
-        raise UsageError(f"a conversion to {chosen.name} cannot be resumed: run it again without --resume")
-    earlier = staging.read_note()
-    for key in sorted({*note, *earlier}):
-        if note.get(key) != earlier.get(key):
-            raise UsageError(
-                f"{staging.path} was begun with other {key} than now: run again without --resume to start over"
-            )
-    return True
 
 
 def _divide(options: Mapping[str, Any], sources: Sequence[Format], target: Format) -> tuple[dict[str, Any], Any]:
@@ -621,58 +607,8 @@ def _predict(record: Record | Collection, chosen: Format, context: WriteContext,
         predictor(record, context)
 
 
-def _fingerprint(
-    record: Record | Collection,
-    chosen: Format,
-    writing: WriteContext,
-    paths: Sequence[Path] = (),
-    reading: ReadContext | None = None,
-    read_options: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """What must be the same for an interrupted conversion to go on: sources, options, declaration."""
-    files = sorted({file for path in paths for file in _source_files(path, writing.target)})
-    note: dict[str, Any] = {
-        "format": chosen.name,
-        "options": [repr(writing.options), *map(repr, (read_options or {"": ""}).values())],
-        "sources": [[os.path.abspath(f), f.stat().st_size, f.stat().st_mtime_ns] for f in files],
-        "hints": [] if reading is None else sorted(reading.hints),
-    }
-    if isinstance(record, Record) and record.trajectory is not None:
-        trajectory: Any = record.trajectory
-        declaration = trajectory.declaration
-        note["declaration"] = declaration.to_json()
-        note["settling"] = {name: block.settles for name, block in declaration.blocks.items() if block.settles}
-        note["frames"] = _view_words(trajectory)
-    return note
-
-
-def _source_files(path: Path, target: Path | None) -> Iterable[Path]:
-    """The files of a source; in a directory neither hidden ones nor the target that may lie there too."""
-    if not path.is_dir():
-        return [path]
-    mine = None if target is None else target.absolute()
-    return (
-        file
-        for file in path.rglob("*")
-        if file.is_file()
-        and not any(part.startswith(".") for part in file.relative_to(path).parts)
-        and (mine is None or mine not in (file.absolute(), *file.absolute().parents))
-    )
-
-
 def _same(path: Path, target: PathLike) -> bool:
     return os.path.realpath(path) == os.path.realpath(target)
-
-
-def _view_words(trajectory: Trajectory) -> list[list[int | None]]:
-    words: list[list[int | None]] = []
-    while isinstance(trajectory, TrajectoryView | PickedTrajectory):
-        if isinstance(trajectory, PickedTrajectory):
-            words.append([*map(int, trajectory.ordinals)])
-        else:
-            words.append([trajectory.start, trajectory.stop, trajectory.step])
-        trajectory = trajectory.source
-    return words
 
 
 def _loss_sentence(report: Report) -> str:

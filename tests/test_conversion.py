@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import molrec_convert
-from molrec_convert import conversion, plugins
+from molrec_convert import plugins, resuming
 from molrec_convert.comparison import differences
 from molrec_convert.errors import FormatError, LayoutChanged, LossError, MissingInputError, UsageError
 from molrec_convert.formats import Capability, Format, option
@@ -458,7 +458,7 @@ def test_a_target_inside_the_source_directory_is_no_source(tmp_path):
     (tmp_path / ".hidden").write_text("x")
     (tmp_path / "out.mrec").mkdir()
     (tmp_path / "out.mrec/zarr.json").write_text("{}")
-    assert list(conversion._source_files(tmp_path, tmp_path / "out.mrec")) == [tmp_path / "data.txt"]
+    assert list(resuming._source_files(tmp_path, tmp_path / "out.mrec")) == [tmp_path / "data.txt"]
 
 
 def test_a_record_is_a_dataclass_people_can_replace_parts_of(tmp_path):
