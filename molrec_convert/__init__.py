@@ -169,7 +169,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    return sorted(__all__)
 
 
 provide("quantity", "molrec_convert.meaning.quantities:quantity")

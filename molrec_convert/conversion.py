@@ -12,7 +12,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from molrec_convert.collecting import chosen as chosen_of
 from molrec_convert.collecting import standing_alone
@@ -49,6 +49,30 @@ PathLike = str | os.PathLike[str]
 _STAMPS = {"molrec_version", "creator"}
 
 
+@overload
+def read(
+    *paths: PathLike,
+    format: str | None = None,
+    record: int,
+    select: Selection | None = None,
+    as_: Arrangement | None = None,
+    verify: bool = False,
+    report: Report | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Record: ...
+@overload
+def read(
+    *paths: PathLike,
+    format: str | None = None,
+    record: slice | None = None,
+    select: Selection | None = None,
+    as_: Arrangement | None = None,
+    verify: bool = False,
+    report: Report | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Record | Collection: ...
 def read(
     *paths: PathLike,
     format: str | None = None,
@@ -59,7 +83,7 @@ def read(
     report: Report | None = None,
     progress: Progress | None = None,
     **options: Any,
-) -> Any:
+) -> Record | Collection:
     """The record in one source: a store, a foreign file, a run directory, or several files that belong together.
 
     A source of many records gives a `Collection`, also when it holds one: of it `record` takes one out, by its number,
@@ -84,9 +108,14 @@ def read(
     return _chosen(_read(chosen, where, context), record, select, context)
 
 
-def open(path: PathLike, **options: Any) -> Any:
+@overload
+def open(path: PathLike, *, record: int, **options: Any) -> Record: ...
+@overload
+def open(path: PathLike, **options: Any) -> Record | Collection: ...
+def open(path: PathLike, **options: Any) -> Record | Collection:
     """A record, or a collection, opened lazily; the same as `read` of one path. Use it as a context manager."""
-    return read(path, **options)
+    opened: Record | Collection = read(path, **options)
+    return opened
 
 
 def append(path: PathLike) -> Any:

@@ -273,12 +273,18 @@ class Format:
 
 
 def make_options(cls: type, values: Mapping[str, Any], owner: str) -> Any:
-    """An options object from keywords; one the dataclass does not have is an error that names those it has."""
-    known = {entry.name for entry in dataclasses.fields(cls)}
-    for name in values:
+    """An options object from keywords; one the dataclass does not have is an error that names those it has.
+
+    A list may be given as the command line takes it, "C,H,O".
+    """
+    known = {option.name: option.kind for option in options_of(cls)}
+    given = dict(values)
+    for name, value in values.items():
         if name not in known:
             raise UsageError(f"{owner} has no option {name!r}; it has {', '.join(sorted(known)) or 'none'}")
-    return cls(**values)
+        if known[name] is tuple and isinstance(value, str):
+            given[name] = tuple(word.strip() for word in value.split(","))
+    return cls(**given)
 
 
 def _load(target: Any, owner: Format) -> Any:

@@ -213,6 +213,7 @@ def test_missing_elements_say_how_to_give_one():
     with pytest.raises(UsageError, match="--elements C,H,O"):
         record.to_ase()
     assert record.to_ase(elements=("O", "H")).get_chemical_symbols() == ["H", "O"]
+    assert record.to_ase(elements="O,H").get_chemical_symbols() == ["H", "O"]
     with pytest.raises(UsageError, match="type 2"):
         record.to_ase(elements=("O",))
     with pytest.raises(UsageError, match="'Zz' is no element symbol"):

@@ -187,6 +187,8 @@ def test_case_36_masses_are_no_elements(case):
     assert atoms.validity("element").tolist() == [True, False, False, False, False, False]
     assert "atoms/element" in [item.name for item in report.of(Fate.DERIVED)]
     assert any("58.8" in warning for warning in report.warnings)
+    record, _ = case("36", "masses.data", elements="H,H,X,X,X,Ni")
+    assert record.system["atoms"]["element"].tolist() == ["H", "H", None, None, None, "Ni"]
     record, report = case("36", "masses.data", elements=("H", "H", "X", "X", "X", "Ni"))
     assert record.system["atoms"]["element"].tolist() == ["H", "H", None, None, None, "Ni"]
     with pytest.raises(UsageError, match="2 symbols for 6 atom types"):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import typing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import molrec_convert
 from molrec_convert.errors import ContractError
 from molrec_convert.model import Block, Declaration, Frame, MemoryTrajectory, Meta, Record
 from molrec_convert.model.declaration import BlockDeclaration, ColumnDeclaration
@@ -98,3 +101,27 @@ def test_attributes_no_frame_can_have() -> None:
     frame = Frame({"atoms": Block({"x": [0.0]})}, attributes={"box": {"cell_defined": True}})
     with pytest.raises(ContractError, match="frame/box"):
         check_record(Record(frame=frame))
+
+
+def test_a_record_is_shown_in_a_line(tmp_path: Path) -> None:
+    atoms = Block({"x": np.zeros(3)})
+    frames = MemoryTrajectory([Frame({"atoms": atoms}), Frame({"atoms": atoms})])
+    system = Frame({"atoms": Block(count=3), "bonds": Block(count=2)})
+    made = Record(meta={"long": "x" * 1000}, system=system, trajectory=frames, status={"state": "done"})
+    assert repr(made) == "<Record: system (3 atoms, 2 bonds), trajectory (2 frames), status>"
+    molrec_convert.write(made, tmp_path / "r.mrec")
+    with molrec_convert.open(tmp_path / "r.mrec") as read:
+        assert repr(read) == f"<Record {read.path}: system (3 atoms, 2 bonds), trajectory (2 frames), status>"
+    assert repr(Record()) == "<Record: empty>"
+
+
+def test_the_package_shows_its_own_names_only() -> None:
+    assert dir(molrec_convert) == sorted(molrec_convert.__all__)
+    assert all(getattr(molrec_convert, name) is not None for name in dir(molrec_convert))
+
+
+def test_what_is_opened_has_a_type() -> None:
+    """A record where one is asked for by number, else a record or a collection; no `Any`."""
+    record_alone, either = typing.get_overloads(molrec_convert.open)
+    assert typing.get_type_hints(record_alone)["return"] is Record
+    assert set(typing.get_args(typing.get_type_hints(either)["return"])) == {Record, molrec_convert.Collection}

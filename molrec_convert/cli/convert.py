@@ -291,9 +291,11 @@ def _counts(target: Path, arguments: dict[str, Any]) -> list[tuple[int, str]]:
     if name not in ("mrec", "mrec-zip"):
         return []
     from molrec_convert.conversion import read
+    from molrec_convert.model.record import Record
 
     with read(target, format=name) as record:
-        frames = 0 if record.trajectory is None else record.trajectory.n_frames
+        trajectory = record.trajectory if isinstance(record, Record) else None
+        frames = 0 if trajectory is None else trajectory.n_frames
     return [(frames, "frame")] if frames else []
 
 

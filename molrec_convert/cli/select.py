@@ -34,12 +34,14 @@ def select_command(path: Path, condition: str, output: Path | None, overwrite: b
     --select of the other commands. Values are copied as they are stored. Without TARGET the records are counted.
     """
     from molrec_convert.conversion import read
+    from molrec_convert.model.collection import Collection
     from molrec_convert.report import Report
     from molrec_convert.staging import check_apart
     from molrec_convert.writing_some import write_some
 
     began, report = time.monotonic(), Report()
     with read(path, select=condition, verify=True) as chosen:
+        assert isinstance(chosen, Collection), "records of a collection are one"
         counts = counts_of(chosen)
         if output is None:
             click.echo(counts)

@@ -81,6 +81,22 @@ class Record:
         if self.trajectory is not None:
             self.trajectory.system = self.system
 
+    def __repr__(self) -> str:
+        """The sections in one line: `<Record a.mrec: system (6 atoms, 4 bonds), trajectory (200 frames), metrics>`."""
+        parts = []
+        for section in self.sections[1:]:
+            content = getattr(self, section) if section in ("system", "frame", "trajectory") else None
+            if isinstance(content, Frame):
+                rows = ", ".join(f"{count:,} {name}" for name, count in content.rows.items())
+                parts.append(f"{section} ({rows or 'no blocks'})")
+            elif isinstance(content, Trajectory):
+                frames = "frames are counted as they are read" if content.n_frames is None else None
+                parts.append(f"{section} ({frames or f'{content.n_frames:,} frames'})")
+            else:
+                parts.append(section)
+        path = "" if self.path is None else f" {self.path}"
+        return f"<Record{path}: {', '.join(parts) or 'empty'}>"
+
     @property
     def units(self) -> Any:
         """The record's units: `system`'s, without a system `frame`'s; None when unstated. A string is a preset."""

@@ -104,8 +104,11 @@ class ElementMap:
 def parse_elements(words: Sequence[str]) -> ElementMap:
     """Return what `--elements` says: symbols in order of the types (C, H, O), or type=symbol (1=C, HC=H).
 
+    One text is taken apart at its commas.
+
     UsageError: an empty word, a symbol that is none, a type twice, or the two spellings together.
     """
+    words = words.split(",") if isinstance(words, str) else words
     ordered: list[str | None] = []
     named: dict[str, str | None] = {}
     for word in (word.strip() for word in words):

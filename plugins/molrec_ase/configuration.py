@@ -66,7 +66,8 @@ class Maker:
     """Makes configurations of the frames of one record; what they cannot hold is reported as dropped."""
 
     def __init__(self, units: Factors, elements: Sequence[str], report: Report) -> None:
-        self._units, self._elements, self._report = units, tuple(elements), report
+        self._units, self._report = units, report
+        self._elements = elements if isinstance(elements, str) else tuple(elements)
 
     def make(
         self, system: Frame | None, frame: Frame | None, *, fills: Mapping[str, Any] | None = None, where: str = ""

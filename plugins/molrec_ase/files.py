@@ -73,7 +73,7 @@ def _made(record: Record, numbers: range, units: Any, elements: Iterable[str], r
     where = (numbers.start, numbers[-1] + 1, numbers.step)
     if record.trajectory is None:
         where = (0, None, 1)  # type: ignore[assignment]
-    found = of_record(record, units, tuple(elements), report, "", *where)
+    found = of_record(record, units, elements if isinstance(elements, str) else tuple(elements), report, "", *where)
     told = tells_steps(record)
     for made, _ in found:
         yield atoms_of(made, step=made.step if told else None, time=made.time)

@@ -7,10 +7,9 @@ from typing import Any
 from MDAnalysis.core.topology import Topology
 from MDAnalysis.topology.base import TopologyReaderBase
 
-import molrec_convert
 from molrec_convert.model import Record
 from molrec_mdanalysis.building import topology_of
-from molrec_mdanalysis.paths import is_packed
+from molrec_mdanalysis.paths import is_packed, open_record
 
 __all__ = ["MrecParser"]
 
@@ -31,5 +30,5 @@ class MrecParser(TopologyReaderBase):  # type: ignore[misc]
         """The topology of the record."""
         if isinstance(self.filename, Record):
             return topology_of(self.filename)
-        with molrec_convert.open(self.filename) as record:
+        with open_record(self.filename) as record:
             return topology_of(record)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["is_packed", "is_record_name", "is_topology_alone"]
+if TYPE_CHECKING:
+    from molrec_convert.model import Record
+
+__all__ = ["is_packed", "is_record_name", "is_topology_alone", "open_record"]
 
 
 def is_packed(thing: Any) -> bool:
@@ -28,7 +31,17 @@ def is_topology_alone(thing: Any) -> bool:
     name = os.fspath(thing)
     if not isinstance(name, str) or not is_record_name(name):
         return False
-    import molrec_convert
-
-    with molrec_convert.open(name) as record:
+    with open_record(name) as record:
         return record.frame is None and (record.trajectory is None or record.trajectory.n_frames == 0)
+
+
+def open_record(path: Any) -> Record:
+    """Return the record in a store, opened. `UnsupportedError` for a collection."""
+    import molrec_convert
+    from molrec_convert.errors import UnsupportedError
+
+    opened = molrec_convert.open(path)
+    if isinstance(opened, molrec_convert.Record):
+        return opened
+    opened.close()
+    raise UnsupportedError(f"{path} is a collection: take one of its records, and make a universe of that")

@@ -12,14 +12,13 @@ from MDAnalysis.coordinates.base import ReaderBase
 from MDAnalysis.lib.util import store_init_arguments
 from numpy.typing import NDArray
 
-import molrec_convert
 from molrec_convert.errors import UnsupportedError
 from molrec_convert.model import BlockUpdates, BoxUpdates, Frame, FrameBatch, MemoryTrajectory, Record, Trajectory
 from molrec_convert.model.names import unescape_name
 from molrec_mdanalysis.cells import dimensions_of
 from molrec_mdanalysis.layout import APART, ATOMS
 from molrec_mdanalysis.names import STATE
-from molrec_mdanalysis.paths import is_packed, is_topology_alone
+from molrec_mdanalysis.paths import is_packed, is_topology_alone, open_record
 from molrec_mdanalysis.units import Factors, factors_of, handed_out
 
 __all__ = ["MrecReader", "frames_of"]
@@ -158,7 +157,7 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
     def _open(self) -> None:
         """The record, opened again where it was closed."""
         if self._record is None:
-            self._record = molrec_convert.open(self._source) if self._own else self._source
+            self._record = open_record(self._source) if self._own else self._source
             self._trajectory = frames_of(self._record)
             self._batches: Iterator[FrameBatch] | None = None
             self._batch: FrameBatch | None = None
@@ -191,7 +190,7 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
     @classmethod
     def parse_n_atoms(cls, filename: Any, **_: Any) -> int:
         """The number of atoms of the first frame."""
-        with molrec_convert.open(filename) as record:
+        with open_record(filename) as record:
             return int(frames_of(record).frame(0)[ATOMS].count)
 
     def _get_dt(self) -> float:
