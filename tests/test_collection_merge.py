@@ -73,7 +73,7 @@ def test_index_columns_are_joined(tmp_path: Path) -> None:
     assert index.columns["gap"].dtype == "i64"
     assert index.validity("gap").tolist() == [False, False, True]
     assert index["gap"][2] == 3
-    assert index["two"].tolist() == ["", "", "x"]
+    assert index["two"].tolist() == [None, None, "x"]
     assert index.validity("two").tolist() == [False, False, True]
     assert index["first_frame"].tolist() == [0, 1, 2]
     c = write(tmp_path / "c.mrec.lmdb", [points(3)], index_columns={"gap": lambda r: 3.5})
