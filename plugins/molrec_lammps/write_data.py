@@ -34,6 +34,7 @@ from molrec_lammps.write_state import State, lammps_document, state_of
 from molrec_lammps.write_style import style_of_state
 from molrec_lammps.write_text import number_text, row_pieces
 from molrec_lammps.write_turning import unturned, warning_of
+from molrec_lammps.write_type_order import ordered
 from molrec_lammps.write_types import Types, atom_types
 from molrec_lammps.write_units import Conversion, conversion_of, preset_of, style_written, title_with_units
 
@@ -69,6 +70,7 @@ class DataPlan:
     names: dict[str, list[str]] = field(default_factory=dict)
     label_comments: dict[str, list[str]] = field(default_factory=dict)
     headings: dict[str, str] = field(default_factory=dict)
+    renumbered: bool = False
 
 
 def write_data(record: Record, path: Path, context: WriteContext) -> None:
@@ -106,6 +108,11 @@ def data_plan(record: Record, options: Any, report: Report, conversion: Conversi
     document = lammps_document(record)
     units = preset_of(record, conversion)
     types = atom_types(state.atoms, state.count, document, report)
+    before = types.numbers
+    if options.type_order:
+        closed = record.forcefield is not None
+        elements = state.atoms.get("element")
+        types, document = ordered(types, elements, document, options.type_order, report, closed=closed)
     style = style_of_state(state, document, options.target_atom_style, report)
     atoms, cell = atom_rows(state, types, style, options, report, hold=run)
     relations = relation_rows(state, style, document, atoms.ids, report)
@@ -131,6 +138,7 @@ def data_plan(record: Record, options: Any, report: Report, conversion: Conversi
         digits=options.digits,
         units=units,
         names=names,
+        renumbered=not np.array_equal(before, types.numbers),
         headings={str(name): str(text) for name, text in document.get("section_comments", {}).items()},
     )
     plan.units = _units(record, plan, conversion, options.target_units, report)
@@ -139,7 +147,7 @@ def data_plan(record: Record, options: Any, report: Report, conversion: Conversi
         _leave_out(plan, report)
     if plan.cell.rotation is not None:
         _report_unturned(state, plan, report)
-    _report_left(state, plan, report, run=run)
+    _report_left(state, plan, types, report, run=run)
     return plan
 
 
@@ -270,7 +278,7 @@ def _kinds(
     return counts, labels, names
 
 
-def _report_left(state: State, plan: DataPlan, report: Report, *, run: bool) -> None:
+def _report_left(state: State, plan: DataPlan, types: Types, report: Report, *, run: bool) -> None:
     """What of the state a data file has no place for."""
     written = plan.atoms.written | (plan.velocities.written if plan.velocities is not None else set())
     written |= {"type", "type_id", "id", "mass"} | plan.preserved.written
@@ -278,7 +286,7 @@ def _report_left(state: State, plan: DataPlan, report: Report, *, run: bool) -> 
         if name in written:
             continue
         if name == "element":
-            if not _labels_are(state, plan):
+            if not _labels_are(state, plan, types):
                 report.dropped("atoms/element", "a data file has no place for it; --elements gives it back on reading")
             continue
         report.dropped(f"atoms/{name}", f"atom style {plan.style.name} has no such column ({_shape(column)})")
@@ -293,16 +301,13 @@ def _report_left(state: State, plan: DataPlan, report: Report, *, run: bool) -> 
         report.converted("atoms/x y z", "unwrapped as in the record; LAMMPS wraps them and counts the images itself")
 
 
-def _labels_are(state: State, plan: DataPlan) -> bool:
+def _labels_are(state: State, plan: DataPlan, types: Types) -> bool:
     """Whether the labels of the types say each atom's element."""
     labels = plan.labels.get("atom")
     column = state.atoms["element"]
     if not labels:
         return False
-    numbers = state.atoms["type_id"].values.astype(np.int64) if "type_id" in state.atoms else None
-    if numbers is None:
-        return True
-    by_type = np.array(["", *labels], dtype=np.dtypes.StringDType())[numbers]
+    by_type = np.array(["", *labels], dtype=np.dtypes.StringDType())[types.numbers]
     same = by_type == column.values
     return bool((same if column.validity is None else same | ~column.validity).all())
 

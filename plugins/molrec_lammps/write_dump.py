@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -30,6 +30,7 @@ from molrec_lammps.write_dump_boxes import DumpBoxes
 from molrec_lammps.write_dump_columns import DumpColumn, SourceColumn, choose_columns
 from molrec_lammps.write_dump_frames import AtomFrames, atom_columns, frames_of
 from molrec_lammps.write_dump_places import places
+from molrec_lammps.write_dump_types import TYPE_COLUMNS, TypeNumbers
 from molrec_lammps.write_state import ATOMS
 from molrec_lammps.write_text import as_text, number_text, row_pieces, tiled
 from molrec_lammps.write_turning import Turned, turn, turned_of, unturned, warning_of
@@ -84,11 +85,11 @@ class _DumpWriter:
     options: Any
     report: Report
     conversion: Conversion
-    types: dict[str, int] = field(default_factory=dict)
     first: bool = True
 
     def __post_init__(self) -> None:
         self.trajectory = _trajectory(self.record)
+        self.types = TypeNumbers(self.options.type_order, self.report)
         system = Frame() if self.record.system is None else self.record.system
         atoms = system.blocks.get(ATOMS, Block({}))
         self.rows = atoms.count if ATOMS in system.blocks else None
@@ -110,6 +111,8 @@ class _DumpWriter:
             plain_types=self._plain_types(atoms.columns),
             report=self.report,
         )
+        if self.options.type_order:
+            self._order_types(atoms.columns)
         self.said = {item.name.removeprefix("atoms/") for item in self.report.items[mark:]}
         if not self.columns:
             raise UnsupportedError("the record's atoms have no columns, and a dump is made of them")
@@ -267,7 +270,7 @@ class _DumpWriter:
             ends = np.repeat(np.cumsum(frames.counts) - frames.counts, frames.counts)
             return np.arange(1, int(frames.counts.sum()) + 1) - ends
         if column.how == "types":
-            return self._types(self._values(column.source, frames))
+            return self.types.of(self._values(column.source, frames))
         if column.how:
             made = places(column, lambda name: self._values(name, frames), frames, rotation, self.there, self.unwrapped)
             made = made * (1.0 if column.how in ("xs", "xsu") else self._factor(column))
@@ -352,23 +355,26 @@ class _DumpWriter:
     def _factor(self, column: DumpColumn) -> float:
         return self.conversion.column(column.source) if self.conversion else 1.0
 
-    def _types(self, names: NDArray[Any]) -> NDArray[np.int64]:
-        texts = names.tolist()
-        for text in dict.fromkeys(texts):
-            if text not in self.types:
-                self.types[text] = len(self.types) + 1
-                self.report.derived("type", f"the record has no type numbers: {text} is {self.types[text]}")
-        return np.fromiter(map(self.types.__getitem__, texts), dtype=np.int64, count=len(texts))
+    def _order_types(self, columns: Mapping[str, Column]) -> None:
+        """Let the column `type` hold numbers as `--type-order` says."""
+        if not any(column.name == "type" for column in self.columns):
+            raise UsageError("--type-order: the dump has no column type")
+        source = self.types.source(self._first_columns(columns))
+        self.columns = [DumpColumn("type", source, "types") if c.name == "type" else c for c in self.columns]
+
+    def _first_columns(self, columns: Mapping[str, Column]) -> Mapping[str, Column]:
+        """The columns of types and elements as the system or the first frame has them."""
+        if all(name in columns for name in TYPE_COLUMNS if name in self.there):
+            return columns
+        frame = next(iter(self.trajectory), None)
+        blocks = {} if frame is None else frame.blocks
+        return {name: c for block in blocks.values() for name, c in block.columns.items()} | dict(columns)
 
     def _plain_types(self, columns: Mapping[str, Column]) -> bool:
         """Whether the names of types are their numbers, where they can be told without reading the frames."""
         if "type" not in self.there or "type_id" not in self.there:
             return False
-        if "type" not in columns or "type_id" not in columns:
-            frame = next(iter(self.trajectory), None)
-            if frame is None:
-                return True
-            columns = {name: c for block in frame.blocks.values() for name, c in block.columns.items()} | dict(columns)
+        columns = self._first_columns(columns)
         if "type" not in columns or "type_id" not in columns or len(columns["type"]) != len(columns["type_id"]):
             return False
         return bool(columns["type"].values.tolist() == list(map(str, columns["type_id"].values.tolist())))

@@ -126,7 +126,7 @@ def _from_elements(found: list[float | None], state: State, types: Types, units:
         if mass is not None:
             continue
         rows = np.flatnonzero(types.numbers == number)
-        names = set(column.values[rows].tolist()) if len(rows) else set()
+        names = set(column.values[rows].tolist()) if len(rows) else {types.names[number - 1]}
         weight = mass_of_element(names.pop()) if len(names) == 1 else None
         if weight is not None:
             found[number - 1] = weight / unit

@@ -38,6 +38,9 @@ class _Atoms(_Target):
         "cell for a record that has none: xlo,xhi,ylo,yhi,zlo,zhi, or atoms,DISTANCE for a box that far around them",
         metavar="BOUNDS",
     )
+    type_order: tuple[str, ...] = option(
+        (), "number atom types in this order, by their names or elements: C,H,O", metavar="TYPES"
+    )
     rotate: bool = option(False, "turn a cell of any orientation into LAMMPS' own, instead of writing it as general")
 
 
