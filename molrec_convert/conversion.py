@@ -17,6 +17,7 @@ from typing import Any, overload
 from molrec_convert.collecting import chosen as chosen_of
 from molrec_convert.collecting import standing_alone
 from molrec_convert.continuing import join_records
+from molrec_convert.counting import ReadingProgress, WritingProgress
 from molrec_convert.errors import LayoutChanged, LossError, MissingInputError, MolrecError, UsageError
 from molrec_convert.formats import (
     ARRANGEMENTS,
@@ -169,6 +170,7 @@ def write(
         creator=False,
     )
     record = for_target(_fitting(record, chosen, report), chosen, target_units, dimensions, report)
+    context.progress = WritingProgress(context.progress, record, None)
     with naming_faults((chosen, f"writing {target}")):
         _predict(record, chosen, context, ahead=strict)
         _write(record, chosen, staging, context, fingerprint(record, chosen, context), resume=resume, strict=strict)
@@ -341,7 +343,8 @@ def _convert(
     # what an interrupted attempt found out about the source holds for the one that goes on
     hints = frozenset(staging.read_note().get("hints", ())) if resume and staging.started else frozenset()
     kind = target_format.kind if joining is None else "record"
-    reading = ReadContext(None, report, progress, hints, as_, kind)
+    watched = ReadingProgress(progress)
+    reading = ReadContext(None, report, watched, hints, as_, kind)
     writing = WriteContext(write_options, report, progress, target)
     mark = report.mark()
     while True:
@@ -351,6 +354,7 @@ def _convert(
             elements, guess = species.get("elements", ()), species.get("guess_elements", False)
             shaped = with_elements(shaped, elements, guess=guess, report=report)
             shaped = for_target(shaped, target_format, target_units, dimensions, report)
+            writing.progress = WritingProgress(progress, shaped, watched)
             if as_ == "records" and target_format.kind == "record" and isinstance(shaped, Collection):
                 if resume:
                     raise UsageError("records written one by one cannot be resumed: run it again without --resume")

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
+import ase.io
 import pytest
+from ase.build import molecule
+from ase.db import connect
 
+import molrec_convert
 from molrec_convert.cli import run
 from molrec_convert.cli.showing import report_lines
 from molrec_convert.report import Report
@@ -78,3 +84,62 @@ def test_every_command_with_a_report_has_the_flags(command: str, capsys: pytest.
     text = capsys.readouterr().out
     assert "--verbose" in text
     assert "--quiet" in text
+
+
+class Bar:
+    """Remembers what was begun, and how far it came."""
+
+    def __init__(self) -> None:
+        self.label, self.total, self.done = "", -1, 0
+
+    def start(self, label: str, total: int | None) -> None:
+        self.label, self.total, self.done = label, -1 if total is None else total, 0
+
+    def advance(self, frames: int, nbytes: int = 0) -> None:
+        self.done += frames
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database of three rows, a file of five frames, a record of them and a collection."""
+    folder = tmp_path_factory.mktemp("counted")
+    water = molecule("H2O")
+    with connect(folder / "a.db") as database:
+        for number in range(3):
+            water.rattle(0.01, seed=number)
+            database.write(water)
+    ase.io.write(folder / "a.extxyz", [water] * 5)
+    molrec_convert.convert(folder / "a.extxyz", folder / "a.mrec", as_="trajectory")
+    molrec_convert.convert(folder / "a.extxyz", folder / "a.mrec.lmdb", as_="collection")
+    molrec_convert.convert([folder / "a.mrec", folder / "a.db"], folder / "b.mrec.lmdb")
+    return folder
+
+
+_ROWS, _RUNS = ("o.extxyz", "o.xyz", "o.db"), ("o.pdb", "o.lammpstrj", "o.dcd", "o.mrec")
+_SOURCES = {"a.db": 3, "a.extxyz": 5, "a.mrec": 5, "a.mrec.lmdb": 5, "b.mrec.lmdb": 8}
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [(source, target) for source in _SOURCES for target in _ROWS + (() if source.endswith(".lmdb") else _RUNS)],
+)
+def test_what_is_written_is_counted_once(
+    source: str, target: str, counted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The last line and the bar say how many frames were written, whoever reads them and however often."""
+    frames = _SOURCES[source]
+    flags: list[str] = []
+    options: dict[str, Any] = {}
+    if target in _RUNS and source in ("a.db", "a.extxyz"):
+        flags, options = ["--as", "trajectory"], {"as_": "trajectory"}
+    if (source, target) == ("a.extxyz", "o.db"):
+        flags, options = ["--as", "collection"], {"as_": "collection"}
+    if target == "o.lammpstrj":
+        flags, options = [*flags, "--box", "atoms,3"], {**options, "box": ("atoms", "3")}
+    done = run(["convert", str(counted / source), str(tmp_path / target), *flags])
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert done == 0, last
+    assert re.search(rf": {frames} frames, ", last), last
+    bar = Bar()
+    molrec_convert.convert(counted / source, tmp_path / target, overwrite=True, progress=bar, **options)
+    assert (bar.total, bar.done) == (frames, frames), bar.label

@@ -186,3 +186,22 @@ def test_merged_collections_know_how_each_part_was_made(tmp_path: Path, capsys: 
     with molrec_convert.open(target) as merged:
         assert len(merged.document["migration"]["parts"]) == 3
     assert run(["validate", str(target)]) == 0
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_count_of_atoms_that_is_too_small_is_a_fault(workers: int, tmp_path: Path) -> None:
+    """Not a record of the first atoms with the energy of all; the lines behind them belong to no frame."""
+    folder = make_files(tmp_path / "in", 3)
+    lines = extxyz(4, atoms=6).splitlines()
+    for name, count in (("small", 2), ("large", 7)):
+        (folder / f"{name}.extxyz").write_text("\n".join([str(count), *lines[1:]]) + "\n")
+    arguments = ["migrate", str(folder), "-o", str(tmp_path / "a.mrec.lmdb"), "--units", "metal"]
+    assert run([*arguments, "--workers", str(workers)]) == 4
+    faults = {Path(line["path"]).name: line for line in noted(tmp_path / "a.failures.jsonl")}
+    assert faults["small.extxyz"]["level"] == "error"
+    assert "line 5" in faults["small.extxyz"]["error"]
+    assert "large.extxyz" in faults
+    with molrec_convert.open(tmp_path / "a.mrec.lmdb") as collection:
+        sources = {str(path) for path in collection.index["source"]}
+    assert not any("small" in path for path in sources)
+    assert run(["verify", str(tmp_path / "a.mrec.lmdb"), "--against", str(folder)]) == 0
