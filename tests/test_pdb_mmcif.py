@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from pdb_readers import CIF, see
 
 from molrec_convert import convert, read
 from molrec_convert import write as write_record
 from molrec_convert.comparison import differences
 from molrec_convert.errors import FormatError
+from molrec_convert.model import Block, Frame, MemoryTrajectory, Record
 from molrec_convert.plugins import detect
 from molrec_convert.report import Fate, Report
 
@@ -277,3 +281,135 @@ def test_a_symbol_that_is_no_element_comes_back_as_it_is(tmp_path: Path) -> None
     atoms = read(tmp_path / "a.cif").system["atoms"]
     assert atoms["element_text"].tolist() == ["Zz", ""]
     assert atoms["element"].tolist()[1] == "Zn"
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("program", CIF)
+def test_molecules_of_a_data_file_as_others_read_them(program: str, fixtures: Path, tmp_path: Path) -> None:
+    path = tmp_path / "waters.cif"
+    convert(fixtures / "faults/two-waters.data", path, elements=["O", "H"])
+    seen = see(program, path)
+    assert np.array(seen.positions).shape == (1, 6, 3)
+    assert np.allclose(seen.positions[0][1], [1.96, 1, 1], atol=1e-5)
+    assert seen.elements == ["O", "H", "H"] * 2
+    assert seen.names in (None, ["O", "H1", "H2"] * 2)
+    assert seen.residues in (None, [1, 1, 1, 2, 2, 2])
+    assert seen.cell is None or np.allclose(seen.cell, 12.0)
+    # chemfiles and MDAnalysis leave connections out
+    bonds = [] if program in ("chemfiles", "mdanalysis") else [(0, 1), (0, 2), (3, 4), (3, 5)]
+    assert seen.bonds in (None, bonds)
+    assert seen.occupancy in (None, [1.0] * 6)
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("program", ["parmed", "openmm", "biotite", "gemmi", "chemfiles", "mdtraj"])
+def test_models_as_others_read_them(program: str, fixtures: Path, tmp_path: Path) -> None:
+    convert(fixtures / "faults/two-waters.data", tmp_path / "waters.pdb", elements=["O", "H"])
+    first = read(tmp_path / "waters.pdb")
+    frames = [
+        Frame({"atoms": Block({axis: first.trajectory[0]["atoms"][axis] + n for axis in "xyz"})}, step=n)
+        for n in range(3)
+    ]
+    record = Record(system=first.system, trajectory=MemoryTrajectory(frames))
+    write_record(record, tmp_path / "waters.cif")
+    seen = see(program, tmp_path / "waters.cif")
+    assert np.array(seen.positions).shape == (3, 6, 3)
+    assert np.allclose(seen.positions[2][0], [3, 3, 3], atol=1e-5)
+    back = read(tmp_path / "waters.cif")
+    assert set(back.trajectory.declaration.blocks["atoms"].columns) == {"x", "y", "z"}
+    assert not {"chain", "label_asym_id", "label_seq_id", "label_entity_id"} & set(back.system["atoms"].columns)
+    assert back.system["bonds"].count == 4
+
+
+def test_values_that_are_unknown_in_some_rows(site: Path, tmp_path: Path) -> None:
+    """Readers of other programs find numbers; ours that there are none."""
+    convert(site, tmp_path / "b.cif")
+    assert see("biotite", tmp_path / "b.cif").occupancy == [1.0, 0.5, 1.0]
+    back = read(tmp_path / "b.cif")
+    assert column(back, "occupancy") == [1.0, 0.5, None]
+    assert column(back, "b_factor") == [None, 12.5, 1.0]
+
+
+def _large(path: Path, atoms: int, models: int, ending: str = "\n") -> None:
+    """Water molecules, some in rows over two lines."""
+    tags = "group_PDB id type_symbol label_atom_id label_comp_id label_asym_id Cartn_x Cartn_y Cartn_z auth_seq_id"
+    rows = [
+        f"HETATM {n + 1} {'OHH'[n % 3]} {('O', 'H1', 'H2')[n % 3]}{ending if n % 5 == 0 else ' '}HOH W "
+        f"{n * 0.25} {n % 7}.5 -1e-3 {n // 3 + 1} "
+        for n in range(atoms)
+    ]
+    with path.open("w") as file:
+        file.write("data_big\n_struct.title\n;a text\nloop_\n_atom_site.id\n1\n;\nloop_\n")
+        file.writelines(f"_atom_site.{tag}\n" for tag in [*tags.split(), "pdbx_PDB_model_num"])
+        for model in range(1, models + 1):
+            file.writelines(f"{row}{model}\n" for row in rows)
+        file.write("# the end\n_cell.length_a 10\n_cell.length_b 11\n_cell.length_c 12\n")
+        file.writelines(f"_cell.angle_{name} 90\n" for name in ("alpha", "beta", "gamma"))
+
+
+@pytest.mark.parametrize("models", [1, 3])
+def test_rows_are_read_in_parts(models: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "big.cif"
+    _large(path, 600, models)
+    whole = read(path)
+    for size in (100, 1111, 5000):
+        monkeypatch.setattr("molrec_pdb.cif_text._PART", size)
+        assert list(differences(read(path), whole)) == []
+    monkeypatch.setattr("molrec_pdb.cif_text._PART", 1111)
+    _large(tmp_path / "lines.cif", 600, models, ending="\n")
+    assert len(whole.trajectory) == models
+    assert whole.system["atoms"].count == 600
+    assert whole.trajectory[0]["atoms"]["x"].tolist() == [n * 0.25 for n in range(600)]
+    assert whole.trajectory[0].box.vectors.diagonal().tolist() == [10, 11, 12]
+    assert "loop_" in whole.system.meta["mmcif"]["_struct"]["title"][0]
+
+
+def test_lines_of_what_is_wrong_in_a_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("molrec_pdb.cif_text._PART", 1000)
+    path = tmp_path / "big.cif"
+    _large(path, 300, 1)
+    lines = path.read_text().splitlines()
+    place = next(n for n, line in enumerate(lines) if line.startswith("HETATM 202 "))
+    quoted = lines[place].replace("HOH", "'HOH")
+    wrong = {
+        "line": [*lines[:place], quoted, *lines[place + 1 :]],
+        "row 202": [*lines[:place], lines[place].replace("W ", "W no "), *lines[place + 1 :]],
+        "behind": [*lines[:-1], "_cell.angle_gamma", "loop_"],
+    }
+    for name, text in wrong.items():
+        path.write_text("\n".join(text) + "\n")
+        with pytest.raises(FormatError) as caught:
+            read(path)
+        if name == "row 202":
+            assert "of _atom_site" in str(caught.value) or "line" in str(caught.value)
+            continue
+        with pytest.raises(ValueError, match=":") as own:
+            gemmi.cif.read_string(path.read_text())
+        line = str(own.value).removeprefix("string:").split(":")[0]
+        assert f"big.cif, line {line}: " in str(caught.value)
+
+
+def test_memory_of_a_long_file_is_a_few_times_its_length(tmp_path: Path) -> None:
+    """gemmi's document takes thirty times the file, in Python's texts more."""
+    path = tmp_path / "big.cif"
+    _large(path, 200_000, 2, ending=" ")
+    code = (
+        "import resource, sys, molrec_convert\n"
+        "import gemmi, numpy, molrec_pdb.cif_record, molrec_pdb.write_cif\n"
+        "unit = 1 if sys.platform == 'darwin' else 1024\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit\n"
+        "before = peak()\n"
+        "record = molrec_convert.read(sys.argv[1])\n"
+        "record.trajectory[1]['atoms']['x'].sum()\n"
+        "read = peak() - before\n"
+        "molrec_convert.write(record, sys.argv[2])\n"
+        "print(read, peak() - before)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path), str(tmp_path / "back.cif")], check=True, capture_output=True, text=True
+    )
+    size = path.stat().st_size
+    assert size > 15e6
+    read_peak, peak = map(int, done.stdout.split())
+    assert read_peak < 6 * size
+    assert peak < 9 * size

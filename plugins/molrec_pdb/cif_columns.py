@@ -12,8 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import FormatError
-from molrec_convert.model import Column, distinct
+from molrec_convert.model import Column
 from molrec_convert.report import Report
+from molrec_pdb.atoms import PLACEHOLDERS
+from molrec_pdb.cif_text import Table
+from molrec_pdb.coded import Coded
 from molrec_pdb.elements import symbol_of
 from molrec_pdb.identity import Identity
 from molrec_pdb.numbering import ResidueNumbers, Serials, positive
@@ -32,6 +35,8 @@ _TEXTS = {
 }
 _LABELS = ("label_asym_id", "label_entity_id", "label_seq_id", "label_atom_id", "label_comp_id")
 _NUMBERS = {"occupancy": "occupancy", "b_factor": "B_iso_or_equiv"}
+_POSITIONS = ("Cartn_x", "Cartn_y", "Cartn_z")
+_SEQUENCE = ("auth_seq_id", "label_seq_id")
 
 
 @dataclass
@@ -50,30 +55,75 @@ class CifAtoms:
 
 
 class _Site:
-    """The items of `_atom_site`, as texts."""
+    """The items of `_atom_site`: `texts`, `reals` and `integers` of all rows, read a part at a time."""
 
-    def __init__(self, path: Path, block: Any, report: Report) -> None:
-        self.path, self.report = path, report
-        table = block.find_mmcif_category("_atom_site.")
-        self.items = {tag.partition(".")[2]: list(table.column(place)) for place, tag in enumerate(table.tags)}
-        self.count = len(table)
-        self.used: set[str] = set()
+    def __init__(self, path: Path, table: Table, report: Report) -> None:
+        self.path, self.report, self.items = path, report, table.items
+        self._made, self._unknown = table.made, table.unknown
+        reading = self._readers()
+        #: Item → raw text → text → number of it.
+        self._different: dict[str, tuple[dict[str, int], dict[str, int]]] = {}
+        found: dict[str, list[Any]] = {item: [] for item in reading}
+        unread = set(self.items) - reading.keys() - self._made
+        self.count = 0
+        for part in table.parts():
+            for item, reader in reading.items():
+                found[item].append(reader(item, part[item]))
+            unread -= self._tell_unread(unread, part)
+            self.count += len(part[self.items[0]])
+        if not self.count:
+            raise FormatError(path, found="no category _atom_site with atoms", expected="a model in mmCIF")
+        self._found = {item: _joined(found.pop(item)) for item in list(found)}
+        for item, (_, different) in self._different.items():
+            self._found[item] = Coded(list(different), self._found[item])
 
-    def first(self, names: Sequence[str]) -> list[str] | None:
-        """The texts of the first item that is there."""
-        for name in names:
-            if name in self.items:
-                self.used.add(name)
-                return self.items[name]
-        return None
+    def _readers(self) -> dict[str, Callable[[str, list[str]], Any]]:
+        """Item → what reads it, of those that become columns."""
+        readers: dict[str, Callable[[str, list[str]], Any]] = dict.fromkeys(
+            [item for item in (*map(self._first, _TEXTS.values()), "type_symbol", *_LABELS) if item], self._texts
+        )
+        readers["group_PDB"] = lambda item, raw: np.array([text == "HETATM" for text in raw], np.bool_)
+        readers |= dict.fromkeys(("id", "pdbx_formal_charge", "pdbx_PDB_model_num"), self._integers)
+        number = self._first(_SEQUENCE)
+        if number is not None:
+            readers[number] = self._integers
+        readers |= dict.fromkeys((*_NUMBERS.values(), *_POSITIONS), self._numbers)
+        return {item: reader for item, reader in readers.items() if item in self.items}
 
-    def texts(self, names: Sequence[str]) -> NDArray[Any] | None:
-        """Texts without quotes; `.` and `?` are nothing."""
-        raw = self.first(names)
-        if raw is None:
+    def _first(self, names: Sequence[str]) -> str | None:
+        """The first item that is there."""
+        return next((name for name in names if name in self.items and name not in self._made), None)
+
+    def _tell_unread(self, items: set[str], part: dict[str, list[str]]) -> set[str]:
+        told = {item for item in items if any(text not in (".", "?") for text in part[item])}
+        for item in sorted(told):
+            self.report.dropped(f"_atom_site.{item}", "no column of a record")
+        return told
+
+    def take(self, *names: str) -> Any:
+        """What was read of the first item that is there and was not made, once; None where there is none."""
+        item = self._first(names)
+        return None if item is None else self._found.pop(item, None)
+
+    def stated(self, name: str, item: str) -> Any:
+        """Numbers and which are known; None for none. Placeholders the file names, and that are some, are unknown."""
+        if item not in self._found:
             return None
-        plain = {text: "" if text in (".", "?") else gemmi.cif.as_string(text) for text in set(raw)}
-        return np.array([plain[text] for text in raw], _STRING)
+        values, known = self._found.pop(item)
+        placeholders = values == PLACEHOLDERS[name]
+        rows = [row for named, row in self._unknown if named == item and row < self.count]
+        known[rows] &= ~placeholders[rows]
+        values[~known] = 0.0
+        return None if (item in self._made and bool(placeholders.all())) or not known.any() else (values, known)
+
+    def _texts(self, item: str, raw: list[str]) -> NDArray[np.int32]:
+        """Texts without quotes, by the number of each different one; `.` and `?` are nothing."""
+        codes, different = self._different.setdefault(item, ({}, {}))
+        for text in dict.fromkeys(raw):
+            if text not in codes:
+                plain = "" if text in (".", "?") else str(gemmi.cif.as_string(text))
+                codes[text] = different.setdefault(plain, len(different))
+        return np.array([codes[text] for text in raw], np.int32)
 
     def _each(self, raw: list[str], one: Callable[[str], Any], what: str) -> list[Any]:
         known: dict[str, Any] = {}
@@ -81,31 +131,36 @@ class _Site:
             try:
                 known[text] = None if text in (".", "?") else one(text)
             except ValueError:
-                row = raw.index(text) + 1
+                row = self.count + raw.index(text) + 1
                 raise FormatError(self.path, f"row {row} of _atom_site", found=text, expected=what) from None
         return [known[text] for text in raw]
 
-    def numbers(self, name: str) -> tuple[NDArray[np.float64], NDArray[np.bool_]] | None:
+    def _numbers(self, item: str, raw: list[str]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Real numbers; an uncertainty in brackets is left off."""
-        raw = self.first((name,))
-        if raw is None:
-            return None
         try:
             values = np.array(raw, "S").astype(np.float64)
             return values, np.ones(len(raw), np.bool_)
         except ValueError:
-            found = self._each(raw, _real, f"a number, {name}")
+            found = self._each(raw, _real, f"a number, {item}")
             known = np.array([value is not None for value in found], np.bool_)
             return np.array([0.0 if value is None else value for value in found]), known
 
-    def integers(self, names: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.bool_]] | None:
+    def _integers(self, item: str, raw: list[str]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Whole numbers."""
-        raw = self.first(names)
-        if raw is None:
-            return None
-        found = self._each(raw, int, f"an integer, {names[0]}")
+        try:
+            return np.array(raw, "S").astype(np.int64), np.ones(len(raw), np.bool_)
+        except ValueError:
+            pass
+        found = self._each(raw, int, f"an integer, {item}")
         known = np.array([value is not None for value in found], np.bool_)
         return np.array([value or 0 for value in found], np.int64), known
+
+
+def _joined(parts: list[Any]) -> Any:
+    """Arrays, or tuples of arrays, of all rows; the parts are let go of."""
+    if isinstance(parts[0], tuple):
+        return tuple(_joined([part[place] for part in parts]) for place in range(len(parts[0])))
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _real(text: str) -> float:
@@ -115,122 +170,135 @@ def _real(text: str) -> float:
     return value
 
 
-def read_atoms(path: Path, block: Any, report: Report) -> list[CifAtoms]:
-    """The atoms of each model, in the order of the file."""
-    site = _Site(path, block, report)
-    columns: dict[str, Column] = {}
-    ids = site.integers(("id",))
+def read_atoms(path: Path, table: Table, anisou: Table, report: Report) -> list[CifAtoms]:
+    """The atoms of each model, in the order of the file, of the tables `_atom_site` and `_atom_site_anisotrop`."""
+    site = _Site(path, table, report)
+    columns: dict[str, Column | Coded] = {}
+    ids = site.take("id")
     if ids is None:
         ids = np.arange(1, site.count + 1, dtype=np.int64), np.ones(site.count, np.bool_)
         report.derived("id", "the file has none: atoms are numbered in their order")
     good = ids[1] & (ids[0] >= 0)
-    columns["id"] = Column(np.where(good, ids[0], 0).astype(np.uint64), good)
+    own_ids = columns["id"] = Column(np.where(good, ids[0], 0).astype(np.uint64), good)
     for name, items in _TEXTS.items():
-        texts = site.texts(items)
-        if texts is not None and (name in ("name", "res_name") or bool((texts != "").any())):
-            columns[name] = Column(texts)
-    numbers = site.integers(("auth_seq_id", "label_seq_id")) or (
-        np.zeros(site.count, np.int64), np.zeros(site.count, np.bool_)
-    )  # fmt: skip
-    raw, known = numbers
-    chains = columns["chain"].values if "chain" in columns else np.full(site.count, "", _STRING)
-    codes = distinct(chains).codes
-    renumbered = positive(raw, known, codes, report)
+        texts = site.take(*items)
+        if texts is not None and (name in ("name", "res_name") or any(texts.different)):
+            columns[name] = texts
+    raw, known = site.take(*_SEQUENCE) or (np.zeros(site.count, np.int64), np.zeros(site.count, np.bool_))
+    renumbered = raw
+    if bool((raw < 0).any()):
+        chains = columns.get("chain")
+        codes = chains.codes if isinstance(chains, Coded) else np.zeros(site.count, np.intp)
+        renumbered = positive(raw, known, codes, report)
     columns["res_id"] = Column(np.where(known, renumbered, 0).astype(np.uint64), known)
     if bool((renumbered != raw)[known].any()):
         columns["res_seq"] = Column(raw, known)
-    groups = site.first(("group_PDB",))
-    columns["hetatm"] = Column(np.array([text == "HETATM" for text in groups or [""] * site.count], np.bool_))
+    groups = site.take("group_PDB")
+    columns["hetatm"] = Column(np.zeros(site.count, np.bool_) if groups is None else groups)
     columns |= _elements(site)
-    charges = site.integers(("pdbx_formal_charge",))
+    charges = site.take("pdbx_formal_charge")
     if charges is not None and charges[1].any():
         columns["formal_charge"] = Column(*charges)
     for label in _LABELS:
-        if label in site.items and label not in site.used:
-            texts = site.texts((label,))
-            own = {"label_atom_id": "name", "label_comp_id": "res_name"}.get(label)
-            if texts is not None and not (own and np.array_equal(texts, columns[own].values)):
-                columns[label] = Column(texts)
-    for axis in "xyz":
-        found = site.numbers(f"Cartn_{axis}")
+        texts = site.take(label)
+        own = {"label_atom_id": "name", "label_comp_id": "res_name"}.get(label)
+        if texts is not None and not (own and _same_texts(texts, columns.get(own))):
+            columns[label] = texts
+    for axis, item in zip("xyz", _POSITIONS, strict=True):
+        found = site.take(item)
         if found is None or not found[1].all():
             raise FormatError(path, "_atom_site", found=f"atoms without Cartn_{axis}", expected="a position of each")
         columns[axis] = Column(found[0])
     for name, item in _NUMBERS.items():
-        found = site.numbers(item)
-        if found is not None and found[1].any():
+        found = site.stated(name, item)
+        if found is not None:
             columns[name] = Column(*found)
-    anisou = _anisou(block, columns["id"], report)
-    if anisou is not None:
-        columns["anisou"] = anisou
-    models = site.integers(("pdbx_PDB_model_num",))
-    for item in sorted(site.items.keys() - site.used):
-        if any(text not in (".", "?") for text in site.items[item]):
-            report.dropped(f"_atom_site.{item}", "no column of a record")
-    return _split(columns, site.count, raw, known, models, report)
+    displacements = _anisou(anisou, own_ids, report)
+    if displacements is not None:
+        columns["anisou"] = displacements
+    return _split(columns, site.count, raw, known, site.take("pdbx_PDB_model_num"), report)
 
 
-def _elements(site: _Site) -> dict[str, Column]:
-    texts = site.texts(("type_symbol",))
+def _same_texts(one: Coded, other: Column | Coded | None) -> bool:
+    same = isinstance(other, Coded) and one.different == other.different
+    return same and isinstance(other, Coded) and np.array_equal(one.codes, other.codes)
+
+
+def _elements(site: _Site) -> dict[str, Column | Coded]:
+    texts = site.take("type_symbol")
     if texts is None:
         return {}
-    different, codes, _ = distinct(texts)
-    symbols = [symbol_of(text) for text in different.tolist()]
-    odd = [code for code, symbol in enumerate(symbols) if symbol is None]
-    strange = [different[code] for code in odd]
-    columns = {
+    symbols = [symbol_of(text) for text in texts.different]
+    strange = ["" if symbol or text == "X" else text for text, symbol in zip(texts.different, symbols, strict=True)]
+    columns: dict[str, Column | Coded] = {
         "element": Column(
-            np.array([symbol or "" for symbol in symbols], _STRING)[codes],
-            np.array([symbol is not None for symbol in symbols])[codes],
+            np.array([symbol or "" for symbol in symbols], _STRING)[texts.codes],
+            np.array([symbol is not None for symbol in symbols])[texts.codes],
         )
     }
-    if any(text not in ("", "X") for text in strange):
-        site.report.warn(f"type_symbol has what is no element, such as {strange[-1]}: kept as element_text")
-        columns["element_text"] = Column(np.where(np.isin(codes, odd) & (texts != "X"), texts, "").astype(_STRING))
+    if any(strange):
+        site.report.warn(f"type_symbol has what is no element, such as {max(strange)}: kept as element_text")
+        columns["element_text"] = Coded(strange, texts.codes)
     return columns
 
 
-def _anisou(block: Any, ids: Column, report: Report) -> Column | None:
-    table = block.find_mmcif_category("_atom_site_anisotrop.")
-    if not len(table):
+def _anisou(table: Table, ids: Column, report: Report) -> Column | None:
+    if not table.items:
         return None
-    items = {tag.partition(".")[2]: list(table.column(place)) for place, tag in enumerate(table.tags)}
-    if "id" not in items or any(name not in items for name in _ANISOU):
+    if "id" not in table.items or any(name not in table.items for name in _ANISOU):
         report.dropped("_atom_site_anisotrop", "items of another form than id and U[1][1] to U[2][3]")
         return None
-    values = np.array([[gemmi.cif.as_number(text) for text in items[name]] for name in _ANISOU]).T
-    owners = np.array([int(text) for text in items["id"]], np.uint64)
     order = np.argsort(ids.values, kind="stable")
-    places = np.minimum(np.searchsorted(ids.values[order], owners), len(order) - 1)
-    rows = order[places]
-    own = ids.values[rows] == owners
-    if not own.all():
-        report.dropped("_atom_site_anisotrop", f"{int((~own).sum())} rows whose id no atom has")
+    ascending = ids.values[order]
     result = np.zeros((len(ids), 6))
     there = np.zeros(len(ids), np.bool_)
-    result[rows[own]] = values[own]
-    there[rows[own]] = True
+    lost = 0
+    for part in table.parts():
+        values = np.array([[gemmi.cif.as_number(text) for text in part[name]] for name in _ANISOU]).T
+        owners = np.array([int(text) for text in part["id"]], np.uint64)
+        places = np.minimum(np.searchsorted(ascending, owners), len(order) - 1)
+        own = ascending[places] == owners
+        lost += int((~own).sum())
+        result[order[places[own]]] = values[own]
+        there[order[places[own]]] = True
+    if lost:
+        report.dropped("_atom_site_anisotrop", f"{lost} rows whose id no atom has")
     return Column(result, there)
 
 
 def _split(
-    columns: dict[str, Column], count: int, raw: NDArray[np.int64], known: NDArray[np.bool_],
+    columns: dict[str, Column | Coded], count: int, raw: NDArray[np.int64], known: NDArray[np.bool_],
     models: tuple[NDArray[np.int64], NDArray[np.bool_]] | None, report: Report,
 ) -> list[CifAtoms]:  # fmt: skip
     numbers = None if models is None or not models[1].all() else models[0]
     if numbers is None or (count and bool((numbers == numbers[0]).all())):
-        return [CifAtoms(columns, count, raw, known, None if numbers is None else int(numbers[0]))]
+        number = None if numbers is None else int(numbers[0])
+        return [CifAtoms(_model(columns, slice(None), None, {}), count, raw, known, number)]
     different, first = np.unique(numbers, return_index=True)
     if int((numbers[1:] != numbers[:-1]).sum()) + 1 > len(different):
         report.converted("atoms", "rows of one model stand apart: brought together in their order")
-    found = []
+    found: list[CifAtoms] = []
     for number in different[np.argsort(first)].tolist():
-        rows = np.flatnonzero(numbers == number)
-        own = {
-            name: Column(column.values[rows], None if column.validity is None else column.validity[rows])
-            for name, column in columns.items()
-        }
-        found.append(CifAtoms(own, len(rows), raw[rows], known[rows], number))
+        rows: Any = np.flatnonzero(numbers == number)
+        if int(rows[-1] - rows[0]) == len(rows) - 1:
+            rows = slice(int(rows[0]), int(rows[-1]) + 1)
+        if not found:
+            first_rows = rows
+        own = _model(columns, rows, first_rows if found else None, found[0].columns if found else {})
+        found.append(CifAtoms(own, len(raw[rows]), raw[rows], known[rows], number))
+    return found
+
+
+def _model(columns: dict[str, Column | Coded], rows: Any, first: Any, shared: dict[str, Column]) -> dict[str, Column]:
+    """The columns of some rows; texts that are those of the rows of the `first` model are `shared` with it."""
+    found = {}
+    for name, column in columns.items():
+        if isinstance(column, Column):
+            found[name] = Column(column.values[rows], None if column.validity is None else column.validity[rows])
+        elif first is not None and np.array_equal(column.codes[rows], column.codes[first]):
+            found[name] = shared[name]
+        else:
+            found[name] = Column(np.array(column.different, _STRING)[column.codes[rows]])
     return found
 
 

@@ -1,4 +1,4 @@
-"""mmCIF files as records: the reader of the format. gemmi reads the syntax, whole columns of a category at a time.
+"""mmCIF files as records: the reader of the format. gemmi reads the syntax, columns of a category at a time.
 
 Several data blocks with atoms are records of their own. Models whose atoms agree are one trajectory; others are records
 of their own. Source: PDBx/mmCIF dictionary.
@@ -22,6 +22,7 @@ from molrec_convert.report import Report
 from molrec_pdb.bonds import bond_block
 from molrec_pdb.cells import cell_vectors
 from molrec_pdb.cif_columns import CifAtoms, identity_of, read_atoms
+from molrec_pdb.cif_text import UNKNOWN, CifText, made_items
 from molrec_pdb.header import Link
 
 __all__ = ["read_mmcif"]
@@ -36,35 +37,26 @@ _ATOMS = ("_atom_site.", "_atom_site_anisotrop.")
 def read_mmcif(paths: Sequence[Path], context: ReadContext) -> Record | Collection:
     """Read one file: a record with a trajectory, or a collection of one record for each data block or model."""
     with Contents(paths[0]) as contents:
-        text = bytes(contents.data).decode("utf-8", "replace")
         if contents.cut is not None:
             context.report.truncated(f"{paths[0]}: {contents.cut}")
-    try:
-        document: Any = gemmi.cif.read_string(text)
-    except Exception as error:
-        where, _, what = str(error).splitlines()[0].removeprefix("string:").partition(": ")
-        line = where.partition(":")[0]
-        raise FormatError(
-            paths[0], f"line {line}" if line.isdigit() else None, found=what or where, expected="the syntax of CIF"
-        ) from None
-    return _Reader(paths[0], document, context).read()
+        return _Reader(paths[0], CifText(paths[0], contents), context).read()
 
 
 class _Reader:
-    def __init__(self, path: Path, document: Any, context: ReadContext) -> None:
-        self.path, self.context, self.report = path, context, context.report
-        blocks = [block for block in document if len(block.find_mmcif_category("_atom_site."))]
+    def __init__(self, path: Path, text: CifText, context: ReadContext) -> None:
+        self.path, self.text, self.context, self.report = path, text, context, context.report
+        blocks = [block for block in text.document if len(block.find_mmcif_category("_atom_site."))]
         if not blocks:
             raise FormatError(path, found="no category _atom_site with atoms", expected="a model in mmCIF")
-        if len(blocks) < len(document):
-            self.report.dropped("data blocks", f"{len(document) - len(blocks)} without atoms")
+        if len(blocks) < len(text.document):
+            self.report.dropped("data blocks", f"{len(text.document) - len(blocks)} without atoms")
         self.blocks = blocks
 
     def read(self) -> Record | Collection:
         """The record, or the records, of the file."""
         asked = self.context.arrangement
         if len(self.blocks) == 1:
-            models = read_atoms(self.path, self.blocks[0], self.report)
+            models = self._atoms(self.blocks[0])
             difference = _difference(models)
         else:
             difference = f"{len(self.blocks)} data blocks with atoms"
@@ -80,12 +72,16 @@ class _Reader:
         self.context.progress.start("frames", len(models))
         return _BlockReader(self.path, self.blocks[0], self.report).record(models)
 
+    def _atoms(self, block: Any) -> list[CifAtoms]:
+        tables = [self.text.table(block, category) for category in _ATOMS]
+        return read_atoms(self.path, tables[0], tables[1], self.report)
+
     def _collection(self) -> Collection:
         """A record of each block; of each model of it where asked, or where they differ."""
         self.context.progress.start("records", len(self.blocks))
         records = []
         for block in self.blocks:
-            reader, models = _BlockReader(self.path, block, self.report), read_atoms(self.path, block, self.report)
+            reader, models = _BlockReader(self.path, block, self.report), self._atoms(block)
             together = len(self.blocks) > 1 and _difference(models) is None
             records += [reader.record(models)] if together else [reader.record([model]) for model in models]
             self.context.progress.advance(1)
@@ -159,12 +155,14 @@ class _BlockReader:
                     return [_plain(text) for text in items[name]]
             return [""] * len(table)
 
+        # a chain that was made is none
+        made = "auth_asym_id" in made_items(self.block)
         ends = []
         for end in ("1", "2"):
             ends.append(
                 list(
                     zip(
-                        texts(f"ptnr{end}_auth_asym_id", f"ptnr{end}_label_asym_id"),
+                        [""] * len(table) if made else texts(f"ptnr{end}_auth_asym_id", f"ptnr{end}_label_asym_id"),
                         [int(t) if t.lstrip("-").isdigit() else -(10**6) for t in texts(f"ptnr{end}_auth_seq_id")],
                         texts(f"pdbx_ptnr{end}_PDB_ins_code"),
                         texts(f"ptnr{end}_auth_comp_id", f"ptnr{end}_label_comp_id"),
@@ -193,7 +191,7 @@ class _BlockReader:
         """Every other category as its items and their texts, and the name of the block."""
         found: dict[str, Any] = {}
         for name in self.block.get_mmcif_category_names():
-            if name in _ATOMS:
+            if name in (*_ATOMS, "_molrec.", f"{UNKNOWN}."):
                 continue
             table = self.block.find_mmcif_category(name)
             found[name.strip(".")] = {

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from molrec_convert.model import Column
 from molrec_convert.report import Report
+from molrec_pdb.coded import Coded, coded, combined, constant
+from molrec_pdb.elements import STANDARD_RESIDUES
 from molrec_pdb.numbering import runs_of
 from molrec_pdb.write_frames import OutFrame, mask_of
-from molrec_pdb.write_texts import Coded, coded, combined, constant
 
 __all__ = ["RESIDUE_NUMBERS", "Called", "call_atoms", "known_or"]
 
@@ -29,12 +30,16 @@ RESIDUE_NUMBERS = ("res_seq", "res_id", "mol_id")
 
 @dataclass
 class Called:
-    """Names, residue names and residue numbers of the atoms of a frame; symbols, empty where an element is unknown."""
+    """Names, residue names and residue numbers of the atoms of a frame; symbols, empty where an element is unknown.
+
+    `hetero` are the atoms of residues that are none of the standard.
+    """
 
     names: Coded
     residues: Coded
     numbers: Int
     symbols: Coded
+    hetero: NDArray[np.bool_]
 
 
 def call_atoms(frame: OutFrame, width: int, report: Report) -> Called:
@@ -66,7 +71,12 @@ def call_atoms(frame: OutFrame, width: int, report: Report) -> Called:
         which = "the record has no names of atoms" if nameless.all() else f"{int(nameless.sum())} atoms have none"
         report.derived("name", f"{which}: {what} and numbers within the residue make them")
     _tell_repeats(columns, names, residue, report)
-    return Called(names, residues, numbers, symbols)
+    if "hetatm" in columns:
+        hetero = columns["hetatm"].values
+    else:
+        report.derived("hetatm", "rows of the standard residues are ATOM, others HETATM")
+        hetero = np.array([text not in STANDARD_RESIDUES for text in residues.different], np.bool_)[residues.codes]
+    return Called(names, residues, numbers, symbols, hetero)
 
 
 def _bases(columns: Mapping[str, Column], symbols: Coded, count: int) -> Coded:

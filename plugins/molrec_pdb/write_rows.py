@@ -12,12 +12,11 @@ from molrec_convert.model import Column
 from molrec_convert.report import Report
 from molrec_pdb import hybrid36
 from molrec_pdb.atoms import PLACEHOLDERS
-from molrec_pdb.elements import STANDARD_RESIDUES
+from molrec_pdb.coded import Coded, coded, combined, placed_name
 from molrec_pdb.options import PdbTarget
 from molrec_pdb.write_fields import decimal_field, integer_field, text_field
 from molrec_pdb.write_frames import OutFrame, mask_of
 from molrec_pdb.write_names import RESIDUE_NUMBERS, Called, call_atoms, known_or
-from molrec_pdb.write_texts import Coded, coded, combined, placed_name
 
 __all__ = ["WRITTEN", "RowWriter", "Rows"]
 
@@ -77,12 +76,9 @@ class RowWriter:
         lines[:, 80] = 10
         called = call_atoms(frame, _NAME, self._report)
         names, residues, symbols = self._texts(frame, called)
-        if "hetatm" in columns:
-            hetero = columns["hetatm"].values
-        else:
-            self._report.derived("hetatm", "rows of the standard residues are ATOM, others HETATM")
-            hetero = np.array([text.strip() not in STANDARD_RESIDUES for text in residues.different])[residues.codes]
-        lines[:, :6] = np.where(hetero[:, None], np.frombuffer(b"HETATM", np.uint8), np.frombuffer(b"ATOM  ", np.uint8))
+        lines[:, :6] = np.where(
+            called.hetero[:, None], np.frombuffer(b"HETATM", np.uint8), np.frombuffer(b"ATOM  ", np.uint8)
+        )
         rows = self._serials(frame)
         lines[:, 6:11] = rows.serials
         self._text(lines, 12, 4, "name", names)
