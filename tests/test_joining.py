@@ -230,3 +230,13 @@ def test_a_run_is_joined_from_any_two_pieces(tmp_path: Path) -> None:
         with molrec_convert.open(whole) as a, molrec_convert.open(made) as b:
             assert list(differences(a, b)) == []
         assert report.losses() == []
+
+
+def test_whole_numbers_beside_real_ones_are_real() -> None:
+    one, other = MemoryTrajectory([Frame({}, {"gap": 3}, step=0)]), MemoryTrajectory([Frame({}, {"gap": 0.5}, step=1)])
+    made = chained(one, other)
+    assert made.declaration.meta["gap"].dtype == "f64"
+    assert [frame.meta["gap"] for frame in made] == [3.0, 0.5]
+    words = MemoryTrajectory([Frame({}, {"gap": "wide"}, step=1)])
+    with pytest.raises(ContractError, match=r"trajectory/meta/gap: the tag in b is not that in a: found string"):
+        chained(one, words)

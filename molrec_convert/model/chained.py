@@ -20,7 +20,7 @@ from molrec_convert.model.chained_places import Clock, Overlap, places
 from molrec_convert.model.declaration import NO_FILL, BlockDeclaration, Declaration, MetaDeclaration
 from molrec_convert.model.dtypes import empty
 from molrec_convert.model.frame import Block, Frame
-from molrec_convert.model.tags import TAGS, coerce, same_value
+from molrec_convert.model.tags import coerce, same_value
 from molrec_convert.model.trajectory import BATCH_BYTES, Trajectory, select_columns
 from molrec_convert.report import Report
 
@@ -348,21 +348,16 @@ def _joined(one: BlockUpdates, other: BlockUpdates, declared: BlockDeclaration) 
 def _key_values(key: str, batch: FrameBatch, own: MetaDeclaration | None, entry: MetaDeclaration, part: str) -> Any:
     """The values of a per-step key in a batch, as the chain declares it."""
     here = f"trajectory/meta/{key}"
-    tag = TAGS[entry.dtype]
-    if key in batch.meta and own is not None:
-        values = batch.meta[key]
-        if own.dtype == entry.dtype:
-            return values
-        if tag.dtype is None:
-            return [value.tolist() if isinstance(value, np.generic | np.ndarray) else value for value in values]
-        return np.array([coerce(int(value), entry.dtype, f"{here} of {part}") for value in values], dtype=np.float64)
-    fill = entry.fill if own is None else own.fill
-    if fill is NO_FILL:
+    if own is None:
+        return entry.repeated(batch.n_frames)
+    if key not in batch.meta and own.fill is NO_FILL:
         raise ContractError(here, f"the frames of {part} have no value, and the key has no fill")
-    if tag.dtype is None:
-        return [fill.tolist() if isinstance(fill, np.ndarray) else fill] * batch.n_frames
-    one = np.asarray(coerce(fill, entry.dtype, here))
-    return np.repeat(one.reshape((1, *tag.trailing)), batch.n_frames, axis=0)
+    values = batch.meta[key] if key in batch.meta else own.repeated(batch.n_frames)
+    if own.dtype == entry.dtype:
+        return values
+    if entry.dtype == "json":
+        return [value.tolist() if isinstance(value, np.generic | np.ndarray) else value for value in values]
+    return np.array([coerce(int(value), entry.dtype, f"{here} of {part}") for value in values], dtype=np.float64)
 
 
 def _cell_defined(parts: Sequence[Part]) -> bool:
