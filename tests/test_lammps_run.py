@@ -514,7 +514,7 @@ class TestRuns:
         assert record.status["state"] == "running"
         assert record.status["global_step"] == 10
         assert record.trajectory is not None
-        assert np.isnan(record.trajectory[3].meta["pe"])
+        assert "pe" not in record.trajectory[3].meta
 
     def test_without_a_dump(self, tmp_path: Path) -> None:
         (tmp_path / "chain.data").write_text(CHAIN)
@@ -610,3 +610,101 @@ def lammps_rows(path: Path) -> list[np.ndarray[Any, Any]]:
         table = np.array([[float(word) for word in row.split()] for row in rows])
         frames.append(table[np.argsort(table[:, 0])])
     return frames
+
+
+CONTINUED = """\
+read_restart ../r1/x.restart
+timestep 0.004
+thermo 10
+fix 1 all nve
+""" + dump("x.dump")
+
+
+@needs_lammps
+class TestContinued:
+    """Run directories named together are one trajectory in time."""
+
+    def runs(self, tmp_path: Path, first: str, second: str) -> tuple[Path, Path]:
+        """Two runs, the second in a directory beside the first."""
+        folders = tmp_path / "r1", tmp_path / "r2"
+        for folder, text in zip(folders, (first, second), strict=True):
+            folder.mkdir()
+            found = run_script(folder, text)
+            assert "error" not in found, found["error"]
+        return folders
+
+    def test_a_restart(self, tmp_path: Path) -> None:
+        """Frames, times behind a minimization and thermo output are those of one run without a restart."""
+        minimized = MELT + dump("x.dump") + "minimize 0 0 5 100\nrun 20\n"
+        first, second = self.runs(tmp_path, minimized + "write_restart x.restart\nrun 10\n", CONTINUED + "run 20\n")
+        (tmp_path / "whole").mkdir()
+        text = minimized.replace("minimize", "dump_modify d time yes\nminimize") + "run 20\n"
+        assert "error" not in run_script(tmp_path / "whole", text)
+        whole, _ = read(tmp_path / "whole")
+        assert whole.trajectory is not None
+        with pytest.raises(UsageError, match="--overlap"):
+            molrec_convert.convert([first, second], tmp_path / "o.mrec")
+        for overlap in ("first", "last"):
+            target = tmp_path / f"{overlap}.mrec"
+            molrec_convert.convert([first, second], target, overlap=overlap, strict=True)
+            with molrec_convert.open(target) as record:
+                assert record.trajectory is not None
+                assert record.trajectory.steps.tolist() == whole.trajectory.steps.tolist()
+                assert record.trajectory.times == pytest.approx(whole.trajectory.times, rel=1e-12)
+                for mine, theirs in zip(record.trajectory, whole.trajectory, strict=True):
+                    assert np.allclose(mine["atoms"]["x"], theirs["atoms"]["x"], atol=1e-9)
+                assert record.metrics is not None
+                assert record.metrics["thermo/temp"].steps.tolist()[-2:] == [40, 45]
+                assert record.method is not None
+                assert record.method["continued"][0]["commands"][0].startswith("read_restart")
+
+    def test_a_restart_of_molecules(self, fixtures: Path, tmp_path: Path) -> None:
+        """Topology, charges and force field are those of the run that the restart file is of."""
+        script = (fixtures / "faults/lammps/A3_if_exclude/in.lmp").read_text().replace("w.data", "../w.data")
+        shutil.copy(fixtures / "faults/lammps/A3_if_exclude/w.data", tmp_path)
+        steps = "timestep 0.5\nfix 1 all nve\n" + dump("x.dump", "id type x y z")
+        head = script.partition("variable")[0] + "pair_style" + script.partition("pair_style")[2].replace("run 0", "")
+        folders = self.runs(
+            tmp_path,
+            head + steps + "run 20\nwrite_restart x.restart\n",
+            "read_restart ../r1/x.restart\n" + steps + "run 20\n",
+        )
+        molrec_convert.convert([*folders], tmp_path / "o.mrec", strict=True)
+        with molrec_convert.open(tmp_path / "o.mrec") as record:
+            assert record.system is not None
+            assert record.trajectory is not None
+            assert record.system["bonds"].count == 54
+            assert record.system["atoms"]["charge"].tolist()[:2] == [-0.8476, 0.4238]
+            assert record.forcefield is not None
+            assert record.trajectory.steps.tolist() == [0, 10, 20, 30, 40]
+            assert record.units == {"preset": "real"}
+
+    def test_a_data_file_whose_steps_start_again(self, tmp_path: Path) -> None:
+        folders = self.runs(
+            tmp_path,
+            MELT + dump("x.dump") + "run 20\nwrite_data end.data\n",
+            "pair_style lj/cut 2.5\nread_data ../r1/end.data\npair_coeff * * 1.0 1.0 2.5\ntimestep 0.004\n"
+            + ("fix 1 all nve\n" + dump("x.dump"))
+            + "run 20\n",
+        )
+        with pytest.raises(UsageError, match="--shift-time"):
+            molrec_convert.convert([*folders], tmp_path / "o.mrec")
+        molrec_convert.convert([*folders], tmp_path / "o.mrec", shift_time=True)
+        with molrec_convert.open(tmp_path / "o.mrec") as record:
+            assert record.trajectory is not None
+            steps = record.trajectory.steps
+            assert steps.tolist() == [0, 10, 20, 30, 40, 50]
+            assert record.trajectory.times == pytest.approx(steps * 0.004)
+
+    def test_what_lies_beside(self, tmp_path: Path) -> None:
+        """A file named beside belongs to every run; scripts of several folders are told of their directories."""
+        first, second = self.runs(
+            tmp_path,
+            MELT + dump("x.dump") + "run 20\nwrite_restart x.restart\nwrite_data ../end.data\n",
+            CONTINUED + "run 20\n",
+        )
+        record, _ = read(first, second, tmp_path / "end.data", overlap="last")
+        assert record.trajectory is not None
+        assert record.trajectory.steps.tolist() == [0, 10, 20, 30, 40]
+        with pytest.raises(UsageError, match="directories of runs that continue one another: mrec convert"):
+            read(first / "in.lmp", second / "in.lmp")

@@ -72,3 +72,12 @@ class RunOptions(DumpOptions, ForceFieldOptions):
     """Options of runs: those of data files and of dumps."""
 
     atom_style: str | None = option(None, _ATOM_STYLE_HELP, metavar="STYLE")
+    overlap: str = option(
+        "refuse",
+        "of run directories that continue one another, where steps overlap: the frames of the first, of the last, or "
+        "neither",
+        choices=("first", "last", "refuse"),
+    )
+    shift_time: bool = option(
+        False, "let steps and times of a run directory that starts again go on where the one before it ended"
+    )

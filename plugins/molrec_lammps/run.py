@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from molrec_convert import join_records
 from molrec_convert.errors import UsageError
 from molrec_convert.formats import ReadContext
 from molrec_convert.model import Frame, Metrics, Observables, Record
@@ -25,7 +26,7 @@ from molrec_lammps.log_metrics import metrics_of, report_unstated
 from molrec_lammps.log_thermo import thermo_of
 from molrec_lammps.run_clock import Clock, clock_of
 from molrec_lammps.run_commands import settings_of
-from molrec_lammps.run_discovery import Sources, classify, find_logs, find_script
+from molrec_lammps.run_discovery import Sources, find_logs, find_script, runs_of
 from molrec_lammps.run_documents import method_document, normalized, status_document
 from molrec_lammps.run_dumps import DumpFiles, choose_beside, choose_dumps, units_of_dumps
 from molrec_lammps.run_merge import merged_settings
@@ -56,18 +57,49 @@ class _Run:
 def read_run(paths: Sequence[Path], context: ReadContext) -> Record:
     """Read a run directory, or the files of a run in any combination, into one record.
 
-    Names in a script are looked up where the script or the directory is. UsageError where nothing tells which of
-    several files is meant, or where there is neither a dump, nor a data file, nor a log.
+    Names in a script are looked up where the script or the directory is. Several directories of runs are a run and what
+    continues it: their frames follow one another in time. UsageError where nothing tells which of several files is
+    meant, or where there is neither a dump, nor a data file, nor a log.
     """
+    runs = runs_of([Path(path) for path in paths])
+    if len(runs) == 1:
+        return _read(runs[0], context)[0]
+    records: list[tuple[str, Record]] = []
+    earlier: _Earlier | None = None
+    for sources in runs:
+        record, own = _read(sources, context, earlier)
+        records.append((sources.where, record))
+        earlier = own if earlier is None or own.data is not None else earlier
+    options = context.options
+    return join_records(records, overlap=options.overlap, shift_time=options.shift_time, report=context.report)
+
+
+@dataclass(frozen=True)
+class _Earlier:
+    """What holds on for a run that begins from the restart file of another one: data file, units, and the clock."""
+
+    data: Path | None
+    units: str | None
+    clock: Clock | None
+
+
+def _read(sources: Sources, context: ReadContext, earlier: _Earlier | None = None) -> tuple[Record, _Earlier]:
+    """One run, and what a run that continues it does not state; `earlier` is that of the one it continues."""
     report = context.report
-    run = _gather(classify([Path(path) for path in paths]), report)
+    run = _gather(sources, report)
     settings = run.settings
+    continues = earlier is not None and settings is not None and settings.restarted and not settings.data
+    if continues and earlier is not None and earlier.data is not None and not sources.all("data"):
+        sources.named["data"].append(earlier.data)
+        report.derived(f"data file of {sources.where}", f"{earlier.data}, of the run whose restart file it reads")
     options = context.options
     units = options.units
     if settings is not None and settings.units is not None:
         if units is not None and units != settings.units:
             report.warn(f"{run.sources.where}: the commands say units {settings.units}; --units {units} is taken")
         units = units or settings.units
+    if units is None and continues and earlier is not None:
+        units = earlier.units
     source = RunSystem(run.sources, run.script, run.logs, settings, bool(run.dumps))
     source.read(options.atom_style, report)
     data = source.data
@@ -85,7 +117,7 @@ def read_run(paths: Sequence[Path], context: ReadContext) -> Record:
         )
     options = replace(options, units=units)
     system = source.frame(options, report)
-    clock, no_time = _clock(run, units, report)
+    clock, no_time = _clock(run, units, earlier.clock if continues and earlier is not None else None, report)
     thermo = thermo_of([entry.table for log in run.logs for entry in log.runs])
     curves = {**metrics_of(run.logs, thermo, report), **averages.curves}
     _compare(data, run, source.altering(), report)
@@ -105,11 +137,11 @@ def read_run(paths: Sequence[Path], context: ReadContext) -> Record:
     record.metrics = Metrics.from_series(curves) if curves else None
     report_unstated(record.metrics, report)
     record.observables = Observables(averages.observables) if averages.observables else None
-    record.forcefield = source.force_field(options, report)
+    record.forcefield = None if continues else source.force_field(options, report)
     if options.molrec_version != 1:
         record.meta["molrec_version"] = options.molrec_version
     _document(record, run, source.setup(), None if clock is None else clock.timestep, report)
-    return record
+    return record, _Earlier(None if data is None else Path(data.path), units, clock)
 
 
 def _gather(sources: Sources, report: Report) -> _Run:
@@ -128,7 +160,7 @@ def _gather(sources: Sources, report: Report) -> _Run:
     return run
 
 
-def _clock(run: _Run, units: str | None, report: Report) -> tuple[Clock | None, str]:
+def _clock(run: _Run, units: str | None, before: Clock | None, report: Report) -> tuple[Clock | None, str]:
     """The clock of the trajectory's steps, or None and why there is none."""
     settings = run.settings
     if settings is None or not run.dumps:
@@ -136,7 +168,7 @@ def _clock(run: _Run, units: str | None, report: Report) -> tuple[Clock | None, 
     command = run.dumps[0].command
     if echo_everything(run.logs) and not settings.time_fault:
         default = UNITS[units].timestep if units in UNITS else None
-        clock = clock_of(run.logs, None if command is None else command.id, default)
+        clock = clock_of(run.logs, None if command is None else command.id, default, before)
         if clock is not None:
             _report_default(clock.timestep, settings, units, report)
             return clock, ""

@@ -70,12 +70,13 @@ class Clock:
         return found
 
 
-def clock_of(logs: Sequence[Log], dump: str | None, default: float | None) -> Clock | None:
+def clock_of(logs: Sequence[Log], dump: str | None, default: float | None, before: Clock | None = None) -> Clock | None:
     """Return the clock of the frames of a dump (its ID; None: of all runs), None where the logs do not tell it.
 
-    `default` is the timestep without a command. The logs echo every command of the run.
+    `default` is the timestep without a command, `before` the clock of a run whose restart file is read. The logs echo
+    every command of the run.
     """
-    walk = _Walk(dump, default)
+    walk = _Walk(dump, default, before)
     for log in logs:
         if log.stepless:
             return None
@@ -118,6 +119,7 @@ class _Walk:
 
     dump: str | None
     default: float | None
+    before: Clock | None = None
     timestep: float | None = None
     step: int = 0
     start: int = 0
@@ -178,6 +180,8 @@ class _Walk:
         elif self.step != first:
             # steps of a restart file, or of a run that the log does not show
             self.step, self.start, self.time = first, 0, 0.0
+            if self.before is not None:
+                self.start, self.time = first, float(self.before.times(np.array([first]))[0])
         if self.writing:
             # a step that both runs have is written by the first of them
             again = self.written == first

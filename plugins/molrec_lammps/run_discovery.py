@@ -20,7 +20,17 @@ from molrec_lammps.run_settings import Settings
 from molrec_lammps.script import Script, find_file, read_script
 from molrec_lammps.sniffing import kind_of, read_head, refuse_restart
 
-__all__ = ["Sources", "ambiguous", "choose_data", "classify", "find_logs", "find_script", "left_out", "natural"]
+__all__ = [
+    "Sources",
+    "ambiguous",
+    "choose_data",
+    "classify",
+    "find_logs",
+    "find_script",
+    "left_out",
+    "natural",
+    "runs_of",
+]
 
 _KINDS = {
     "script": "an input script",
@@ -88,6 +98,24 @@ def classify(paths: Sequence[Path]) -> Sources:
     return sources
 
 
+def runs_of(paths: Sequence[Path]) -> list[Sources]:
+    """Return the runs that paths are: each directory with a script, a log or a dump by itself where there are several.
+
+    Other files and directories named beside several runs belong to each of them; beside one, or none, all are one run.
+    """
+    runs = [path for path in paths if len(paths) > 1 and path.is_dir() and _is_run(path)]
+    if len(runs) < 2:
+        return [classify(paths)]
+    shared = [path for path in paths if path not in runs]
+    return [classify([path, *shared]) for path in runs]
+
+
+def _is_run(directory: Path) -> bool:
+    """True if a directory has a script, a log or a dump."""
+    files = (file for file in directory.iterdir() if file.is_file() and not file.name.startswith("."))
+    return any(kind_of(file) in ("script", "log", "dump") for file in files)
+
+
 def find_script(sources: Sources, logs: Sequence[Log], report: Report) -> Script | None:
     """The script of the run: the one named, else the only one that no other includes, else the one a log echoes."""
     candidates = sources.all("script")
@@ -98,7 +126,8 @@ def find_script(sources: Sources, logs: Sequence[Log], report: Report) -> Script
     scripts = [script for script in scripts if script.path.resolve() not in included] or scripts
     if len(scripts) > 1:
         echoed = [script for script in scripts if _echoed(script, logs)]
-        if len(echoed) != 1:
+        apart = bool(sources.named["script"]) and len({script.path.parent for script in scripts}) > 1
+        if len(echoed) != 1 or apart:
             raise ambiguous("input scripts", [script.path for script in scripts], sources)
         report.derived(
             "input script",
@@ -220,7 +249,14 @@ def left_out(report: Report, paths: Iterable[Path], why: str) -> None:
 
 def ambiguous(what: str, paths: Sequence[Path], sources: Sources) -> UsageError:
     """The error where several files could be meant: which they are, and how to name one."""
-    shown = ", ".join(path.name for path in paths[:8]) + (f" and {len(paths) - 8} more" if len(paths) > 8 else "")
+    folders = list(dict.fromkeys(path.parent for path in paths))
+    names = [path.name if len(folders) == 1 else str(path) for path in paths[:8]]
+    shown = ", ".join(names) + (f" and {len(paths) - 8} more" if len(paths) > 8 else "")
+    if len(folders) > 1:
+        return UsageError(
+            f"several {what} are named, {shown}, and a run has one: name the files of one run, or the directories of "
+            f"runs that continue one another: mrec convert {' '.join(map(str, folders[:3]))} run.mrec"
+        )
     return UsageError(
         f"{sources.where}: holds several {what}: {shown}; name the files of one run instead of the directory, "
         f"like: mrec convert {paths[0]} … run.mrec"
