@@ -34,7 +34,7 @@ def test_qm9(fixtures: Path) -> None:
     assert found["x"] == [0.01, 0.0, 0.0]
     assert found["y"] == [0.02, 0.7572, -0.7572]
     assert found["z"] == [0.1173, -0.46920, -0.4692]
-    assert found["charge"] == [-0.70, 0.35, 0.35]
+    assert found["charges"] == [-0.70, 0.35, 0.35]
     assert report.losses() == [
         "dropped: text after the last frame, from line 6 ('1595.1\\t3657.2\\t3756.0': it is no frame)"
     ]

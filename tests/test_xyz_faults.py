@@ -289,13 +289,13 @@ def test_steps_and_times(tmp_path: Path, comments: list[str], steps: list[int], 
 
 def test_options_that_name_what_is_not_there(tmp_path: Path) -> None:
     text = f"1\n{EXT}:dft_forces:R:3 dft_energy=1\nH 0 0 0 1 2 3\n"
-    record = read_text(tmp_path, text, energy_key="dft_energy", forces_column="dft_forces")
+    record = read_text(tmp_path, text, energy_key="dft_energy", forces_key="dft_forces")
     assert meta_of(record) == {"pe": 1.0}
     assert arrays(record)["fz"] == [3.0]
     with pytest.raises(FormatError, match="expected REF_energy"):
         read_text(tmp_path, text, energy_key="REF_energy")
-    with pytest.raises(UsageError, match="--forces-column forces"):
-        read_text(tmp_path, text, forces_column="forces")
+    with pytest.raises(UsageError, match="--forces-key forces"):
+        read_text(tmp_path, text, forces_key="forces")
     with pytest.raises(UsageError, match="there are the presets"):
         read_text(tmp_path, text, units="parsec")
 

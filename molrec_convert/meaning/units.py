@@ -65,9 +65,8 @@ def target_units(source: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[st
 def stated_units(source: Mapping[str, Any], target: Mapping[str, Any]) -> dict[str, Any]:
     """Return the target units without those of base quantities the source does not state, whose numbers stay open."""
     stated, wanted = written_out(source), written_out(target)
-    if all(name in stated for name in wanted if name in BASES):
-        return dict(target)
-    return {name: text for name, text in wanted.items() if name in stated or name not in BASES}
+    silent = {name for name in wanted if name in BASES and name not in stated} - {"angle"}
+    return {name: text for name, text in wanted.items() if name not in silent} if silent else dict(target)
 
 
 def in_units(

@@ -7,26 +7,23 @@ the writer undoes that.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 
 from molrec_convert.model.names import escape_name, name_fault, unescape_name
+from molrec_convert.quantities.aliases import looks_like
 
 __all__ = [
-    "ALIASES",
-    "FORCES",
     "POSITIONS",
     "SINGLE",
     "VECTORS",
-    "aliases_of",
     "apart",
     "file_name",
     "record_name",
+    "words_for",
 ]
 
 #: Three columns of a record ← the names a vector of three has in files, the usual one first.
 POSITIONS = ("pos", "positions", "coords")
-FORCES = ("forces",)
 VECTORS: dict[tuple[str, str, str], str] = {
     ("x", "y", "z"): "pos",
     ("fx", "fy", "fz"): "forces",
@@ -35,38 +32,28 @@ VECTORS: dict[tuple[str, str, str], str] = {
 #: Column of a record → (name in files, letter), the names read first.
 SINGLE: dict[str, tuple[tuple[str, ...], str]] = {
     "mass": (("masses", "mass"), "R"),
+    "charge": (("initial_charges",), "R"),
+    "charges": (("charges", "charge"), "R"),
     "atomic_number": (("Z",), "I"),
     "type_id": (("type",), "I"),
     "free": (("move_mask",), "L"),
 }
-#: Quantity → what its names look like, with how each is to be taken.
-ALIASES: dict[str, tuple[re.Pattern[str], str]] = {
-    "energy": (
-        re.compile(r"(.*[_-])?(free_?|tot_?|total_?|potential_?|dft_?|ref_?)?(energy|energies)|E|pe", re.IGNORECASE),
-        "an energy",
-    ),
-    "forces": (re.compile(r"(.*[_-])?(force|forces)|f", re.IGNORECASE), "forces"),
-    "stress": (
-        re.compile(r"(.*[_-])?(stress|stresses)", re.IGNORECASE),
-        "a stress, numbers in the order and with the sign of the file; ASE's is positive under tension, six numbers "
-        "are xx yy zz yz xz xy there, LAMMPS' Stress is a pressure",
-    ),
-    "virial": (
-        re.compile(r"(.*[_-])?(virial|virials)", re.IGNORECASE),
-        "a virial, numbers in the order and with the sign of the file; positive under compression if it is -V stress",
-    ),
-    "velocity": (
-        re.compile(r"velo|vel|velocity|velocities|momenta", re.IGNORECASE),
-        "in units the file does not state; momenta of ASE are in sqrt(u eV)",
-    ),
-    "charge": (re.compile(r"charges|initial_charges|q", re.IGNORECASE), "charges"),
-    "moment": (re.compile(r"(initial_)?magmoms?|dipole(_moment)?|mu", re.IGNORECASE), "a moment"),
+#: How a quantity is to be taken that keeps its own name.
+_WORDS = {
+    "energy": "an energy",
+    "forces": "forces",
+    "stress": "a stress, numbers in the order and with the sign of the file",
+    "virial": "a virial, numbers in the order and with the sign of the file",
+    "velocity": "in units the file does not state; momenta of ASE are in sqrt(u eV)",
+    "charge": "charges",
+    "moment": "a moment",
 }
 
 
-def aliases_of(quantity: str, names: Collection[str]) -> list[str]:
-    """Those of the names that look like a quantity, in order."""
-    return [name for name in names if ALIASES[quantity][0].fullmatch(name)]
+def words_for(name: str) -> str:
+    """Return how a column or key is to be taken that looks like a quantity, "" for any other."""
+    quantity = looks_like(name)
+    return "" if quantity is None else f"{_WORDS[quantity]}, under its own name"
 
 
 def record_name(name: str, taken: Collection[str] = ()) -> str:

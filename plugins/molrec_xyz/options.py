@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from molrec_convert.errors import UsageError
 from molrec_convert.formats import option
+from molrec_convert.meaning.labels import LabelOptions
 
 __all__ = ["SPECIES", "ExtxyzTarget", "XyzOptions", "XyzTarget"]
 
@@ -14,7 +15,7 @@ SPECIES = ("elements", "names", "types", "numbers")
 
 
 @dataclass(frozen=True)
-class XyzOptions:
+class XyzOptions(LabelOptions):
     """How a file is read."""
 
     units: str | None = option(None, "units of the numbers, a preset such as metal or real", metavar="PRESET")
@@ -22,10 +23,6 @@ class XyzOptions:
         None, "what the species column holds, where it is not plain: elements, names, types, atomic numbers",
         choices=SPECIES,
     )  # fmt: skip
-    energy_key: str | None = option(None, "the key that is taken as the energy, energy by default", metavar="KEY")
-    forces_column: str | None = option(
-        None, "the column that is taken as the forces, forces by default", metavar="NAME"
-    )
     steps: str = option(
         "step",
         "where step numbers come from: the keys for it, or the order of the frames",
@@ -41,7 +38,7 @@ class XyzOptions:
 
 
 @dataclass(frozen=True)
-class XyzTarget:
+class XyzTarget(LabelOptions):
     """How a file is written."""
 
     digits: int | None = option(

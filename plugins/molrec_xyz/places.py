@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from molrec_convert.errors import FormatError, UsageError
+from molrec_convert.meaning.labels import propose
 from molrec_convert.model import ColumnDeclaration
 from molrec_convert.model.standard import STANDARD_DTYPES, STATE_COLUMNS
 from molrec_convert.quantities.elements import NUMBERS
+from molrec_convert.quantities.momenta import velocity_factor
 from molrec_convert.report import Report
 from molrec_xyz.columns import FileColumn, RowLayout
-from molrec_xyz.names import ALIASES, FORCES, POSITIONS, SINGLE, aliases_of, apart, record_name
+from molrec_xyz.names import POSITIONS, SINGLE, apart, record_name, words_for
 from molrec_xyz.options import XyzOptions
 
 __all__ = ["LABELS", "WIDE", "Place", "is_state", "plan_places", "species_kind"]
@@ -26,8 +28,6 @@ LABELS, WIDE = "xyz: labels", "xyz: wide "
 _DTYPES = {"R": "f64", "I": "i64", "S": "string", "L": "bool"}
 _NUMBER = re.compile(r"[-+]?[0-9]+")
 _KINDS = {"elements": "element", "names": "name", "types": "type", "numbers": "atomic_number"}
-#: Units preset → its unit of velocity for one A sqrt(eV/u)/A, ASE's. Source: CODATA 2014, as in ase.units.
-_PER_TIME = {"metal": 98.22694788464063, "real": 0.09822694788464063}
 RESERVED = frozenset({"offset", "step_index", "_validity"})
 
 
@@ -96,7 +96,7 @@ def plan_places(
         targets = special.get(name)
         if targets is not None:
             for part, target in enumerate(targets):
-                dtype = STANDARD_DTYPES[target]
+                dtype = STANDARD_DTYPES.get(target, "f64")
                 if f"{WIDE}{target}" in hints:
                     target, dtype = apart(target), "i64"
                 places.append(Place(target, dtype, (), name, part, nullable))
@@ -109,11 +109,12 @@ def plan_places(
             own, standard = apart(own), None
         places.append(Place(own, standard or dtype, trailing, name, 0, nullable))
         if own == name:
-            report.carried(name, _words_for(name))
+            report.carried(name, words_for(name))
         else:
             report.converted(name, f"named {own}: its own name is another column's, or none a record can have")
     places += _velocities(columns, places, options, report)
-    _report_aliases(names, special, report)
+    if ("fx", "fy", "fz") not in special.values():
+        propose("forces", names, report)
     return places
 
 
@@ -121,7 +122,8 @@ def _velocities(
     columns: dict[str, FileColumn], places: Sequence[Place], options: XyzOptions, report: Report
 ) -> list[Place]:
     """Velocities from momenta of ASE, in the units that are asked for, where masses stand beside them."""
-    momenta, factor = columns.get("momenta"), _PER_TIME.get(options.units or "")
+    momenta = columns.get("momenta")
+    factor = None if options.units is None else velocity_factor({"preset": options.units})
     mass = next((place.source for place in places if place.name == "mass"), None)
     if momenta is None or momenta.width != 3 or factor is None or any(p.name in ("vx", "vy", "vz") for p in places):
         return []
@@ -158,11 +160,11 @@ def _special(
     species = columns.get("species")
     if species is not None and species.letter == "S" and species.width == 1:
         found["species"] = (kind,)
-    if options.forces_column is not None and options.forces_column not in columns:
-        raise UsageError(f"--forces-column {options.forces_column}: the columns are {', '.join(columns)}")
+    if options.forces_key is not None and options.forces_key not in columns:
+        raise UsageError(f"--forces-key {options.forces_key}: the columns are {', '.join(columns)}")
     candidates = {
         ("x", "y", "z"): POSITIONS,
-        ("fx", "fy", "fz"): FORCES if options.forces_column is None else (options.forces_column,),
+        ("fx", "fy", "fz"): (options.name_of("forces"),),
     }
     for targets, names in candidates.items():
         name = next((n for n in names if n in columns and columns[n].width == 3 and columns[n].letter in "RI"), None)
@@ -192,13 +194,3 @@ def _letters(letter: str) -> str:
 def _fits(dtype: str, standard: str) -> bool:
     """Whether numbers of a file's type may be those of a standard column."""
     return dtype == standard or (dtype == "i64" and standard in ("u64", "i32", "f64"))
-
-
-def _words_for(name: str) -> str:
-    return next((f"{words}, under its own name" for pattern, words in ALIASES.values() if pattern.fullmatch(name)), "")
-
-
-def _report_aliases(names: Sequence[str], special: dict[str, tuple[str, ...]], report: Report) -> None:
-    forces = aliases_of("forces", names)
-    if forces and not any(targets == ("fx", "fy", "fz") for targets in special.values()):
-        report.warn(f"no column forces: {', '.join(forces)} kept under the own name; --forces-column names the forces")

@@ -18,16 +18,21 @@ from numpy.typing import NDArray
 from molrec_convert.contents import Contents
 from molrec_convert.errors import FormatError, LayoutChanged
 from molrec_convert.formats import ReadContext
-from molrec_convert.model import Declaration, Frame, MetaDeclaration, Record
+from molrec_convert.meaning.labels import propose
+from molrec_convert.meaning.units import in_units
+from molrec_convert.model import NO_FILL, Declaration, Frame, MetaDeclaration, Record
 from molrec_convert.model.collection import Collection
 from molrec_convert.model.standard import PER_STEP_KEYS
+from molrec_convert.quantities.aliases import OPTIONS
+from molrec_convert.quantities.dimensions import units_words
+from molrec_convert.quantities.tensors import full_tensor
 from molrec_convert.report import Report
 from molrec_xyz.cells import Cells, read_cells
 from molrec_xyz.collection import XyzCollection, one_record
 from molrec_xyz.columns import PLAIN, RowLayout, is_number, parse_properties, plain_layout
-from molrec_xyz.dialects import comment_facts, extra_names, is_lammps, is_of_names
+from molrec_xyz.dialects import comment_facts, extra_names, is_lammps, is_of_names, take_units
 from molrec_xyz.headers import COLUMNS, Headers, Part, read_headers
-from molrec_xyz.names import ALIASES, aliases_of, apart, record_name
+from molrec_xyz.names import apart, record_name, words_for
 from molrec_xyz.options import XyzOptions
 from molrec_xyz.per_step import PerStep, per_step
 from molrec_xyz.places import LABELS, plan_places, species_kind
@@ -79,6 +84,7 @@ def _read(path: Path, contents: Contents, context: ReadContext) -> Record | Coll
     _report_scan(path, table, contents.cut, report)
     table = _without_torn(path, data, table, report)
     headers = read_headers(path, data, table, report)
+    own_units = take_units(headers, len(table))
     layouts, layout_of = _layouts(path, data, table, headers, context.hints, report)
     cells = read_cells(path, headers, table, report)
     first = [int(table.line[np.argmax(layout_of == number)]) + 1 for number in range(len(layouts))]
@@ -95,14 +101,29 @@ def _read(path: Path, contents: Contents, context: ReadContext) -> Record | Coll
     per_frame = _per_frame(path, headers, cells, table, options, report)
     meta = {key: declared for key, (declared, _) in per_frame.meta.items()}
     source = Source(reader, places, per_frame, options.species)
-    arrangement = _arrangement(path, table, layouts, per_frame, context)
-    context.progress.start("frames", len(table))
     system = Frame()
-    if options.units is not None:
+    if own_units:
+        system.meta.put("units", own_units, "json")
+        report.carried("units", f"{units_words(own_units)}, as the program that wrote the file has them")
+    elif options.units is not None:
         system.meta.put("units", {"preset": options.units}, "json")
         report.carried("units", f"{options.units}, as asked")
     else:
         report.warn(UNITS_ARE_OPEN)
+    made = _made(path, table, layouts, source, meta, system, contents, context)
+    if own_units and options.units is not None:
+        return in_units(made, {"preset": options.units}, report=report, strict=False)
+    return made
+
+
+def _made(
+    path: Path, table: FrameTable, layouts: list[RowLayout], source: Source, meta: dict[str, MetaDeclaration],
+    system: Frame, contents: Contents, context: ReadContext,
+) -> Record | Collection:  # fmt: skip
+    """Return the record or collection of the frames, as it is asked for or as they suggest."""
+    per_frame, places = source.per_frame, source.places
+    arrangement = _arrangement(path, table, layouts, per_frame, context)
+    context.progress.start("frames", len(table))
     if arrangement != "trajectory":
         return XyzCollection(source, Declaration({}, meta), system, contents)
     if len(table) == 1:
@@ -265,32 +286,85 @@ def _take(found: dict[str, PerStep], names: Sequence[str], tag: str, report: Rep
 def _named(
     path: Path, found: dict[str, PerStep], options: XyzOptions, report: Report
 ) -> dict[str, tuple[MetaDeclaration, Any]]:
-    """Keys under the names a record has for them."""
-    if options.energy_key is not None and options.energy_key not in found:
-        raise FormatError(path, found=f"the keys {', '.join(found) or 'none'}", expected=options.energy_key)
-    energy = options.energy_key or "energy"
+    """Keys under the names a record has for them; the energy, the stress and the virial under the standard ones."""
+    for quantity, key in options.chosen().items():
+        if quantity != "forces" and key not in found:
+            raise FormatError(
+                path, found=f"the keys {', '.join(found) or 'none'}", expected=f"{key}, as {OPTIONS[quantity]} says"
+            )  # fmt: skip
+    if options.energy_key is not None:
+        found[options.energy_key] = _as_number(path, options.energy_key, found[options.energy_key])
+    standard = _standard(found, options)
     meta: dict[str, tuple[MetaDeclaration, Any]] = {}
     for key, entry in found.items():
-        name = record_name(key)
-        if key == energy and "pe" not in found and entry.declared.dtype == "f64":
-            name = "pe"
-            report.carried(key, "as pe")
-        elif name in PER_STEP_KEYS and entry.declared.dtype != "f64":
-            name = apart(key)
-        words = next((text for pattern, text in ALIASES.values() if pattern.fullmatch(key)), "")
         if entry.loss is not None:
             report.dropped(key, entry.loss)
+        if key in standard:
+            name, entry = standard[key]
+            words = f"as {name}" + (TENSORS if name in ("stress", "virial") else "")
+            (report.carried if entry is found[key] else report.converted)(key, words)
+            meta[name] = (entry.declared, entry.values)
+            continue
+        name = record_name(key)
+        if name in {own for own, _ in standard.values()} or (name in PER_STEP_KEYS and entry.declared.dtype != "f64"):
+            name = apart(key)
         if entry.note is not None:
             report.converted(key, entry.note)
         elif name == key:
-            report.carried(key, f"{words}, under its own name" if words else "")
-        elif name != "pe":
-            report.converted(key, f"named {name}: its own name is none a record can have")
+            report.carried(key, words_for(key))
+        else:
+            report.converted(key, f"named {name}: its own name is another key's, or none a record can have")
         meta[name] = (entry.declared, entry.values)
-    others = [key for key in aliases_of("energy", found) if found[key].declared.dtype == "f64"]
-    if "pe" not in meta and others:
-        report.warn(f"no key energy: {', '.join(others)} kept under the own name; --energy-key names the energy")
+    if "pe" not in meta:
+        propose("energy", [key for key, entry in found.items() if entry.declared.dtype == "f64"], report)
     return meta
+
+
+#: How the numbers of a stress or virial are kept.
+TENSORS = ": nine numbers, 3×3 in rows; a stress is positive under tension, a virial is -V stress"
+
+
+def _standard(found: dict[str, PerStep], options: XyzOptions) -> dict[str, tuple[str, PerStep]]:
+    """Return key → its standard name and its entry in the standard form, for those that are standard quantities."""
+    made: dict[str, tuple[str, PerStep]] = {}
+    energy = found.get(options.name_of("energy"))
+    if energy is not None and energy.declared.dtype == "f64":
+        made[options.name_of("energy")] = ("pe", energy)
+    for quantity in ("stress", "virial"):
+        entry = found.get(options.name_of(quantity))
+        if entry is not None and entry.declared.dtype in ("f64x9", "f64x6"):
+            made[options.name_of(quantity)] = (quantity, _tensor(entry))
+    return made
+
+
+def _as_number(path: Path, key: str, entry: PerStep) -> PerStep:
+    """Return the key that is chosen as the energy, which is a number: texts that are numbers are taken as such."""
+    if entry.declared.dtype == "f64":
+        return entry
+    values = np.full(len(entry.values), np.nan)
+    missing = False
+    for frame, value in enumerate(entry.values if isinstance(entry.values, list) else entry.values.tolist()):
+        if value is None:
+            missing = True
+            continue
+        try:
+            values[frame] = float(value)
+        except (TypeError, ValueError):
+            raise FormatError(
+                path, f"frame {frame}", found=f"{key} {shown(str(value).encode())}", expected="a number",
+                hint="--energy-key names the key that is the energy",
+            ) from None  # fmt: skip
+    return PerStep(MetaDeclaration("f64", np.nan if missing else NO_FILL), values)
+
+
+def _tensor(entry: PerStep) -> PerStep:
+    """Return a tensor as nine numbers in rows. In a file nine stand in columns, six as xx yy zz yz xz xy (ASE)."""
+    nested = entry.note is not None and entry.note.startswith("3×3")
+    full = full_tensor(entry.values)
+    values = full if nested else np.swapaxes(full, -1, -2)
+    fill = entry.declared.fill
+    fill = fill if fill is NO_FILL else np.full(9, np.nan)
+    return PerStep(MetaDeclaration("f64x9", fill), np.ascontiguousarray(values).reshape(-1, 9), entry.note, entry.loss)
 
 
 def _arrangement(

@@ -17,10 +17,11 @@ from molrec_convert.errors import ContractError
 from molrec_convert.formats import WriteContext
 from molrec_convert.model import NO_FILL, BlockUpdates, Box, FrameBatch, Record
 from molrec_convert.model.collection import Collection
+from molrec_convert.quantities.tensors import full_tensor
 from molrec_convert.target_file import open_target
 from molrec_xyz.options import XyzTarget
 from molrec_xyz.write_head import Real, key_text, real_text, value_text
-from molrec_xyz.write_plan import ATOMS, FilePlan, OutColumn, counts_frames, make_plan
+from molrec_xyz.write_plan import ATOMS, TENSOR, FilePlan, OutColumn, counts_frames, make_plan
 from molrec_xyz.write_rows import rows_text
 
 __all__ = ["predict", "predict_plain", "write_extxyz", "write_xyz"]
@@ -42,14 +43,14 @@ def predict(source: Record | Collection, context: WriteContext) -> None:
     """Report what an extended file has no place for."""
     counted = _counted(source)
     for record in _records(source, context):
-        make_plan(record, context.report, counted=counted)
+        make_plan(record, context.report, _target(context), counted=counted)
 
 
 def predict_plain(source: Record | Collection, context: WriteContext) -> None:
     """Report what a plain file has no place for."""
     counted = _counted(source)
     for record in _records(source, context):
-        make_plan(record, context.report, plain=True, counted=counted)
+        make_plan(record, context.report, _target(context), plain=True, counted=counted)
 
 
 def _records(source: Record | Collection, context: WriteContext) -> Iterator[Record]:
@@ -61,13 +62,17 @@ def _records(source: Record | Collection, context: WriteContext) -> Iterator[Rec
     yield from source
 
 
+def _target(context: WriteContext) -> XyzTarget:
+    return context.options if isinstance(context.options, XyzTarget) else XyzTarget()
+
+
 def _counted(source: Record | Collection) -> bool:
     """Whether no record needs its steps written."""
     return all(map(counts_frames, [source] if isinstance(source, Record) else source))
 
 
 def _write(source: Record | Collection, path: Path, context: WriteContext, *, plain: bool) -> None:
-    options = context.options if isinstance(context.options, XyzTarget) else XyzTarget()
+    options = _target(context)
     name = path.name if context.target is None else context.target.name
     context.progress.start("frames", source.n_frames if isinstance(source, Collection) else None)
     if options.digits is not None:
@@ -75,9 +80,8 @@ def _write(source: Record | Collection, path: Path, context: WriteContext, *, pl
     counted = _counted(source)
     with open_target(path, name) as file:
         for record in _records(source, context):
-            _Writer(
-                make_plan(record, context.report, plain=plain, counted=counted), options.digits, file, plain=plain
-            ).write(context)
+            plan = make_plan(record, context.report, options, plain=plain, counted=counted)
+            _Writer(plan, options.digits, file, plain=plain).write(context)
 
 
 class _Writer:
@@ -239,6 +243,9 @@ class _Writer:
                 if own == "pbc=":
                     pbc = value_text(value, "bool3", real).strip('"')
                     continue
+                if tag == TENSOR:
+                    # columns one after another, as ASE has them
+                    value, tag = full_tensor(value).T.reshape(-1), "f64x9"
                 words.append(own + value_text(value, tag, real))
             if plan.step_key is not None:
                 words.append(f"{plan.step_key}={int(batch.step[frame])}")
@@ -261,7 +268,7 @@ def _is_absent(value: Any, fill: Any, tag: str) -> bool:
         return False
     if tag == "json":
         return value is None and fill is None
-    if tag.startswith("f64"):
+    if tag.startswith("f64") or tag == TENSOR:
         return bool(np.isnan(np.asarray(fill)).all() and np.isnan(np.asarray(value)).all())
     return False
 

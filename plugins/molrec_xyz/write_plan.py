@@ -12,15 +12,19 @@ from typing import Any
 
 import numpy as np
 
+from molrec_convert.meaning.labels import LabelOptions, free_name
 from molrec_convert.model import ColumnDeclaration, Frame, MemoryTrajectory, Record, Trajectory
 from molrec_convert.model.standard import STANDARD_DTYPES
 from molrec_convert.report import Report
 from molrec_xyz.names import SINGLE, VECTORS, file_name, record_name
 from molrec_xyz.per_step import reads_as_real
+from molrec_xyz.write_momenta import with_momenta
 
-__all__ = ["ATOMS", "FilePlan", "OutColumn", "counts_frames", "make_plan"]
+__all__ = ["ATOMS", "TENSOR", "FilePlan", "OutColumn", "counts_frames", "make_plan"]
 
 ATOMS = "atoms"
+#: Tags of a stress or virial, and the tag under which a plan has it.
+TENSOR_TAGS, TENSOR = ("f64x6", "f64x9"), "tensor"
 _LETTERS = {
     "f64": "R",
     "string": "S",
@@ -75,12 +79,17 @@ def counts_frames(record: Record) -> bool:
     return bool((steps == np.arange(len(steps))).all())
 
 
-def make_plan(record: Record, report: Report, *, plain: bool = False, counted: bool | None = None) -> FilePlan:
+def make_plan(
+    record: Record, report: Report, labels: LabelOptions, *, plain: bool = False, counted: bool | None = None
+) -> FilePlan:
     """The plan for a record; what is not in it is reported as dropped, what changes as converted.
+
+    `labels` are the names of the energy, forces, stress and virial in the file.
 
     `counted`: steps are not written, as they are those of `counts_frames` in all records of a file.
     """
     counted = counts_frames(record) if counted is None else counted
+    record = with_momenta(record, report) if not plain else record
     trajectory = record.trajectory
     if record.frame is not None:
         if trajectory is None:
@@ -90,11 +99,11 @@ def make_plan(record: Record, report: Report, *, plain: bool = False, counted: b
             report.dropped("frame", "a file has the frames of a trajectory, and none beside them")
     _report_documents(record, report)
     candidates = _candidates(record, trajectory, report)
-    columns = _columns(candidates, report)
+    columns = _columns(candidates, labels, report)
     columns = _without_partial_nulls(trajectory, columns, report)
     if plain:
         columns = _plain_columns(columns, report)
-    keys, step_key, time_key = _keys(trajectory, report, plain=plain, counted=counted)
+    keys, step_key, time_key = _keys(trajectory, labels, report, plain=plain, counted=counted)
     _report_cell(trajectory, report, plain=plain)
     return FilePlan(trajectory, record.system, columns, keys, step_key, time_key)
 
@@ -138,7 +147,7 @@ def _candidates(record: Record, trajectory: Trajectory | None, report: Report) -
     return found
 
 
-def _columns(candidates: dict[str, Candidate], report: Report) -> list[OutColumn]:
+def _columns(candidates: dict[str, Candidate], labels: LabelOptions, report: Report) -> list[OutColumn]:
     columns: list[OutColumn] = []
     left = dict(candidates)
     momenta = "momenta" in left and left["momenta"][2].trailing == (3,)
@@ -149,7 +158,8 @@ def _columns(candidates: dict[str, Candidate], report: Report) -> list[OutColumn
         block, _, entry = left.pop(species)
         columns.append(OutColumn("species", "S", 1, block, (species,), entry.nullable))
         report.converted(f"atoms/{species}", "as species")
-    for axes, name in VECTORS.items():
+    names = {**VECTORS, ("fx", "fy", "fz"): labels.name_of("forces")}
+    for axes, name in names.items():
         if not all(_scalar(left, axis) for axis in axes) or len({left[axis][0] for axis in axes}) != 1:
             continue
         if axes == ("vx", "vy", "vz") and momenta:
@@ -158,10 +168,7 @@ def _columns(candidates: dict[str, Candidate], report: Report) -> list[OutColumn
             report.converted("vx vy vz", "not written, as momenta are")
             continue
         entries = [left.pop(axis) for axis in axes]
-        taken = name in left
-        columns.append(
-            OutColumn(name if not taken else name + "_", "R", 3, entries[0][0], axes, entries[0][2].nullable)
-        )
+        columns.append(OutColumn(name, "R", 3, entries[0][0], axes, entries[0][2].nullable))
         note = "; velo when it is read back, in units the file does not state" if axes[0] == "vx" else ""
         report.converted(" ".join(axes), f"as {columns[-1].name}{note}")
         for axis, (_, _, entry) in zip(axes, entries, strict=True):
@@ -169,7 +176,7 @@ def _columns(candidates: dict[str, Candidate], report: Report) -> list[OutColumn
     usual = {target: names[0] for target, (names, _) in SINGLE.items()}
     taken_names = {column.name for column in columns}
     for name, (block, _, entry) in left.items():
-        column = _column(name, block, entry, usual, {*taken_names, *map(file_name, left)}, report)
+        column = _column(name, block, entry, usual, {*taken_names, *map(file_name, left)}, taken_names, report)
         if column is not None:
             columns.append(column)
             taken_names.add(column.name)
@@ -183,14 +190,16 @@ def _scalar(left: dict[str, Candidate], name: str) -> bool:
 
 
 def _column(
-    name: str, block: str | None, entry: ColumnDeclaration, usual: dict[str, str], taken: set[str], report: Report
-) -> OutColumn | None:
+    name: str, block: str | None, entry: ColumnDeclaration, usual: dict[str, str], taken: set[str], written: set[str],
+    report: Report,
+) -> OutColumn | None:  # fmt: skip
     """One column of the record as one of the file; None, and a word, where it has no place."""
     letter = _LETTERS.get(entry.dtype)
     width = int(np.prod(entry.trailing)) if entry.trailing else 1
     own = usual.get(name, file_name(name))
     if own != file_name(name) and own in taken:
         own = file_name(name)
+    own = free_name(own, written)
     if letter is None or width == 0:
         report.dropped(f"atoms/{name}", f"a file has no columns of {entry.dtype}{list(entry.trailing) or ''}")
         return None
@@ -253,20 +262,29 @@ def _plain_columns(columns: Sequence[OutColumn], report: Report) -> list[OutColu
 
 
 def _keys(
-    trajectory: Trajectory | None, report: Report, *, plain: bool, counted: bool
+    trajectory: Trajectory | None, labels: LabelOptions, report: Report, *, plain: bool, counted: bool
 ) -> tuple[list[tuple[str, str, str, Any]], str | None, str | None]:
     if trajectory is None:
         return [], None, None
     declared = trajectory.declaration.meta
-    keys = []
+    keys: list[tuple[str, str, str, Any]] = []
+    standard = {
+        key: labels.name_of(quantity)
+        for key, quantity in (("pe", "energy"), ("stress", "stress"), ("virial", "virial"))
+        if key in declared and (declared[key].dtype == "f64" or declared[key].dtype in TENSOR_TAGS)
+    }
     for key, entry in declared.items():
-        own = "energy" if key == "pe" and "energy" not in declared else file_name(key)
+        own = standard[key] if key in standard else free_name(file_name(key), standard.values())
         if plain:
             if key != "comment":
                 report.dropped(f"trajectory/meta/{key}", "a plain file has a comment only")
                 continue
         elif _TAKEN.fullmatch(own) and not (own == "pbc" and entry.dtype in ("bool3", "json")):
             report.dropped(f"trajectory/meta/{key}", f"{own} means something else at the head of a frame")
+            continue
+        if entry.dtype in TENSOR_TAGS and key in standard:
+            report.converted(f"trajectory/meta/{key}", f"as {own}, nine numbers, which ASE reads")
+            keys.append((key, own, TENSOR, entry.fill))
             continue
         _report_key(key, own, entry.dtype, report)
         keys.append((key, own, entry.dtype, entry.fill))
@@ -289,7 +307,7 @@ def _report_key(key: str, own: str, tag: str, report: Report) -> None:
         report.converted(name, f"{tag} as integers, which are read back as i64")
     elif tag in ("i64", "i64x3") and reads_as_real(own):
         report.converted(name, "integers, which are read back as real numbers")
-    elif (record_name(own) != key and own != "energy") or own != key:
+    elif (record_name(own) != key and key != "pe") or own != key:
         report.converted(name, f"as {own}")
     else:
         report.carried(name)
