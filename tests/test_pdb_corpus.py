@@ -96,12 +96,12 @@ def test_rows_are_what_gemmi_reads(corpus: Path, index: dict[str, dict[str, str]
         block, frame = record.system["atoms"], record.trajectory[0]["atoms"]
 
         def texts(name: str, block: Any = block) -> list[str]:
-            return block[name].tolist() if name in block else [""] * block.count
+            return block.stored(name).tolist() if name in block else [""] * block.count
 
         # a name of four letters leaves gemmi a chain of two
         residues = [one + other for one, other in zip(texts("res_name"), texts("chain"), strict=True)]
         number = block["res_seq"] if "res_seq" in block else block["res_id"]
-        charges = block["formal_charge"] if "formal_charge" in block else np.zeros(block.count, int)
+        charges = block.stored("formal_charge") if "formal_charge" in block else np.zeros(block.count, int)
         ours = list(
             zip(
                 (block if "id" in block else frame)["id"].tolist(), texts("name"), residues,
