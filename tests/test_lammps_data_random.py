@@ -48,7 +48,7 @@ def assert_holds(record, system):
     if "mass" in atoms:
         assert same_bits(atoms["mass"], np.array([system.masses[number - 1] for number in system.types]))
     if "comment" in atoms:
-        assert atoms["comment"].tolist() == [system.comments.get(id_, "") for id_ in system.ids]
+        assert atoms["comment"].tolist() == [system.comments.get(id_) for id_ in system.ids]
         assert atoms.validity("comment").tolist() == [id_ in system.comments for id_ in system.ids]
     else:
         assert not system.comments

@@ -212,7 +212,7 @@ def test_frames_that_differ_ask_for_a_hint() -> None:
     with pytest.raises(LayoutChanged) as caught:
         list(record.trajectory)
     record = molrec_convert.from_universe(universe, [2, 3], hints={caught.value.hint})
-    assert [frame.meta["extra"] for frame in record.trajectory] == [1.5, None]
+    assert [frame.meta.get("extra") for frame in record.trajectory] == [1.5, None]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import UnsupportedError
 from molrec_convert.model import BlockUpdates, BoxUpdates, Frame, FrameBatch, MemoryTrajectory, Record, Trajectory
+from molrec_convert.model.frame import with_missing
 from molrec_convert.model.names import unescape_name
 from molrec_mdanalysis.cells import dimensions_of
 from molrec_mdanalysis.layout import APART, ATOMS
@@ -336,7 +337,8 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
         for name, columns in self._columns.items():
             self._array(name, columns, updates, rows, scale[name])
         for key, column in self._rows.items():
-            self.ts.data[key] = updates.columns[column][rows].copy()
+            mask = updates.validity.get(column)
+            self.ts.data[key] = with_missing(updates.columns[column][rows].copy(), None if mask is None else mask[rows])
 
     def _array(self, name: str, columns: tuple[str, str, str], updates: Any, rows: slice, factor: float) -> None:
         """One of the arrays of the time step; without it where the frame has none."""
