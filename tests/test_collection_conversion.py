@@ -182,8 +182,10 @@ def test_what_the_records_do_not_share_is_dropped_or_refused(tmp_path):
     molrec_convert.write(other, tmp_path / "metal.mrec")
     with pytest.raises(ContractError, match=r"units.energy: the numbers of a collection are in one unit: .*a.mrec and"):
         molrec_convert.convert([tmp_path / "a.mrec", tmp_path / "metal.mrec"], tmp_path / "all.mrec.lmdb")
-    wide = Record(trajectory=MemoryTrajectory([Frame({"atoms": Block({"y": np.zeros(2)})}, step=0)]))
-    molrec_convert.write(wide, tmp_path / "wide.mrec")
+    shaped = Block({"x": np.zeros(2)}, structural_shape=(2,))
+    molrec_convert.write(
+        Record(trajectory=MemoryTrajectory([Frame({"atoms": shaped}, step=0)])), tmp_path / "wide.mrec"
+    )
     with pytest.raises(ContractError, match="records declare the block differently"):
         molrec_convert.convert([tmp_path / "a.mrec", tmp_path / "wide.mrec"], tmp_path / "all.mrec.lmdb")
     assert not (tmp_path / "all.mrec.lmdb").exists()
