@@ -17,6 +17,7 @@ from lammps_data_systems import systems, write
 
 import molrec_convert
 from molrec_convert import Record
+from molrec_convert.cli import run
 from molrec_convert.comparison.records import differences
 from molrec_convert.errors import UnsupportedError, UsageError
 from molrec_convert.model import Block, Box, Column, Frame, MemoryTrajectory, Meta
@@ -343,6 +344,18 @@ class TestRefusals:
         record = plain(charge=np.array([0.5, -0.5, 0.0]))
         _, report = written(record, tmp_path / "a.data", target_atom_style="atomic")
         assert any("atoms/charge" in loss for loss in report.losses())
+
+
+def test_diff_finds_nothing_in_what_was_rewritten(fixtures: Path, tmp_path: Path) -> None:
+    """A force field has no name of its own in a data file: the file's is no difference; a number is."""
+    source = fixtures / "corpus/files/lammps-data/own_full.data"
+    assert run(["convert", str(source), str(tmp_path / "b.data")]) == 0
+    assert run(["diff", str(source), str(tmp_path / "b.data")]) == 0
+    text = (tmp_path / "b.data").read_text()
+    start = text.index("Bond Coeffs")
+    row = text[start:].split("\n")[2]
+    (tmp_path / "c.data").write_text(text.replace(row, f"{row}1", 1))
+    assert run(["diff", str(source), str(tmp_path / "c.data")]) == 1
 
 
 class TestUnits:

@@ -365,13 +365,7 @@ class TestLammps:
         assert theirs is not None
         one, other = ours[1], theirs[0]
         held = [
-            {
-                name: values
-                for source in (record.system, state)
-                if source
-                for b in source.blocks.values()
-                for name, values in b.items()
-            }
+            {name: b[name] for source in (record.system, state) if source for b in source.blocks.values() for name in b}
             for record, state in zip(read, (one, other), strict=True)
         ]
         for name in ("x", "y", "z", "xs", "ys", "zs", "xu", "yu", "zu", "xsu", "ysu", "zsu"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 from typing import Any
 
@@ -24,13 +24,18 @@ _DERIVED = ("type", "count", "latest_step", "latest_timestamp")
 
 
 def forcefield_differences(a: ForceField | None, b: ForceField | None) -> Iterator[str]:
-    """What differs between two force fields, either of which may be missing."""
+    """What differs between two force fields, either of which may be missing: not the files they were read from."""
     if a is None or b is None:
         yield from presence(_SECTION, a, b)
         return
     if a.definitions != b.definitions:
         yield f"{_SECTION}: the definitions are {a.definitions} against {b.definitions}"
     documents = [dict(forcefield.document) for forcefield in (a, b)]
+    if all(map(_named_after_source, documents)):
+        for document in documents:
+            del document["name"]
+    for document in documents:
+        document.pop("source", None)
     styles = [{f"{e['category']}.{e['style']}": e for e in document.pop("styles", [])} for document in documents]
     yield from json_differences(_SECTION, *documents)
     for name in sorted({*styles[0], *styles[1]}):
@@ -48,6 +53,12 @@ def forcefield_differences(a: ForceField | None, b: ForceField | None) -> Iterat
             yield from presence(here, a.tables.get(name), b.tables.get(name))
     for path in sorted({*a.attributes, *b.attributes}):
         yield from json_differences(f"{_SECTION}/{path}", a.attributes.get(path), b.attributes.get(path))
+
+
+def _named_after_source(document: Mapping[str, Any]) -> bool:
+    """True if a force field has no name but that of the file it was read from."""
+    source = document.get("source")
+    return isinstance(source, Mapping) and source.get("uri") is not None and document.get("name") == source["uri"]
 
 
 def observable_differences(a: Observables | None, b: Observables | None) -> Iterator[str]:
