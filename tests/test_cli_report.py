@@ -78,7 +78,7 @@ def test_verbose_and_quiet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "leave one off" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["convert", "migrate", "merge", "select", "split"])
+@pytest.mark.parametrize("command", ["convert", "join", "migrate", "merge", "select", "split"])
 def test_every_command_with_a_report_has_the_flags(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([command, "--help"]) == 0
     text = capsys.readouterr().out

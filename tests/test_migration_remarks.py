@@ -78,6 +78,10 @@ def test_records_of_their_own_have_the_same_file(mixed: Path, tmp_path: Path) ->
         ("bad.extxyz", "error"),
         *((f"w{n}.extxyz", "warning") for n in (1, 2, 3)),
     ]
+    # called again what is done stays noted
+    (mixed / "bad.extxyz").unlink()
+    assert run([*arguments, "--workers", "1"]) == 0
+    assert noted(tmp_path / "out.failures.jsonl") == [line for line in lines if line["level"] == "warning"]
 
 
 def test_what_is_cut_off_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ import dataclasses
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,11 @@ from molrec_convert.migration.failures import (
     error_document,
     failure_line,
     failure_text,
+    is_error,
+    read_failures,
     remarks_of,
     warning_document,
+    write_failures,
 )
 from molrec_convert.migration.hashing import content_digest
 from molrec_convert.migration.inputs import InputTable, beside_notes, expand_inputs
@@ -274,6 +277,11 @@ class _Ledger:
         self._file.write(json.dumps(entry).encode() + b"\n")
         self._file.flush()
 
+    def keep_warnings(self, paths: Set[str]) -> None:
+        """Begin the file of failures anew, with the warnings of inputs that are done."""
+        noted = list(read_failures(self.failures))
+        write_failures(self.failures, (n for n in noted if not is_error(n[1]) and os.path.abspath(n[0]) in paths))
+
     def note(self, failures: list[tuple[str, Failure]]) -> None:
         """Add to the file of failures."""
         if failures:
@@ -302,7 +310,9 @@ def _run(
     watcher.stage("converting", len(left), sum(table.sizes[number] for number in left))
     failures: list[tuple[str, Failure]] = []
     remarks: list[tuple[str, Failure]] = []
-    ledger.failures.unlink(missing_ok=True)
+    ledger.keep_warnings(
+        {os.path.abspath(path) for path in table.paths} - {os.path.abspath(table.paths[n]) for n in left}
+    )
     tallies: Counter[str] = Counter()
     try:
         for written in pool.run(_tasks(table, targets, left, ledger, overwrite=overwrite)):
@@ -330,7 +340,7 @@ def _run(
     warnings, cuts = remarks_of(remarks, ledger.failures.name)
     outcome.report.warnings += [*warnings, *beside_notes(table), *idle_rules(settings, table.paths)]
     outcome.report.truncations += cuts
-    outcome.failures_path = ledger.failures if failures or remarks else None
+    outcome.failures_path = ledger.failures if ledger.failures.exists() else None
     return outcome
 
 
