@@ -14,8 +14,10 @@ from importlib import resources
 
 from molrec_lammps.style_patterns import UNKNOWN_UNIT, Pattern, Slot, Value, is_number
 
-__all__ = ["PARTS", "StyleRow", "bare_style", "find_style", "is_style", "style_rows"]
+__all__ = ["ANGSTROM_UNITS", "PARTS", "StyleRow", "bare_style", "find_style", "is_style", "style_rows"]
 
+#: Styles of units whose lengths are of the size of an angstrom.
+ANGSTROM_UNITS = ("real", "metal", "electron")
 #: The words of cross terms by category, in the order LAMMPS writes them.
 PARTS: dict[str, tuple[str, ...]] = {
     "angle": ("bb", "ba", "ub"),
@@ -29,6 +31,7 @@ _UNCONVERTIBLE = {
     "file": "its numbers are in a file",
     "formula": "its energy is a formula, whose numbers have the units of the script",
     "constants": "LAMMPS holds constants of it that are the same numbers in all units",
+    "untried": "its energies in two units styles were not compared",
 }
 
 
@@ -44,7 +47,8 @@ class StyleRow:
     - `coul`: the style is of charges alone
     - `file`: its numbers are in files it names; `nested`: these name files beside them; `with:FILE`: one LAMMPS reads
       without being told
-    - `formula`: its numbers are in a text; `constants`: LAMMPS has some that are the same in all units
+    - `formula`: its numbers are in a text; `constants`: LAMMPS has some that are the same in all units; `angstroms`:
+      these matter where lengths are not of the size of an angstrom; `untried`: nobody compared its energies
     - `every`: its row must be for `* *`, unless the argument behind `pairwise:` is given
     - `triples`: a row is for three types
     - `removed`: LAMMPS knows the name alone
@@ -77,9 +81,10 @@ class StyleRow:
         """Whether the style takes one command for all types, behind which nothing of an earlier one is left."""
         return self.every and not any(f"pairwise:{word}" in self.flags for word in arguments)
 
-    @property
-    def unconvertible(self) -> str:
-        """Why its numbers cannot be converted to other units; "" where they can."""
+    def unconvertible(self, target: str | None = None) -> str:
+        """Why its numbers cannot be converted to other units (the style `target`, or any); "" where they can."""
+        if "angstroms" in self.flags and target is not None and target not in ANGSTROM_UNITS:
+            return f"LAMMPS holds lengths of it that are only right in units {', '.join(ANGSTROM_UNITS)}"
         for flag, reason in _UNCONVERTIBLE.items():
             if flag in self.flags:
                 return reason

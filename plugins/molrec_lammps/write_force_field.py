@@ -20,15 +20,13 @@ from molrec_lammps.potential import Coefficient, Potential, PotentialStyle
 from molrec_lammps.potential_files import cmap_text
 from molrec_lammps.potential_record import potential_of
 from molrec_lammps.style_patterns import UNKNOWN_UNIT, is_number
-from molrec_lammps.style_table import StyleRow, find_style
+from molrec_lammps.style_table import ANGSTROM_UNITS, StyleRow, find_style
 from molrec_lammps.write_text import number_text
 from molrec_lammps.write_units import Conversion, preset_of
 
 __all__ = ["PotentialFiles", "potential_of_record", "with_pair_style"]
 
 _SUM = "_sha256"
-#: Units in which `fix cmap` works: it takes atoms for collinear by a distance that is the same number in all.
-_CMAP_UNITS = ("real", "metal", "electron")
 #: Keys of `pair_modify` and `kspace_modify` whose number has a unit.
 _UNITS_OF_KEYS = {
     **dict.fromkeys(("tabinner", "tabinner/disp"), "L"),
@@ -98,15 +96,17 @@ def _converted(potential: Potential, conversion: Conversion) -> Potential:
         for category, members in potential.styles.items()
     }
     rows = [replace(row, words=_words(potential, row, conversion)) for row in potential.coefficients]
-    if potential.cmap and conversion.target not in _CMAP_UNITS:
+    if potential.cmap and conversion.target not in ANGSTROM_UNITS:
+        # It takes atoms for collinear by a distance that is the same number in all units
         raise UnsupportedError(
             f"fix cmap {potential.cmap[0]}: LAMMPS has no terms of it in units {conversion.target}, where lengths are "
-            f"small numbers; it has them in {', '.join(_CMAP_UNITS)}"
+            f"small numbers; it has them in {', '.join(ANGSTROM_UNITS)}"
         )
     modify = [_settings(words, "pair_modify", conversion) for words in potential.pair_modify]
-    if potential.kspace is not None and not any("tabinner" in words for words in modify):
-        # LAMMPS' default is the same number in all units
-        modify.append(("tabinner", number_text(math.sqrt(2.0) * conversion.factor("L", "pair_modify tabinner"))))
+    for key in ("tabinner", "tabinner/disp") if potential.kspace is not None else ():
+        if not any(key in words for words in modify):
+            # LAMMPS' default is the same number in all units
+            modify.append((key, number_text(math.sqrt(2.0) * conversion.factor("L", f"pair_modify {key}"))))
     kspace = [_settings(words, "kspace_modify", conversion) for words in potential.kspace_modify]
     return replace(
         potential,
@@ -147,7 +147,7 @@ def _words(potential: Potential, row: Coefficient, conversion: Conversion) -> tu
 def _convertible(category: str, name: str, part: str, what: str, conversion: Conversion) -> StyleRow:
     """The style. UnsupportedError: nothing is known of it, or its numbers cannot be converted to other units."""
     row = find_style(category, name, part)
-    reason = "no style of this name is known" if row is None else row.unconvertible
+    reason = "no style of this name is known" if row is None else row.unconvertible(conversion.target)
     if row is None or reason:
         raise UnsupportedError(
             f"{what}: {reason}, so it is not converted to units {conversion.target}; write without --target-units"
