@@ -262,7 +262,7 @@ FILES: dict[str, str] = {
     "meam/spline": " | TiO.meam.spline Ti O",
     "meam/sw/spline": " | Ti.meam.sw.spline Ti Ti",
     "nb3b/harmonic": " | MOH.nb3b.harmonic M O",
-    "nb3b/screened": " | PSiO.nb3b.screened P Si",
+    "nb3b/screened": " | PSiO.nb3b.screened O Si",
     "polymorphic": " | GaN_tersoff.poly Ga N",
     "rebo": " | CH.rebo C H",
     "rebomos": " | MoS.rebomos Mo S",
@@ -450,14 +450,22 @@ import os, pathlib
 for name, directory in json.loads(pathlib.Path("jobs.json").read_text()).items():
     lmp.command("clear")
     os.chdir(directory)
-    lines = pathlib.Path("in.lmp").read_text().splitlines()
+    lines = [
+        line
+        for text in pathlib.Path("in.lmp").read_text().splitlines()
+        for line in (pathlib.Path(text.split()[1]).read_text().splitlines() if text.startswith("include") else [text])
+        if line.split("#")[0].strip()
+    ]
     try:
-        lines = [line for text in lines for line in (
-            pathlib.Path(text.split()[1]).read_text().splitlines() if text.startswith("include") else [text])]
-        lmp.commands_list([line for line in lines if line.split("#")[0].strip()])
+        lmp.commands_list(lines)
         out[name] = {"pe": lmp.get_thermo("pe"), "f": list(lmp.gather_atoms("f", 1, 3))}
     except Exception as error:
         out[name] = {"error": str(error)}
+    for variable in {line.split()[1] for line in lines if line.split()[0] == "variable"}:
+        try:
+            lmp.command(f"variable {variable} delete")
+        except Exception:
+            pass
 """
 
 
