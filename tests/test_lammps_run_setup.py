@@ -201,6 +201,11 @@ class TestWhatIsNotWritten:
             (tmp_path / "o.mrec").rename(tmp_path / line.split()[0])
         assert not (tmp_path / "back").exists()
 
+    def test_types_that_get_other_numbers(self, fixtures: Path, tmp_path: Path) -> None:
+        folder = water(fixtures, tmp_path, "neigh_modify exclude type 1 2")
+        with pytest.raises(UnsupportedError, match=r"--type-order.*exclude type 1 2"):
+            written(folder / "in.lmp", tmp_path, type_order="2,1")
+
     def test_fixes_that_count_are_said(self, fixtures: Path, tmp_path: Path) -> None:
         lines = "fix l all langevin 300 300 100 1\nfix n all nve\nfix e all efield 0 0 1\nfix_modify e energy yes\n"
         folder = water(fixtures, tmp_path, lines + "fix w all wall/lj93 zlo EDGE 1 1 2.5")

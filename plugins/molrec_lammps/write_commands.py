@@ -34,6 +34,11 @@ _DIMENSIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "comm_modify": {"cutoff": ("L",), "cutoff/multi": ("", "L")},
     "neigh_modify": {"binsize": ("L",)},
 }
+#: Commands that name atom types by their numbers.
+_BY_TYPE = re.compile(
+    r"neigh_modify .*\b(exclude type [\d*]|collection/type\b)|group \S+ type [^A-Za-z]|comm_modify .*cutoff/multi"
+    r"|delete_bonds \S+ atom\b|fix \S+ \S+ (drude|qeq/|qtpie/|acks2/)|fix \S+ \S+ (shake|rattle).* t "
+)
 #: Words before names of groups in commands that are written.
 _BEFORE_GROUPS = frozenset({"group", "molecule/intra", "molecule/inter", "include"})
 
@@ -61,18 +66,29 @@ def stated_settings(record: Record) -> dict[str, Any]:
 
 
 def setup_lines(
-    record: Record, sections: Sequence[tuple[str, ...]], conversion: Conversion, report: Report
+    record: Record,
+    sections: Sequence[tuple[str, ...]],
+    conversion: Conversion,
+    report: Report,
+    *,
+    renumbered: bool = False,
 ) -> SetupLines:
     """Return the commands of `method.setup` to write; what is not written and counts is reported as dropped.
 
-    `sections` are the words of those sections of the data file that a `fix property/atom` reads.
-    UnsupportedError: pairs are excluded by groups that are not in the record, or a number cannot be converted.
+    `sections` are the words of those sections of the data file that a `fix property/atom` reads, `renumbered` says that
+    atom types get other numbers. UnsupportedError: pairs are excluded by groups that are not in the record, types are
+    named by numbers they have no more, or a number cannot be converted.
     """
     method = record.method if isinstance(record.method, dict) else {}
     setup = method.get("setup")
     files = method.get("setup_files")
     writer = _Setup(sections, conversion, report, files if isinstance(files, Mapping) else {})
     for text in setup if isinstance(setup, list) else ():
+        if renumbered and _BY_TYPE.search(str(text)):
+            raise UnsupportedError(
+                f"--type-order: the script says {str(text)!r}, which names atom types by numbers that would be others; "
+                "write without it"
+            )
         writer.take(str(text))
     return writer.found
 

@@ -67,7 +67,7 @@ def write_run(record: Record, path: Path, context: WriteContext) -> None:
     if potential is not None and potential:
         check_stated(potential)
     sections = [section.words for section in plan.preserved.sections if section.words]
-    setup = setup_lines(record, sections, conversion, report)
+    setup = setup_lines(record, sections, conversion, report, renumbered=bool(options.type_order))
     if plan.renumbered:
         _check_numbers(setup)
     path.mkdir()
