@@ -23,13 +23,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let random tests draw a quarter of their examples, at least ten, unless all are asked for."""
+    """Let random tests draw a quarter of their examples, at least four, unless all are asked for."""
     if config.getoption("--all-examples"):
         return
     for test in {item.function for item in items if isinstance(item, pytest.Function)}:
         own = getattr(test, "_hypothesis_internal_use_settings", None)
-        if own is not None and own.max_examples > 10:
-            test._hypothesis_internal_use_settings = settings(own, max_examples=max(own.max_examples // 4, 10))
+        if own is not None and own.max_examples > 4:
+            test._hypothesis_internal_use_settings = settings(own, max_examples=max(own.max_examples // 4, 4))
 
 
 @pytest.fixture(scope="session")

@@ -370,8 +370,8 @@ def crash_everywhere(
     [
         pytest.param(0, 3, id="first frames"),
         pytest.param(3, 6, id="more of the same"),
-        pytest.param(118, 123, id="a block stops"),
-        pytest.param(178, 183, id="it goes on"),
+        pytest.param(118, 123, id="a block stops", marks=pytest.mark.slow),
+        pytest.param(178, 183, id="it goes on", marks=pytest.mark.slow),
         pytest.param(198, 202, id="steps break"),
         pytest.param(298, 302, id="rows grow", marks=pytest.mark.slow),
         pytest.param(100, 130, id="many", marks=pytest.mark.slow),

@@ -63,7 +63,9 @@ def both_ways(reader: ArrayReader, values: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("dtype", ["f64", "i16", "u64", "bool", "string", "c64"])
+@pytest.mark.parametrize(
+    "dtype", ["f64", "bool", "string", *(pytest.param(name, marks=pytest.mark.slow) for name in ("i16", "u64", "c64"))]
+)
 def test_layouts_of_the_zarr_library(tmp_path: Path, dtype: str, shape: tuple[int, ...]) -> None:
     from zarr.codecs import Crc32cCodec, GzipCodec, ZstdCodec
 

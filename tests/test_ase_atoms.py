@@ -64,7 +64,9 @@ KINDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("first", range(len(KINDS)))
+@pytest.mark.parametrize(
+    "first", [n if n % 3 == 0 else pytest.param(n, marks=pytest.mark.slow) for n in range(len(KINDS))]
+)
 @pytest.mark.parametrize("as_", ["trajectory", "collection"])
 def test_a_key_may_hold_anything_in_any_configuration(tmp_path, first, as_):
     images = [Atoms("H2", info={"x": value}) for value in (KINDS[first], *KINDS)]

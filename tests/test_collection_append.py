@@ -285,7 +285,7 @@ def test_a_kill_during_appends(path: Path) -> None:
     assert names(path.parent) == [path.name]
 
 
-@pytest.mark.parametrize("step", range(9))
+@pytest.mark.parametrize("step", [n if n % 2 else pytest.param(n, marks=pytest.mark.slow) for n in range(9)])
 def test_a_kill_between_the_steps(path: Path, step: int) -> None:
     """Before the name is taken the old collection is there; from then on the new one, whole."""
     write(path, [record(0), record(1)])

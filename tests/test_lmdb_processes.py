@@ -42,7 +42,9 @@ def use(collection: StoredCollection) -> str:
     return repr(collection[0]) + str(collection.frame(31)["atoms"]["x"]) + str(collection.index["smiles"][3])
 
 
-@pytest.mark.parametrize("name", ["open", "open_collection", "read"])
+@pytest.mark.parametrize(
+    "name", ["open", *(pytest.param(name, marks=pytest.mark.slow) for name in ("open_collection", "read"))]
+)
 def test_fork_and_pickle_case(path: Path, fixtures: Path, tmp_path: Path, name: str) -> None:
     """The case: its script with our reader filled in prints OK."""
     script = (fixtures / "cases" / "83-lmdb-fork-pickle" / "check.py").read_text(encoding="utf-8")

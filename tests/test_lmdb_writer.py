@@ -301,7 +301,7 @@ def test_a_kill_during_appends(path: Path) -> None:
     assert names(path.parent) == ["c.mrec.lmdb"]
 
 
-@pytest.mark.parametrize("step", range(8))
+@pytest.mark.parametrize("step", [n if n % 2 else pytest.param(n, marks=pytest.mark.slow) for n in range(8)])
 def test_a_kill_between_the_steps_of_completing(path: Path, step: int) -> None:
     """Before the name is taken the old collection is there; from then on the new one, whole."""
     write(path, [points(0)])

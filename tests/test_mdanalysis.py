@@ -152,10 +152,10 @@ def test_files_that_do_not_fit_are_named(tmp_path: Path) -> None:
     [
         ("GRO", "XTC", 0, "found"),
         ("GRO", "TRR", 300_000, "TRR read error"),
-        ("TPR_xvf", "H5MD_xvf", 100_000, "truncated"),
-        ("TNG_traj_gro", "TNG_traj", 20_000, "found"),
-        ("PRMncdf", "NCDF", 100_000, "found"),
-        ("TRZ_psf", "TRZ", 300_000, "no frames"),
+        pytest.param("TPR_xvf", "H5MD_xvf", 100_000, "truncated", marks=pytest.mark.slow),
+        pytest.param("TNG_traj_gro", "TNG_traj", 20_000, "found", marks=pytest.mark.slow),
+        pytest.param("PRMncdf", "NCDF", 100_000, "found", marks=pytest.mark.slow),
+        pytest.param("TRZ_psf", "TRZ", 300_000, "no frames", marks=pytest.mark.slow),
     ],
 )
 def test_a_trajectory_that_breaks_off_is_one_sentence_on_the_screen(

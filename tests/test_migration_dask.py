@@ -195,6 +195,7 @@ def test_workers_that_cannot_do_it(tmp_path, capsys, cluster, monkeypatch):
     assert os.listdir(tmp_path) == ["in"]
 
 
+@pytest.mark.slow
 def test_a_greeting_that_does_not_come_alone(tmp_path, cluster, monkeypatch):
     """Dask's client asserts that it does; a busy scheduler is asked again."""
     make_files(tmp_path / "in", 2)
