@@ -730,3 +730,17 @@ def test_any_document_and_tables_end_in_faults(
     for fault in ForceField({**document, "styles": styles}, blocks, version).faults():
         assert isinstance(fault, ContractError)
         assert fault.node.startswith("forcefield")
+
+
+def test_the_file_it_was_read_from_is_no_part_of_it() -> None:
+    """A force field without a name of its own is called as its file; a name of its own counts."""
+    one, other = peroxide(), peroxide()
+    for forcefield, file in ((one, "a.data"), (other, "b.data")):
+        forcefield.document |= {"name": file, "source": {"format": "lammps-data", "uri": file}}
+    assert one == other
+    other.document["source"] = {"format": "lammps-data", "uri": "c.data"}
+    assert one != other
+    other.document["name"] = "c.data"
+    assert one == other
+    other.document["styles"][0]["params"] = {"k": 2.0}
+    assert one != other

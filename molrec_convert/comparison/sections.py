@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any
 
@@ -30,12 +30,7 @@ def forcefield_differences(a: ForceField | None, b: ForceField | None) -> Iterat
         return
     if a.definitions != b.definitions:
         yield f"{_SECTION}: the definitions are {a.definitions} against {b.definitions}"
-    documents = [dict(forcefield.document) for forcefield in (a, b)]
-    if all(map(_named_after_source, documents)):
-        for document in documents:
-            del document["name"]
-    for document in documents:
-        document.pop("source", None)
+    documents = [forcefield.content for forcefield in (a, b)]
     styles = [{f"{e['category']}.{e['style']}": e for e in document.pop("styles", [])} for document in documents]
     yield from json_differences(_SECTION, *documents)
     for name in sorted({*styles[0], *styles[1]}):
@@ -53,12 +48,6 @@ def forcefield_differences(a: ForceField | None, b: ForceField | None) -> Iterat
             yield from presence(here, a.tables.get(name), b.tables.get(name))
     for path in sorted({*a.attributes, *b.attributes}):
         yield from json_differences(f"{_SECTION}/{path}", a.attributes.get(path), b.attributes.get(path))
-
-
-def _named_after_source(document: Mapping[str, Any]) -> bool:
-    """True if a force field has no name but that of the file it was read from."""
-    source = document.get("source")
-    return isinstance(source, Mapping) and source.get("uri") is not None and document.get("name") == source["uri"]
 
 
 def observable_differences(a: Observables | None, b: Observables | None) -> Iterator[str]:

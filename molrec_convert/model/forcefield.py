@@ -88,6 +88,13 @@ class ForceField:
         return str(self.document["name"])
 
     @property
+    def content(self) -> dict[str, Any]:
+        """The document without where it was read: its `source`, and a name that is that of the source's file."""
+        source = self.document.get("source")
+        named = isinstance(source, Mapping) and source.get("uri") == self.document.get("name")
+        return {key: value for key, value in self.document.items() if key != "source" and not (named and key == "name")}
+
+    @property
     def units(self) -> dict[str, Any]:
         """The units every number is in."""
         units = self.document.get("units")
@@ -176,13 +183,13 @@ class ForceField:
                 )
 
     def __eq__(self, other: object) -> bool:
-        """Equal documents, tables (bit for bit) and definitions; the order of keys and tables does not count."""
+        """Equal contents, tables (bit for bit) and definitions; the order of keys and tables does not count."""
         if not isinstance(other, ForceField):
             return NotImplemented
         return (
             self.definitions == other.definitions
             and self.tables == other.tables
-            and canonical_json(self.document) == canonical_json(other.document)
+            and canonical_json(self.content) == canonical_json(other.content)
         )
 
     __hash__ = None  # type: ignore[assignment]
