@@ -238,6 +238,18 @@ class TestDumpsNamedTogether:
         assert [state["atoms"]["x"][0] for state in record.trajectory] == [0, 1]
 
 
+def test_labels_of_types_are_said_to_be_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """LAMMPS has the column, ASE does not read it."""
+    source, target = str(FAULTS / "outside.data"), tmp_path / "a.dump"
+    assert run(["convert", source, str(target)]) == 0
+    assert "which ASE does not read" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="Ar"):
+        ase.io.read(target, format="lammps-dump-text")
+    assert run(["convert", source, str(target), "--overwrite", "--dump-columns", "id,type,element,x,y,z"]) == 0
+    assert "ASE" not in capsys.readouterr().err
+    assert str(ase.io.read(target, format="lammps-dump-text").symbols) == "Ar3"
+
+
 class TestOptionsWithoutAnEffect:
     def test_a_box_beside_a_cell(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         arguments = ["convert", str(FAULTS / "units-items.lammpstrj"), str(tmp_path / "a.dump"), "--box", "atoms,3"]

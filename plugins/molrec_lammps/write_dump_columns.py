@@ -81,6 +81,11 @@ def choose_columns(
         if there[name].dtype == "string" and name not in _TEXTS:
             report.dropped(f"atoms/{name}", "columns of a dump are numbers, but for elements and labels of types")
             continue
+        if name == "type":
+            report.warn(
+                "the names of types are in the column typelabel, a text, which ASE does not read: --dump-columns leaves "
+                "it out"
+            )
         columns += _columns(name, there[name], unwrapped)
     return _told_apart(columns, report)
 
