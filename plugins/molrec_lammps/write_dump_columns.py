@@ -82,10 +82,8 @@ def choose_columns(
             report.dropped(f"atoms/{name}", "columns of a dump are numbers, but for elements and labels of types")
             continue
         if name == "type":
-            report.warn(
-                "the names of types are in the column typelabel, a text, which ASE does not read: --dump-columns leaves "
-                "it out"
-            )
+            how = "--dump-columns leaves it out"
+            report.warn(f"the names of types are in the column typelabel, a text, which ASE does not read: {how}")
         columns += _columns(name, there[name], unwrapped)
     return _told_apart(columns, report)
 
