@@ -76,8 +76,123 @@ def assert_same(first: dict[str, float], second: dict[str, float]) -> None:
         assert math.isclose(value, second[name], rel_tol=1e-11, abs_tol=1e-9), (name, value, second[name])
 
 
+TEMPLATE = """\
+dimer
+
+2 atoms
+1 bonds
+
+Coords
+
+1 0 0 0
+2 1 0 0
+
+Types
+
+1 1
+2 1
+
+Bonds
+
+1 1 1 2
+
+Special Bond Counts
+
+1 1 0 0
+2 1 0 0
+
+Special Bonds
+
+1 2
+2 1
+"""
+DIMERS = """\
+dimers
+
+4 atoms
+1 atom types
+1 bond types
+
+0 10 xlo xhi
+0 10 ylo yhi
+0 10 zlo zhi
+
+Masses
+
+1 1
+
+Atoms # template
+
+1 1 1 1 1 1 1 1
+2 1 1 2 1 2 1 1
+3 2 1 1 1 5 5 5
+4 2 1 2 1 6.2 5 5
+"""
+DRUDE = """\
+two cores, each with its Drude particle
+
+4 atoms
+2 bonds
+2 atom types
+1 bond types
+
+0 20 xlo xhi
+0 20 ylo yhi
+0 20 zlo zhi
+
+Masses
+
+1 15
+2 0.4
+
+Atoms # full
+
+1 1 1 1.0 5 5 5
+2 1 2 -1.5 5.1 5 5
+3 2 1 1.0 8 5 5
+4 2 2 -1.5 8 5.1 5
+
+Bonds
+
+1 1 1 2
+2 1 3 4
+
+Extra # d_w i_k
+
+1 0.5 1
+2 0.25 2
+3 1.5 1
+4 2 3
+"""
+#: Scripts that do not start without what they say in front of `read_data`, or behind it.
+STARTS = {
+    "template": (
+        DIMERS,
+        "units lj\nmolecule m mol.txt\natom_style template m\nread_data s.data\npair_style lj/cut 2.5\n"
+        "pair_coeff * * 1 1\nbond_style harmonic\nbond_coeff 1 100 1.1\nrun 0\n",
+    ),
+    "drude": (
+        DRUDE,
+        "units real\natom_style full\nfix p all property/atom d_w i_k ghost yes\nread_data s.data fix p NULL Extra\n"
+        "fix DRUDE all drude C D\npair_style hybrid/overlay lj/cut/coul/cut 9.0 thole 2.6 9.0\n"
+        "pair_coeff * * lj/cut/coul/cut 0 1\npair_coeff 1 1 lj/cut/coul/cut 0.1 3\npair_coeff * * thole 1.0 2.6\n"
+        "bond_style harmonic\nbond_coeff 1 500 0\nspecial_bonds lj/coul 0.0 0.5 0.5\ncomm_modify vel yes\nrun 0\n",
+    ),
+}
+
+
 @needs_lammps
 class TestEnergies:
+    @pytest.mark.parametrize("name", STARTS)
+    def test_of_what_does_not_start_otherwise(self, name: str, tmp_path: Path) -> None:
+        folder = tmp_path / "source"
+        folder.mkdir()
+        for file, text in (("s.data", STARTS[name][0]), ("in.lmp", STARTS[name][1]), ("mol.txt", TEMPLATE)):
+            (folder / file).write_text(text)
+        back, _ = written(folder / "in.lmp", tmp_path)
+        assert_same(energy(folder), energy(back))
+        assert "ghost yes" in (back / "in.lmp").read_text() or name == "template"
+
     @pytest.mark.parametrize(
         "name",
         ["A3_if_exclude", "B_granular", "B_hyb_scaled", "B_include_jump", "B_pairstyle_var", "C_delete_bonds"],

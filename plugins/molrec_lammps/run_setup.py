@@ -117,9 +117,8 @@ def _adds_energy(command: Command) -> bool:
 def _with_names(commands: Sequence[Command], found: dict[str, Command]) -> list[str]:
     """The texts, in the order of the commands, with the groups and variables they and the force field name."""
     kept = {id(command): text for text, command in found.items()}
-    words = [
-        word for command in commands if id(command) in kept or command.name in COEFFICIENTS for word in command.args
-    ]
+    naming = (*COEFFICIENTS, "atom_style")
+    words = [word for command in commands if id(command) in kept or command.name in naming for word in command.args]
     while True:
         names = {match for word in words for match in _VARIABLE.findall(word)}
         more = [
@@ -144,10 +143,11 @@ def _defines(command: Command, variables: set[str], words: set[str]) -> bool:
 
 
 def _sums(commands: Sequence[str], folders: Sequence[Path]) -> dict[str, str]:
-    """The sha256 of each file that a word of a fix names."""
+    """The sha256 of each file that a word of a fix, or of a molecule template, names."""
     found: dict[str, str] = {}
     for text in commands:
-        for word in text.split()[4:] if text.startswith("fix ") else ():
+        first = {"fix": 4, "molecule": 2}.get(text.partition(" ")[0])
+        for word in () if first is None else text.split()[first:]:
             path = find_file(word, folders) if not word.replace(".", "").isdigit() else None
             if path is not None:
                 found[word] = hashlib.sha256(path.read_bytes()).hexdigest()

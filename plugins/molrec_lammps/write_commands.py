@@ -45,12 +45,13 @@ _BEFORE_GROUPS = frozenset({"group", "molecule/intra", "molecule/inter", "includ
 
 @dataclass
 class SetupLines:
-    """The commands to write: before `read_data`, before the coefficients (`variables`), and behind them.
+    """The commands to write: templates of molecules, before `read_data`, before the coefficients (`variables`), behind.
 
-    `ghost` are the words of `fix property/atom` commands that say more of a section's columns, `files` the sha256 of
-    files the commands name, `skin` whether they set one.
+    `properties` are the words of `fix property/atom` commands that say more of a section's columns, `files` the sha256
+    of files the commands name, `skin` whether they set one.
     """
 
+    molecules: list[str] = field(default_factory=list)
     before: list[str] = field(default_factory=list)
     variables: list[str] = field(default_factory=list)
     after: list[str] = field(default_factory=list)
@@ -71,13 +72,15 @@ def setup_lines(
     conversion: Conversion,
     report: Report,
     *,
+    style: str = "",
     renumbered: bool = False,
 ) -> SetupLines:
     """Return the commands of `method.setup` to write; what is not written and counts is reported as dropped.
 
-    `sections` are the words of those sections of the data file that a `fix property/atom` reads, `renumbered` says that
-    atom types get other numbers. UnsupportedError: pairs are excluded by groups that are not in the record, types are
-    named by numbers they have no more, or a number cannot be converted.
+    `sections` are the words of those sections of the data file that a `fix property/atom` reads, `style` is the atom
+    style, which may name a template of molecules; `renumbered` says that atom types get other numbers.
+    UnsupportedError: pairs are excluded by groups that are not in the record, types are named by numbers they have no
+    more, or a number cannot be converted.
     """
     method = record.method if isinstance(record.method, dict) else {}
     setup = method.get("setup")
@@ -90,6 +93,8 @@ def setup_lines(
                 "write without it"
             )
         writer.take(str(text))
+    for word in style.split():
+        writer.use_molecule(word)
     return writer.found
 
 
@@ -101,6 +106,7 @@ class _Setup:
         self.found = SetupLines()
         self.unknown: dict[str, str] = {}
         self.fixes: dict[str, str] = {}
+        self.molecules: dict[str, str] = {}
 
     def take(self, text: str) -> None:
         """One command of the setup."""
@@ -192,7 +198,22 @@ class _Setup:
         self.found.after.append(text)
 
     def write_molecule(self, words: list[str], text: str) -> None:
-        """A template of molecules: what uses it is not written."""
+        """A template of molecules, written where an atom style or a fix that is written names it."""
+        self.molecules[words[0]] = text
+
+    def use_molecule(self, name: str) -> None:
+        """Write a template. UnsupportedError: its lengths would be in other units."""
+        text = self.molecules.pop(name, None)
+        if text is None:
+            return
+        if self.conversion:
+            raise UnsupportedError(f"{text}: the file of a template is not converted to other units")
+        self.copy(text.split())
+        self.found.molecules.append(text)
+
+    def copy(self, words: Sequence[str]) -> None:
+        """The files that words of a command name."""
+        self.found.files |= {word: str(self.files[word]) for word in words if word in self.files}
 
     def write_fix(self, words: list[str], text: str) -> None:
         """A fix, where it is part of the energy and all it needs is in the record."""
@@ -206,8 +227,8 @@ class _Setup:
             self.drop(text, "it changes energies or forces of the first step")
         elif group in self.unknown:
             self.drop(text, f"the record does not hold its group ({self.unknown[group]!r})")
-        elif "mol" in words[3:] or (self.conversion and (_EQUILIBRATING.match(style) or "kbond" in words)):
-            self.drop(text, "its template, or the units of its numbers, are not in the record")
+        elif self.conversion and (_EQUILIBRATING.match(style) or "kbond" in words):
+            self.drop(text, "its numbers are not converted to other units")
         else:
             places: dict[int, str] = {}
             if "m" in words[3:]:
@@ -216,7 +237,9 @@ class _Setup:
                 ends = next((place for place in rest if not is_number(words[place])), len(words))
                 places = dict.fromkeys(range(first, ends), "M")
             self.fixes[name] = style
-            self.found.files |= {word: str(self.files[word]) for word in words if word in self.files}
+            self.copy(words)
+            if "mol" in words[3:]:
+                self.use_molecule(words[words.index("mol", 3) + 1])
             self.found.after.append(self.scaled("fix", words, places))
 
     def write_property(self, words: list[str], text: str) -> None:

@@ -67,9 +67,8 @@ def write_run(record: Record, path: Path, context: WriteContext) -> None:
     if potential is not None and potential:
         check_stated(potential)
     sections = [section.words for section in plan.preserved.sections if section.words]
-    setup = setup_lines(record, sections, conversion, report, renumbered=bool(options.type_order))
-    if plan.renumbered:
-        _check_numbers(setup)
+    style, renumbered = plan.style.name, bool(options.type_order)
+    setup = setup_lines(record, sections, conversion, report, style=style, renumbered=renumbered)
     path.mkdir()
     files = PotentialFiles.of(record.forcefield, potential, conversion) if potential is not None else PotentialFiles()
     beside = target.absolute().parent
@@ -78,6 +77,7 @@ def write_run(record: Record, path: Path, context: WriteContext) -> None:
     if potential is not None:
         potential = renamed(potential, names)
     setup.after = [_with_files(line, names) for line in setup.after]
+    setup.molecules = [_with_files(line, names) for line in setup.molecules]
     with open_target(path / DATA_FILE, DATA_FILE) as file:
         write_plan(file, plan)
     with open_target(path / SETTINGS_FILE, SETTINGS_FILE) as file:
@@ -151,6 +151,7 @@ def _script(
     if "newton" in settings:
         yield f"newton {settings['newton']}"
     yield f"boundary {_boundary(settings, plan)}"
+    yield from setup.molecules
     yield f"atom_style {plan.style.name}"
     if plan.cell.triclinic and not plan.cell.general:
         yield "box tilt large"
