@@ -172,10 +172,11 @@ def test_a_single_model_of_a_number(tmp_path: Path) -> None:
 def test_models_of_one_number_are_counted(tmp_path: Path) -> None:
     row = "ATOM      1  CA  GLY A   1       1.000   2.000   3.000  1.00  0.00           C  \n"
     (tmp_path / "a.pdb").write_text(f"MODEL        3\n{row}ENDMDL\n" * 2)
-    report = Report()
-    convert(tmp_path / "a.pdb", tmp_path / "b.pdb", report=report)
-    assert "trajectory/meta/model" in {item.name for item in report.of(Fate.DROPPED)}
-    assert len(see("gemmi", tmp_path / "b.pdb").positions) == 2
+    for suffix in (".pdb", ".cif"):
+        report = Report()
+        convert(tmp_path / "a.pdb", tmp_path / f"b{suffix}", report=report)
+        assert "trajectory/meta/model" in {item.name for item in report.of(Fate.DROPPED)}
+        assert len(see("gemmi", tmp_path / f"b{suffix}").positions) == 2
 
 
 @pytest.mark.parametrize("program", ["ase", "chemfiles", "parmed", "openmm", "mdtraj", "biotite"])

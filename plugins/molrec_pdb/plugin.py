@@ -21,7 +21,7 @@ PDB = Format(
     writes="molrec_pdb.write_pdb:write_pdb",
     predicts="molrec_pdb.write_pdb:predict",
     takes_collections=True,
-    units={"length": "angstrom"},
+    units={"length": "angstrom", "time": "ps"},
     write_options=PdbTarget,
     carries={
         "system": Capability("exact: atoms, bonds, the header", "what has columns; bonds as CONECT, SSBOND, LINK"),

@@ -99,10 +99,11 @@ class _BlockWriter:
         if atoms.made:
             self.block.set_pair(MADE, gemmi.cif.quote(" ".join(atoms.made)))
         self.put(f"{document.as_string()}\n{site.head()}".encode())
-        number, frame = 0, first
+        number, frame, model = 0, first, 0
         anisou = False
         while True:
-            self._model(site, frame, number, first.box, rotation)
+            model = self._model_number(frame, model, number)
+            self._model(site, frame, number, model, first.box, rotation)
             anisou |= "anisou" in frame.columns
             following = next(frames, None)
             if following is None:
@@ -114,19 +115,29 @@ class _BlockWriter:
         self._bonds(first, atoms)
 
     def _model(
-        self, site: SiteWriter, frame: OutFrame, number: int, box: Box | None, rotation: NDArray[np.float64] | None
-    ) -> None:
+        self, site: SiteWriter, frame: OutFrame, number: int, model: int, box: Box | None,
+        rotation: NDArray[np.float64] | None,
+    ) -> None:  # fmt: skip
         """Write one frame."""
         if frame.box != box:
             self.report.dropped("box", "cells of later frames: a block has one")
         if frame.frame.step not in (None, number):
             self.report.dropped("trajectory/step", "models have numbers only")
-        if "model" not in frame.frame.meta:
-            self.report.derived("pdbx_PDB_model_num", "models are numbered in the order of the frames")
         atoms = site.atoms(frame, fixed=frame.own <= _STATE)
         if number == 0:
             self._renumbered(frame.columns)
-        site.write(frame, atoms, int(frame.frame.meta.get("model", number + 1)), rotation)
+        site.write(frame, atoms, model, rotation)
+
+    def _model_number(self, frame: OutFrame, last: int, ordinal: int) -> int:
+        """The number of a model: its own where these ascend, else the one behind the `last`."""
+        if "model" not in frame.frame.meta:
+            self.report.derived("pdbx_PDB_model_num", "models are numbered in the order of the frames")
+            return last + 1
+        number = int(frame.frame.meta["model"])
+        if not ordinal or number > last:
+            return number
+        self.report.dropped("trajectory/meta/model", "models whose numbers do not ascend are numbered in their order")
+        return last + 1
 
     def _space_group(self) -> None:
         """State the symmetry that the CRYST1 record of a PDB file did."""

@@ -13,7 +13,7 @@ from molrec_convert.model import Block, Box, Column, Frame, Record, Trajectory
 from molrec_convert.quantities.units import unit_of_quantity
 from molrec_convert.report import Report
 
-__all__ = ["ATOMS", "OutFrame", "check_lengths", "frames_of", "mask_of", "report_left", "stated_unit"]
+__all__ = ["ATOMS", "OutFrame", "check_lengths", "frames_of", "mask_of", "report_left"]
 
 ATOMS = "atoms"
 #: Quantities whose units are those of the format, or of its titles.
@@ -93,25 +93,17 @@ def report_left(record: Record, report: Report, written: frozenset[str], keys: f
             report.dropped(block, "the format has no place for it")
 
 
-def stated_unit(units: Any, quantity: str) -> str | None:
-    """Return the unit a record's units state for a quantity, by themselves or with their preset; None for neither."""
-    if isinstance(units, str):
-        units = {"preset": units}
-    return unit_of_quantity(units, quantity) if isinstance(units, dict) else None
-
-
 def check_lengths(units: Any, report: Report) -> None:
     """Raise UnsupportedError for lengths in anything but angstroms; report units that the file does not state."""
-    length = stated_unit(units, "length")
-    if length is None:
-        report.warn("the record does not state its unit of length: its numbers are written as angstroms")
-    elif length != "angstrom":
+    stated = {"preset": units} if isinstance(units, str) else units if isinstance(units, dict) else {}
+    length = unit_of_quantity(stated, "length")
+    if length not in (None, "angstrom"):
         raise UnsupportedError(
             f"the record's lengths are in {length}, and the format's in angstroms: no file is written of them"
         )
-    others = sorted(units.keys() - _UNITS) if isinstance(units, dict) else [units] if isinstance(units, str) else []
+    others = sorted(stated.keys() - _UNITS)
     if others:
-        report.dropped("system/meta/units", f"{', '.join(map(str, others))}: the file has angstroms and nothing else")
+        report.dropped("system/meta/units", f"{', '.join(others)}: the file has angstroms and picoseconds alone")
 
 
 def mask_of(column: Column) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

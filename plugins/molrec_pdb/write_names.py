@@ -196,7 +196,8 @@ def _named(given: Coded, nameless: NDArray[np.bool_], bases: Coded, residue: Int
     starts = np.cumsum(counts) - counts
     number = np.empty(len(rows), np.int64)
     number[order] = np.arange(len(rows)) - np.repeat(starts, counts) + 1
-    number[counts[inverse] == 1] = 0
+    # an X alone is no name to some readers
+    number[(counts[inverse] == 1) & np.array([text != "X" for text in bases.different])[bases.codes[rows]]] = 0
     suffixes = Coded([str(n) for n in range(int(number.max(initial=0)) + 1)], number.astype(np.intp))
     own = combined(Coded(bases.different, bases.codes[rows]), suffixes, partial(_made_name, width=width))
     codes = given.codes.copy()

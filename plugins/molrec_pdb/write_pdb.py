@@ -15,14 +15,13 @@ from molrec_convert.errors import UnsupportedError
 from molrec_convert.formats import WriteContext
 from molrec_convert.model import Box, Record
 from molrec_convert.model.collection import Collection
-from molrec_convert.quantities.units import conversion_factor
 from molrec_convert.target_file import open_target
 from molrec_pdb.header import frame_times
 from molrec_pdb.lines import PLACEHOLDER_REMARKS, FrameLines
 from molrec_pdb.options import PdbTarget
 from molrec_pdb.write_bonds import conect_records
 from molrec_pdb.write_cell import OutCell, out_cell
-from molrec_pdb.write_frames import OutFrame, check_lengths, frames_of, report_left, stated_unit
+from molrec_pdb.write_frames import OutFrame, check_lengths, frames_of, report_left
 from molrec_pdb.write_rows import WRITTEN, Rows, RowWriter
 
 __all__ = ["predict", "write_pdb"]
@@ -75,7 +74,6 @@ class _RecordWriter:
         system = record.system
         document = None if system is None else system.meta.get("pdb")
         self.document: dict[str, Any] = document if isinstance(document, dict) else {}
-        self.time_factor = 1.0
         self._box: Box | None = None
         self._cell: OutCell | None = None
 
@@ -83,7 +81,7 @@ class _RecordWriter:
         """The whole record but END."""
         report_left(self.record, self.report, WRITTEN, _KEYS)
         self._check_document()
-        self._check_units()
+        check_lengths(self.record.units, self.report)
         trajectory = self.record.trajectory
         count = 1 if trajectory is None else trajectory.n_frames
         many = self.one_of_many or count is None or count > 1
@@ -206,8 +204,6 @@ class _RecordWriter:
         lines = self._stated_lines(len(steps))
         stated, stated_steps = frame_times(lines)
         same_steps = np.array_equal(steps, stated_steps or np.arange(len(steps)))
-        if times is not None and self.time_factor != 1.0:
-            times = times * self.time_factor
         if times is not None and stated is not None and np.array_equal(times, stated) and same_steps:
             return None
         if times is None:
@@ -235,10 +231,3 @@ class _RecordWriter:
         for key in self.document:
             if key not in _DOCUMENT and not (key in _SAID and self.document.get("lines")):
                 self.report.dropped(f"system/meta/pdb/{key}", "no record of the format is made of it")
-
-    def _check_units(self) -> None:
-        """Coordinates are written as they are: other lengths than angstroms are said; times become picoseconds."""
-        check_lengths(self.record.units, self.report)
-        time = stated_unit(self.record.units, "time")
-        if time not in (None, "ps") and self.record.trajectory is not None:
-            self.time_factor = conversion_factor(str(time), "ps") or 1.0
