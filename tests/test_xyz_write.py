@@ -18,7 +18,8 @@ import molrec_convert
 from molrec_convert import Block, Box, Column, Frame, MemoryTrajectory, Meta, Record, Report
 from molrec_convert.cli import run
 from molrec_convert.comparison.records import differences
-from molrec_convert.errors import ContractError, LossError
+from molrec_convert.errors import LossError
+from molrec_convert.report import Fate
 
 #: Text has one NaN only.
 reals = st.floats(allow_nan=False) | st.just(math.nan)
@@ -153,12 +154,13 @@ def test_digits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("word", ["", "two words", "tab\there", " lead", "line\nbreak"])
-def test_texts_that_would_break_a_row_are_refused(tmp_path: Path, word: str) -> None:
+def test_texts_that_would_break_a_row_are_words(tmp_path: Path, word: str) -> None:
     record = Record(trajectory=MemoryTrajectory([molecule(label=["ok", word])]))
-    with pytest.raises(ContractError, match="atoms/label") as caught:
-        molrec_convert.write(record, tmp_path / "a.xyz")
-    assert repr(word) in str(caught.value)
-    assert list(tmp_path.iterdir()) == []
+    report = Report()
+    found = arrays(through(record, tmp_path / "a.xyz", report))
+    assert found["label"] == ["ok", "_".join(word.split()) or "."]
+    fate = Fate.DROPPED if word else Fate.CONVERTED
+    assert "atoms/label" in {item.name for item in report.of(fate) if "stands for" in item.detail or word}
 
 
 def test_what_has_no_place_is_named_before(tmp_path: Path) -> None:
@@ -330,3 +332,27 @@ def test_a_file_of_labels_that_never_change_does_not_differ_from_its_record(
     (tmp_path / "b.xyz").write_text("".join(frames).replace("H 0 0 2", "F 0 0 2"))
     assert run(["diff", str(tmp_path / "a.mrec"), str(tmp_path / "b.xyz")]) == 1
     assert "element" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "values", "fate"),
+    [
+        ("alt.pdb", "altloc", ["", "A", "B"], Fate.CONVERTED),
+        ("icode.pdb", "icode", ["", "A"], Fate.CONVERTED),
+        ("com.data", "comment", ["C2_RES", "C3_RES"], Fate.DROPPED),
+    ],
+)
+def test_texts_that_are_no_words(
+    name: str, column: str, values: list[str], fate: Fate, fixtures: Path, tmp_path: Path
+) -> None:
+    """Empty texts and those with blanks are written as words, said beforehand, and read by ASE."""
+    ase_io = pytest.importorskip("ase.io")
+    options = {"elements": ["C"]} if name == "com.data" else {}
+    predicted, report = Report(), Report()
+    molrec_convert.convert(fixtures / "faults" / name, tmp_path / "a.extxyz", report=predicted, dry_run=True, **options)
+    molrec_convert.convert(fixtures / "faults" / name, tmp_path / "a.extxyz", report=report, **options)
+    assert predicted.to_json() == report.to_json()
+    assert f"atoms/{column}" in {item.name for item in report.of(fate)}
+    assert ase_io.read(tmp_path / "a.extxyz").arrays[column].tolist() == [value or "." for value in values]
+    record = molrec_convert.read(tmp_path / "a.extxyz")
+    assert record.system["atoms"][column].tolist() == values

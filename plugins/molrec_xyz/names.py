@@ -13,6 +13,8 @@ from molrec_convert.model.names import escape_name, name_fault, unescape_name
 from molrec_convert.quantities.aliases import looks_like
 
 __all__ = [
+    "BLANK_WHERE_EMPTY",
+    "EMPTY",
     "POSITIONS",
     "SINGLE",
     "VECTORS",
@@ -38,6 +40,9 @@ SINGLE: dict[str, tuple[tuple[str, ...], str]] = {
     "type_id": (("type",), "I"),
     "free": (("move_mask",), "L"),
 }
+#: What stands for an empty text, as mmCIF has it; and the columns in which it is read as one.
+EMPTY = "."
+BLANK_WHERE_EMPTY = frozenset({"altloc", "chain", "icode", "segid"})
 #: How a quantity is to be taken that keeps its own name.
 _WORDS = {
     "energy": "an energy",

@@ -23,6 +23,7 @@ from molrec_convert.model import (
 )
 from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.quantities.elements import NUMBERS
+from molrec_xyz.names import BLANK_WHERE_EMPTY, EMPTY
 from molrec_xyz.places import LABELS, WIDE, Place, is_state
 from molrec_xyz.reader import Batch, Reader
 
@@ -270,6 +271,8 @@ def _texts(source: Source, place: Place, codes: NDArray[np.int32]) -> NDArray[An
         )
         found: NDArray[Any] = numbers[codes]
         return found
+    if place.name in BLANK_WHERE_EMPTY:
+        words = ["" if word == EMPTY else word for word in words]
     table = np.array([*words, ""], dtype=np.dtypes.StringDType())
     texts: NDArray[Any] = table[codes]
     return texts

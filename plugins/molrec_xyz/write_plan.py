@@ -19,6 +19,7 @@ from molrec_convert.report import Report
 from molrec_xyz.names import SINGLE, VECTORS, file_name, record_name
 from molrec_xyz.per_step import reads_as_real
 from molrec_xyz.write_momenta import with_momenta
+from molrec_xyz.write_rows import as_word
 
 __all__ = ["ATOMS", "TENSOR", "FilePlan", "OutColumn", "counts_frames", "make_plan"]
 
@@ -103,6 +104,7 @@ def make_plan(
     columns = _without_partial_nulls(trajectory, columns, report)
     if plain:
         columns = _plain_columns(columns, report)
+    _report_texts(record.system, trajectory, columns, report)
     keys, step_key, time_key = _keys(trajectory, labels, report, plain=plain, counted=counted)
     _report_cell(trajectory, report, plain=plain)
     return FilePlan(trajectory, record.system, columns, keys, step_key, time_key)
@@ -240,6 +242,34 @@ def _without_partial_nulls(trajectory: Trajectory | None, columns: list[OutColum
     for column in dropped:
         report.dropped(" ".join(column.sources), "null for some atoms of a frame, and a row has no place for that")
     return [column for column in columns if column not in dropped]
+
+
+def _report_texts(
+    system: Frame | None, trajectory: Trajectory | None, columns: Sequence[OutColumn], report: Report
+) -> None:
+    """Report texts that stand as other words: empty ones, and those with blanks, which would part a row."""
+    texts = [column for column in columns if column.letter == "S"]
+    for column in texts:
+        if column.block is None and system is not None:
+            _report_words(column, [system[ATOMS].stored(name) for name in column.sources], report)
+    moving = [column for column in texts if column.block is not None]
+    if not moving or trajectory is None:
+        return
+    for batch in trajectory.batches(columns=[f"{c.block}/{name}" for c in moving for name in c.sources]):
+        for column in moving:
+            updates = batch.blocks.get(column.block or "")
+            if updates is not None:
+                _report_words(column, [updates.columns[name] for name in column.sources], report)
+
+
+def _report_words(column: OutColumn, parts: list[Any], report: Report) -> None:
+    for part in parts:
+        different = set(part.reshape(-1).tolist())
+        node = f"atoms/{column.sources[0]}"
+        if any(not text.strip() for text in different):
+            report.converted(node, f"{as_word(column.name, '')} stands for an empty text")
+        if any(text.strip() and as_word(column.name, text) != text for text in different):
+            report.dropped(node, "blanks in its texts: a field of a row has none, and _ stands for them")
 
 
 def _is_partial(mask: Any, offset: Any) -> bool:

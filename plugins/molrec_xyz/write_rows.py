@@ -11,19 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.errors import ContractError
 from molrec_convert.quantities.elements import SYMBOLS, UNKNOWN
+from molrec_xyz.names import EMPTY
 
-__all__ = ["rows_text"]
+__all__ = ["as_word", "rows_text"]
 
 
 def rows_text(
     columns: list[tuple[str, str, NDArray[Any]]], rows: int, digits: int | None
 ) -> tuple[Any, NDArray[np.int64]]:
-    """The rows as one text, and where each begins in it (and the last ends). Columns are (name, letter, values).
-
-    ContractError for a text that would break the row.
-    """
+    """The rows as one text, and where each begins in it (and the last ends). Columns are (name, letter, values)."""
     if not columns or not rows:
         return b"\n" * rows, np.arange(rows + 1, dtype=np.int64)
     fields: list[tuple[str, str, NDArray[Any]]] = []
@@ -75,15 +72,10 @@ def _words(name: str, letter: str, values: NDArray[Any], digits: int | None) -> 
         return ["T" if item else "F" for item in items]
     if letter == "Z":
         return [SYMBOLS[item] if 0 < item < len(SYMBOLS) else UNKNOWN for item in items]
-    _check_words(name, items)
-    return items
+    changed = {text: as_word(name, text) for text in set(items) if as_word(name, text) != text}
+    return [changed.get(text, text) for text in items] if changed else items
 
 
-def _check_words(name: str, items: list[str]) -> None:
-    """Refuse what would part a row in two, or leave a field out."""
-    for word in set(items):
-        if len(word.split()) != 1 or word.split()[0] != word:
-            raise ContractError(
-                f"atoms/{name}", f"row {items.index(word)} of a batch has a text that no row can hold",
-                found=repr(word), expected="a word without blanks",
-            )  # fmt: skip
+def as_word(name: str, text: str) -> str:
+    """Return what stands for a text in the column `name` of a row: one word, of nothing X or a point."""
+    return "_".join(text.split()) or (UNKNOWN if name == "species" else EMPTY)
