@@ -214,3 +214,37 @@ def test_documents_of_a_record_are_written_or_named(tmp_path: Path) -> None:
         "system/meta/units", "system/meta/pdb/colour", "system/meta/coordinates", "system/meta/method",
     }  # fmt: skip
     assert "TITLE     A TITLE" in (tmp_path / "a.pdb").read_text()
+
+
+#: What a program cannot open, whoever wrote it: models of different atoms, symbols that are no elements.
+CANNOT_OPEN = {
+    ("cf_end-endmdl.pdb", program) for program in ("parmed", "biotite", "ase", "mdtraj", "pymatgen", "openmm")
+} | {("gen_hybrid36_resseq_gemmi.pdb.gz", "ase")}
+#: Files whose names of atoms stand several times in a residue, which OpenMM looks them up by.
+SAME_NAMES = {("cf_water.pdb", "openmm")}
+#: Programs that keep one of the alternate locations of an atom.
+ONE_LOCATION = {"parmed", "openmm", "mdtraj"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", ALL)
+def test_files_of_others_written_back(program: str, corpus: Path, tmp_path: Path) -> None:
+    """What we write of a file that somebody else made opens, with its frames and atoms where they are."""
+    opened = 0
+    for path in sorted((corpus / "files/pdb").iterdir()):
+        source = read(path) if path.name != "own_structure_factors.ent" else None
+        if not isinstance(source, Record) or (path.name, program) in CANNOT_OPEN | SAME_NAMES:
+            continue
+        atoms, frames = source.system["atoms"], [frame["atoms"] for frame in source.trajectory]
+        if not atoms.count or atoms.count * len(frames) > 20_000 or (len(frames) > 1 and program == "pymatgen"):
+            continue
+        convert(path, tmp_path / "back.pdb", overwrite=True, hybrid_36=True)
+        seen = see(program, tmp_path / "back.pdb").positions
+        assert len(seen) == len(frames), path.name
+        assert ("altloc" in atoms and program in ONE_LOCATION) or len(seen[0]) == atoms.count, path.name
+        if "altloc" not in atoms and program != "gemmi":
+            # gemmi brings the atoms of a residue together
+            mine = np.stack([frames[-1][axis] for axis in "xyz"], axis=1)
+            assert np.allclose(seen[-1], mine, atol=2e-3), path.name
+        opened += 1
+    assert opened > 10

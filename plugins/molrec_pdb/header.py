@@ -55,6 +55,11 @@ class Header:
     document: dict[str, Any]
     links: list[Link] = field(default_factory=list)
 
+    def leave_symmetry(self) -> None:
+        """Forget the symmetry of a cell that is none."""
+        self.document.pop("space_group", None)
+        self.document.pop("z", None)
+
 
 def read_header(scan: Scan, frame: FrameLines, frames: Sequence[FrameLines], report: Report) -> Header:
     """What stands beside the atoms of a record of some frames, of which `frame` is the first."""

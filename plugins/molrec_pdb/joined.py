@@ -135,6 +135,8 @@ class _Files:
         scan, report, cell = self.lines.scans[number], self.reports[number], self.cells[number]
         frame = scan.frames[0]
         header = read_header(scan, frame, [frame], report)
+        if cell is None:
+            header.leave_symmetry()
         identity = self.identities.of(number)
         blocks = {ATOMS: Block(self._columns(identity, scan), count=frame.stop)}
         if header.links:

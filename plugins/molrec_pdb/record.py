@@ -247,6 +247,8 @@ class _Reader:
             if matrix is not None:
                 cells.append(number)
                 vectors.append(matrix)
+            elif number == 0:
+                header.leave_symmetry()
             elif cells:
                 report.warn(f"frame {number} states no cell, and a run that had one keeps it")
         times, steps = frame_times(chosen)
