@@ -426,3 +426,35 @@ def test_meta_of_units_stays(tmp_path: Path) -> None:
     record.system.meta = meta
     text, _ = written(record, tmp_path / "a.data")
     assert text.splitlines()[0].endswith("units = real")
+
+
+@pytest.mark.parametrize("name", ["e.extxyz", "e2.extxyz"])
+@pytest.mark.parametrize("target", ["a.data", "a.dump", "a"])
+def test_energies_and_notes_are_said_to_be_left_out(
+    fixtures: Path, tmp_path: Path, name: str, target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = fixtures / "faults" / name
+    to = ["--to", "lammps-run"] if target == "a" else []
+    arguments = ["convert", str(source), str(tmp_path / target), *to, "--units", "metal", "--verbose"]
+    assert run([*arguments, "--strict"]) == 3
+    told = capsys.readouterr().err
+    assert "meta/pe" in told or "meta/energy" in told
+    with molrec_convert.read(source, units="metal") as record:
+        assert record.trajectory is not None
+        for key in record.trajectory.declaration.meta:
+            assert f"meta/{key}" in told
+    assert run(arguments) == 0
+
+
+def test_header_texts_are_said_to_be_left_out(fixtures: Path, tmp_path: Path) -> None:
+    source = tmp_path / "a.pdb"
+    source.write_text("HEADER    SOMETHING\nREMARK   1 A REMARK\n" + (fixtures / "faults/alt.pdb").read_text())
+    for target in ("a.data", "a.dump"):
+        report = molrec_convert.convert(source, tmp_path / target, box=("atoms", "3"))
+        lost = " ".join(report.losses())
+        with molrec_convert.read(source) as record:
+            assert record.system is not None
+            keys = [key for key in record.system.meta if key != "units"]
+            assert keys
+            assert [key for key in keys if f"system/meta/{key}" not in lost] == []
+            assert "units (" in lost

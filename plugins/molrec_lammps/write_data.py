@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from molrec_convert import __version__
 from molrec_convert.formats import WriteContext
 from molrec_convert.model import Column, Record
+from molrec_convert.quantities.dimensions import units_object, units_words
 from molrec_convert.report import Report
 from molrec_convert.target_file import open_target
 from molrec_lammps.atom_styles import AtomStyle
@@ -30,7 +31,7 @@ from molrec_lammps.write_force_field import potential_of_record
 from molrec_lammps.write_masses import Masses, brings_masses, masses_of, named_masses
 from molrec_lammps.write_preserved import Preserved, preserved_of
 from molrec_lammps.write_relations import RelationRows, relation_rows
-from molrec_lammps.write_state import State, lammps_document, state_of
+from molrec_lammps.write_state import State, lammps_document, report_meta, state_of
 from molrec_lammps.write_style import style_of_state
 from molrec_lammps.write_text import number_text, row_pieces
 from molrec_lammps.write_turning import unturned, warning_of
@@ -148,6 +149,10 @@ def data_plan(record: Record, options: Any, report: Report, conversion: Conversi
     if plan.cell.rotation is not None:
         _report_unturned(state, plan, report)
     _report_left(state, plan, types, report, run=run)
+    report_meta(record, ("units", "coordinates", "lammps"), report, "a data file")
+    if plan.units is None and record.units is not None:
+        told = units_words(units_object(record.units))
+        report.dropped("units", f"{told}: a data file states none but a units style of LAMMPS")
     return plan
 
 

@@ -31,7 +31,7 @@ from molrec_lammps.write_dump_columns import DumpColumn, SourceColumn, choose_co
 from molrec_lammps.write_dump_frames import AtomFrames, atom_columns, frames_of
 from molrec_lammps.write_dump_places import places
 from molrec_lammps.write_dump_types import TYPE_COLUMNS, TypeNumbers
-from molrec_lammps.write_state import ATOMS
+from molrec_lammps.write_state import ATOMS, report_meta
 from molrec_lammps.write_text import as_text, number_text, row_pieces, tiled
 from molrec_lammps.write_turning import Turned, turn, turned_of, unturned, warning_of
 from molrec_lammps.write_units import Conversion, conversion_of, style_written
@@ -188,8 +188,7 @@ class _DumpWriter:
             self.report.dropped("trajectory/time", "times of frames are stated with --dump-time only")
         if self.options.dump_time and not self.timed:
             raise UsageError("--dump-time: the record states no times")
-        for key in self.trajectory.declaration.meta:
-            self.report.dropped(f"trajectory/meta/{key}", "a dump has no place for it")
+        report_meta(self.record, ("units", "coordinates"), self.report, "a dump")
 
     @property
     def nullable(self) -> list[str]:

@@ -6,6 +6,7 @@ table. Source: Record, "Sections".
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +17,16 @@ from molrec_convert.model import Block, Box, Column, Frame, Record
 from molrec_convert.report import Report
 from molrec_lammps.write_units import Conversion
 
-__all__ = ["ATOMS", "State", "aligned_blocks", "lammps_document", "last_frame", "scaled_box", "state_of"]
+__all__ = [
+    "ATOMS",
+    "State",
+    "aligned_blocks",
+    "lammps_document",
+    "last_frame",
+    "report_meta",
+    "scaled_box",
+    "state_of",
+]
 
 ATOMS = "atoms"
 
@@ -101,6 +111,19 @@ def aligned_blocks(record: Record) -> list[str]:
         return []
     blocks = record.trajectory.declaration.blocks
     return [name for name, block in blocks.items() if block.aligned_with in (ATOMS, f"/system/{ATOMS}")]
+
+
+def report_meta(record: Record, kept: Collection[str], report: Report, what: str) -> None:
+    """Report what a record says beside columns and cells: keys of `system`, of `frame`, of every frame.
+
+    `kept` are the keys of `system` that are written; `what` is what has no place for the others.
+    """
+    found = [] if record.system is None else [f"system/meta/{key}" for key in record.system.meta if key not in kept]
+    found += [] if record.frame is None else [f"frame/meta/{key}" for key in record.frame.meta]
+    if record.trajectory is not None:
+        found += [f"trajectory/meta/{key}" for key in record.trajectory.declaration.meta]
+    for node in found:
+        report.dropped(node, f"{what} has no place for it")
 
 
 def last_frame(record: Record, report: Report) -> Frame | None:
