@@ -455,6 +455,25 @@ class TestRuns:
         assert record.trajectory.steps.tolist() == steps
         assert record.trajectory.times == pytest.approx(wanted, rel=1e-12)
 
+    def test_times_behind_a_restart_that_appends(self, tmp_path: Path) -> None:
+        """A restart file holds the time: behind a minimization it is not the step times the timestep."""
+        stated = dump("x.dump") + "dump_modify d time yes\n"
+        text = MELT + "minimize 0 0 3 100\n" + stated + "run 20\nwrite_restart x.restart\n"
+        assert "error" not in run_script(tmp_path, text)
+        again = "log log.lammps append\nread_restart x.restart\ntimestep 0.002\nfix 1 all nve\n" + stated
+        again += "dump_modify d append yes\nrun 20\n"
+        assert "error" not in run_script(tmp_path, again, name="in.again", log="none")
+        record, _ = read(tmp_path / "x.dump", tmp_path / "log.lammps")
+        assert record.trajectory is not None
+        wanted = record.trajectory.times
+        lines = (tmp_path / "x.dump").read_text().split("\n")
+        stated_at = [place for place, line in enumerate(lines) if line == "ITEM: TIME"]
+        gone = {*stated_at, *(place + 1 for place in stated_at)}
+        (tmp_path / "x.dump").write_text("\n".join(line for place, line in enumerate(lines) if place not in gone))
+        record, _ = read(tmp_path / "x.dump", tmp_path / "log.lammps")
+        assert record.trajectory is not None
+        assert record.trajectory.times == pytest.approx(wanted, rel=1e-12)
+
     def test_without_a_log_steps_of_a_minimization_leave_times_open(self, tmp_path: Path) -> None:
         play(tmp_path, MELT + "minimize 0 0 3 100\n" + dump("x.dump") + "run 10\n")
         (tmp_path / "log.lammps").unlink()

@@ -126,7 +126,9 @@ class _Walk:
     time: float = 0.0
     writing: bool = False
     written: int | None = None
+    restarted: bool = False
     pieces: list[Piece] = field(default_factory=list)
+    all_pieces: list[Piece] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.timestep = self.default
@@ -146,6 +148,7 @@ class _Walk:
                     self.reset(args)
                 elif name in _STARTING and "add" not in args:
                     self.step, self.start, self.time = 0, 0, 0.0
+                    self.restarted = name == "read_restart"
                 elif name == "dump" and args[0] == self.dump:
                     self.writing, self.written = True, None
                 elif name == "undump" and args[0] == self.dump:
@@ -180,13 +183,15 @@ class _Walk:
         elif self.step != first:
             # steps of a restart file, or of a run that the log does not show
             self.step, self.start, self.time = first, 0, 0.0
-            if self.before is not None:
-                self.start, self.time = first, float(self.before.times(np.array([first]))[0])
+            before = self.before or (Clock(tuple(_in_force(self.all_pieces))) if self.all_pieces else None)
+            if before is not None and self.restarted:
+                self.start, self.time = first, float(before.times(np.array([first]))[0])
         if self.writing:
             # a step that both runs have is written by the first of them
             again = self.written == first
             self.pieces.append(Piece(self.timestep, first + again, self.start, self.time))
             self.written = last
+        self.all_pieces.append(Piece(self.timestep, first, self.start, self.time))
         self.step = last
         if moved:
             self.settle()
