@@ -18,12 +18,12 @@ from typing import Any
 from molrec_convert.comparison import differences
 from molrec_convert.errors import MolrecError, UsageError
 from molrec_convert.formats import NoProgress, Progress
+from molrec_convert.meaning.units import Scaling
 from molrec_convert.migration.adapting import Adapter
 from molrec_convert.migration.failures import is_error, read_failures
 from molrec_convert.migration.index_check import IndexCheck
 from molrec_convert.migration.inputs import expand_inputs, path_text
 from molrec_convert.migration.names import Naming
-from molrec_convert.migration.quantities import Conversion
 from molrec_convert.migration.rules import RuleBook
 from molrec_convert.migration.settings import Settings
 from molrec_convert.migration.sources import FormatFinder, Sources, record_count, records_of, rows_of
@@ -37,6 +37,7 @@ from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.record import Record
 from molrec_convert.model.trajectory import TrajectoryView
 from molrec_convert.plugin_faults import naming_faults
+from molrec_convert.quantities.named_factors import NamedFactors
 from molrec_convert.report import Report
 
 __all__ = ["Verification", "parse_sample", "recorded_migrations", "verify_collection"]
@@ -362,7 +363,8 @@ class _Reading:
             self._result.note(f"the per-step key {key} of {path} is not in the collection")
         conversion = None
         if units and dict(units) != self._collection.units:
-            conversion = Conversion(units, self._collection.units)
+            factors = NamedFactors(units, self._collection.units, settings.dimensions)
+            conversion = Scaling(factors, self._collection.units)
             conversion = conversion if conversion.changes else None
         names = Naming.of(dataclasses.replace(settings, drop=(*settings.drop, *extra)), trimmed)
         adapter = Adapter(declared, target, names, conversion, self._collection.units)

@@ -134,6 +134,8 @@ def test_one_record(tmp_path: Path) -> None:
                 "charge": "e",
                 "mass": "dalton",
                 "time": "fs",
+                "pressure": "atm",
+                "density": "g/cm**3",
                 "force": "kcal/mol/angstrom",
             },
         }

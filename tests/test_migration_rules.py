@@ -22,7 +22,7 @@ _RULES = """
 [[input]]
 match = "ref/*.xyz"
 energy-key = "REF_energy"
-forces_column = "REF_forces"
+forces_key = "REF_forces"
 
 [[input]]
 match = ["real/**/*.xyz", "other.xyz"]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from molrec_convert.model.collection import Collection
 
 __all__ = [
+    "DIMENSION_OPTION",
     "ELEMENT_OPTIONS",
     "PATH",
     "RECORD_OPTIONS",
@@ -88,6 +89,14 @@ def _dimensions(context: click.Context, parameter: click.Parameter, values: tupl
     return parse_dimensions(pairs) or None
 
 
+#: What names are that have no known dimension, the same flag in every command.
+DIMENSION_OPTION = click.Option(
+    ["--dimension", "dimensions"],
+    callback=_dimensions,
+    multiple=True,
+    metavar="NAME=DIMENSION,...",
+    help="What columns and keys are that have no known dimension: gap=energy,dip=charge*length, none for a number.",
+)
 #: Units of what is written, the same flags in every command.
 UNIT_OPTIONS = (
     click.Option(
@@ -96,13 +105,7 @@ UNIT_OPTIONS = (
         help="Units of what is written, in place of its format's own: a style such as metal, QUANTITY=UNIT,..., or "
         "none for the numbers as they are.",
     ),
-    click.Option(
-        ["--dimension", "dimensions"],
-        callback=_dimensions,
-        multiple=True,
-        metavar="NAME=DIMENSION,...",
-        help="What columns and keys are that have no known dimension: gap=energy,dip=charge*length, none for a number.",
-    ),
+    DIMENSION_OPTION,
 )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from molrec_convert.cli.app import show_problems
-from molrec_convert.cli.common import PATH, directory_size, examples, human_size, print_lines
+from molrec_convert.cli.common import DIMENSION_OPTION, PATH, directory_size, examples, human_size, print_lines
 from molrec_convert.cli.migrate_progress import watch_migration
 from molrec_convert.cli.options import FormatCommand, format_flags, given
 from molrec_convert.cli.outcome import DONE, FAULT, INTERRUPTED, SOME_FAILED, USAGE, complain, sentence
@@ -71,6 +71,7 @@ _PARAMETERS: list[click.Parameter] = [
         help="Units of the collection, a preset (metal) or QUANTITY=UNIT,...: inputs that state others are converted, "
         "those that state none are taken to be in them.",
     ),
+    DIMENSION_OPTION,
     click.Option(["--fill"], multiple=True, metavar="NAME=VALUE", help="What stands where a key or column is missing."),
     click.Option(["--rename"], multiple=True, metavar="OLD=NEW", help="Another name for a key or column."),
     click.Option(["--drop"], multiple=True, metavar="NAME", help="Leave out a key, column (atoms/x) or block."),
@@ -247,6 +248,7 @@ def _settings(arguments: dict[str, Any], options: dict[str, Any]) -> Settings:
     return Settings(
         split=arguments["split"],
         units=None if units is None else parse_units(units),
+        dimensions=arguments["dimensions"] or {},
         fill=parse_pairs(arguments["fill"], "--fill", empty=True),
         rename=parse_pairs(arguments["rename"], "--rename"),
         drop=(*arguments["drop"], *arguments["exclude"]),

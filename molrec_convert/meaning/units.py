@@ -28,13 +28,13 @@ from molrec_convert.model.trajectory import MappedTrajectory, Trajectory
 from molrec_convert.quantities.dimensions import (
     BASES,
     DERIVED,
-    UnitConversion,
     parse_dimensions,
     unit_of_dimension,
     units_object,
     units_words,
     written_out,
 )
+from molrec_convert.quantities.named_factors import NamedFactors
 from molrec_convert.quantities.standard import dimension_of
 from molrec_convert.quantities.units import same_unit
 from molrec_convert.report import Report
@@ -98,7 +98,7 @@ def in_units(
             "an energy and a mass that nothing states"
         )
     wanted = target_units(own, asked)
-    scaling = Scaling(UnitConversion(own, wanted), parse_dimensions(dimensions or {}), wanted)
+    scaling = Scaling(NamedFactors(own, wanted, parse_dimensions(dimensions or {})), wanted)
     if isinstance(source, Record):
         made: Record | Collection = scaling.record(source, force_field=force_field)
     else:
@@ -110,34 +110,34 @@ def in_units(
 class Scaling:
     """Multiplies everything a record holds by the factors of one conversion of units."""
 
-    def __init__(self, conversion: UnitConversion, dimensions: Mapping[str, str], units: Mapping[str, Any]) -> None:
-        self.conversion, self._dimensions = conversion, dict(dimensions)
+    def __init__(self, conversion: NamedFactors, units: Mapping[str, Any]) -> None:
+        self.conversion = conversion
         self.units = stated_units(conversion.source, units)
         self.changes = conversion.changes
-        self._known: dict[tuple[str, str, bool], float | None] = {}
+        self._known: dict[tuple[str | None, str], float] = {}
         #: Names whose dimension is not known, in order of their appearance.
         self.unknown: dict[str, None] = {}
         #: What is of a known dimension whose unit the source does not state.
         self.unstated: dict[str, None] = {}
         self._rounded: set[str] = set()
 
-    def factor(self, name: str, *, key: bool, where: str = "") -> float:
-        """Return the factor of a column or key; 1 for one of unknown dimension, which is noted.
+    def factor(self, name: str, *, block: str | None = None) -> float:
+        """Return the factor of a column of a block, or of a key; 1 for one of unknown dimension, which is noted.
 
-        UnsupportedError: a unit of its dimension is not stated on one side, or is none.
+        UnsupportedError: a unit of its dimension is none, or has no way to the other.
         """
-        known = self._known.get((where, name, key))
+        known = self._known.get((block, name))
         if known is not None:
             return known
-        whole = f"{where}/{name}" if where else name
-        dimension = self._dimensions.get(whole, self._dimensions.get(name, dimension_of(name, key=key)))
+        whole = f"{block}/{name}" if block else name
+        dimension = self.conversion.dimension(name, block=block)
         found = 1.0
         if dimension is None:
             if self.changes:
                 self.unknown[whole] = None
         elif dimension:
             found = self.quantity(dimension, whole)
-        self._known[where, name, key] = found
+        self._known[block, name] = found
         return found
 
     def quantity(self, dimension: str, what: str) -> float:
@@ -186,7 +186,7 @@ class Scaling:
         for name, block in declaration.blocks.items():
             columns = dict(block.columns)
             for key, column in columns.items():
-                if column.dtype.startswith("f") and self.factor(key, key=False, where=name) != 1.0:
+                if column.dtype.startswith("f") and self.factor(key, block=name) != 1.0:
                     if column.precision is not None:
                         self._rounded.add(f"{name}/{key}")
                     columns[key] = dataclasses.replace(column, precision=None)
@@ -196,7 +196,7 @@ class Scaling:
             if entry.fill is not NO_FILL:
                 meta[key] = dataclasses.replace(entry, fill=self._value(key, entry.fill, entry.dtype))
             elif entry.dtype.startswith("f64"):
-                self.factor(key, key=True)
+                self.factor(key)
         return dataclasses.replace(declaration, blocks=blocks, meta=meta)
 
     def batch(self, batch: FrameBatch, *, defined: bool = True) -> FrameBatch:
@@ -209,7 +209,7 @@ class Scaling:
             box = dataclasses.replace(box, vectors=vectors, origin=scaled(box.origin, length))
         if time is not None:
             time = scaled(time, self.quantity("time", "the times"))
-        return FrameBatch(batch.step, time, blocks, {k: self._values(k, v) for k, v in batch.meta.items()}, box)
+        return FrameBatch(batch.step, time, blocks, {k: self.values(k, v) for k, v in batch.meta.items()}, box)
 
     def tell(self, report: Report, *, strict: bool) -> None:
         """Report the conversion, and what could not be converted; UnsupportedError for that with `strict`."""
@@ -241,16 +241,16 @@ class Scaling:
 
     def _updates(self, name: str, updates: BlockUpdates) -> BlockUpdates:
         columns = {
-            key: scaled(values, self.factor(key, key=False, where=name)) if values.dtype.kind in "fc" else values
+            key: scaled(values, self.factor(key, block=name)) if values.dtype.kind in "fc" else values
             for key, values in updates.columns.items()
         }
         return BlockUpdates(updates.frames, updates.offset, columns, updates.validity)
 
-    def _values(self, key: str, values: Any) -> Any:
+    def values(self, key: str, values: Any) -> Any:
         """Return the per-step values of a batch: an array, or a list of documents."""
         if isinstance(values, list):
             return [self._document(key, value) for value in values]
-        return scaled(values, self.factor(key, key=True)) if values.dtype.kind == "f" else values
+        return scaled(values, self.factor(key)) if values.dtype.kind == "f" else values
 
     def _value(self, key: str, value: Any, tag: str) -> Any:
         """Return one value of a meta document."""
@@ -258,8 +258,15 @@ class Scaling:
             return value if key == "units" else self._document(key, value)
         if not tag.startswith("f64"):
             return value
-        factor = self.factor(key, key=True)
+        factor = self.factor(key)
         return value if factor == 1.0 else value * factor
+
+    def meta(self, meta: Meta) -> Meta:
+        """Return a typed meta document in the target units."""
+        made = Meta()
+        for key, value in meta.items():
+            made.put(key, self._value(key, value, meta.tag(key)), meta.tag(key))
+        return made
 
     def _document(self, key: str, value: Any) -> Any:
         """Return a JSON document with the numbers of known keys scaled: those of a mapping by its own keys."""
@@ -267,26 +274,23 @@ class Scaling:
             return {name: self._document(name, entry) for name, entry in value.items()}
         if not _has_reals(value):
             return value
-        dimension = self._dimensions.get(key, dimension_of(key, key=True))
-        return value if not dimension else _scaled_document(value, self.factor(key, key=True))
+        dimension = self.conversion.dimension(key)
+        return value if not dimension else _scaled_document(value, self.factor(key))
 
     def _frame(self, frame: Frame, section: str) -> Frame:
         blocks = {name: self._block(name, block) for name, block in frame.blocks.items()}
-        meta = Meta()
-        for key, value in frame.meta.items():
-            meta.put(key, self._value(key, value, frame.meta.tag(key)), frame.meta.tag(key))
         box = frame.box
         if box is not None:
             length = self.quantity("length", f"{section}/box")
             vectors = scaled(box.vectors, length) if box.defined else box.vectors
             box = dataclasses.replace(box, vectors=vectors, origin=scaled(box.origin, length))
         time = frame.time if frame.time is None else frame.time * self.quantity("time", f"{section}: time")
-        return Frame(blocks, meta, box, frame.step, time, frame.attributes)
+        return Frame(blocks, self.meta(frame.meta), box, frame.step, time, frame.attributes)
 
     def _block(self, name: str, block: Block) -> Block:
         columns = {}
         for key, column in block.columns.items():
-            factor = self.factor(key, key=False, where=name) if column.values.dtype.kind in "fc" else 1.0
+            factor = self.factor(key, block=name) if column.values.dtype.kind in "fc" else 1.0
             columns[key] = (
                 column if factor == 1.0 else Column(column.values * factor, column.validity, None, column.attributes)
             )
@@ -308,7 +312,7 @@ class Scaling:
     def _curve(self, key: str) -> float:
         """Return the factor of a curve; performance and other counts have no dimension that changes."""
         group, _, name = key.rpartition("/")
-        return self.factor(name, key=True, where=group) if group in ("", "thermo") else 1.0
+        return self.factor(name) if group in ("", "thermo") else 1.0
 
     def _series(self, key: str, series: Series) -> Series:
         return dataclasses.replace(series, values=scaled(series.values, self._curve(key)))
@@ -318,7 +322,7 @@ class Scaling:
         made: dict[str, Observable] = {}
         for name, entry in observables.items():
             real = entry.values.dtype.kind in "fc" and entry.unit is None
-            factor = self.factor(name, key=True, where="observables") if real else 1.0
+            factor = self.factor(name) if real else 1.0
             made[name] = entry if factor == 1.0 else Observable(entry.values * factor, entry.metadata, entry.attributes)
         return Observables(made, observables.attributes)
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from molrec_convert.errors import ContractError
+from molrec_convert.meaning.units import Scaling
 from molrec_convert.migration.names import Naming
-from molrec_convert.migration.quantities import BOX, TIME, Conversion
 from molrec_convert.migration.settings import parse_value
 from molrec_convert.model import Block, Column, Declaration, Frame, FrameBatch, Record
 from molrec_convert.model.batch import BlockUpdates
@@ -37,7 +37,7 @@ class Adapter:
         source: Declaration,
         target: Declaration,
         naming: Naming,
-        conversion: Conversion | None,
+        conversion: Scaling | None,
         units: Mapping[str, str],
     ) -> None:
         self._source, self._target, self._naming = source, target, naming
@@ -99,11 +99,11 @@ class Adapter:
             name = self._naming.block(old)
             if name is not None:
                 blocks[name] = self._updates(old, name, updates)
-        box, factor = batch.box, self._quantity(BOX)
+        box, factor = batch.box, self._quantity("length")
         if box is not None and factor != 1.0:
             vectors = box.vectors * factor if defined else box.vectors
             box = dataclasses.replace(box, vectors=vectors, origin=box.origin * factor)
-        time, factor = batch.time, self._quantity(TIME)
+        time, factor = batch.time, self._quantity("time")
         if time is not None and factor != 1.0:
             time = time * factor
         return FrameBatch(batch.step, time, blocks, self._meta(batch), box)
@@ -117,7 +117,7 @@ class Adapter:
                 continue
             here = f"trajectory/{name}/{new}"
             mask = updates.validity.get(key)
-            columns[new] = self._values(new, values, declared[new].dtype if new in declared else None, here)
+            columns[new] = self._values(new, values, declared[new].dtype if new in declared else None, here, block=name)
             if mask is not None:
                 validity[new] = mask
         rows = int(updates.offset[-1])
@@ -137,6 +137,8 @@ class Adapter:
                 dtype = TAGS[entry.dtype].dtype
                 if isinstance(values, np.ndarray) and dtype is not None:
                     values = self._values(key, values, dtype, here)
+                elif isinstance(values, list) and self._conversion is not None:
+                    values = self._conversion.values(key, values)
                 made[key] = values
                 continue
             made[key] = _repeated(self._missing(key, entry, here), entry, batch.n_frames, here)
@@ -156,10 +158,10 @@ class Adapter:
         value = text if spec.dtype == "string" else parse_value(text)
         return [value] * spec.width if spec.width and not isinstance(value, list) else value
 
-    def _values(self, name: str, values: Any, dtype: str | None, here: str) -> Any:
+    def _values(self, name: str, values: Any, dtype: str | None, here: str, *, block: str | None = None) -> Any:
         if self._conversion is not None and values.dtype.kind == "f":
-            factor = self._conversion.factor(name)
-            if factor is not None and factor != 1.0:
+            factor = self._conversion.factor(name, block=block)
+            if factor != 1.0:
                 values = values * factor
         if dtype is None or values.dtype == DTYPES[dtype].numpy or (values.dtype.kind == "T" and dtype == "string"):
             return values
@@ -175,8 +177,7 @@ class Adapter:
         return cast
 
     def _quantity(self, quantity: str) -> float:
-        factor = None if self._conversion is None else self._conversion.quantity(quantity)
-        return 1.0 if factor is None else factor
+        return 1.0 if self._conversion is None else self._conversion.quantity(quantity, "a record")
 
     def _system(self, system: Frame | None) -> Frame | None:
         if system is None:
@@ -190,7 +191,7 @@ class Adapter:
             for key, column in block.columns.items():
                 new = self._naming.column(old, key)
                 if new is not None:
-                    columns[new] = self._column(new, column)
+                    columns[new] = self._column(new, column, name)
             targets = {k: t for k, t in block.targets.items() if k in columns}
             blocks[name] = Block(
                 columns,
@@ -201,18 +202,19 @@ class Adapter:
             )
         meta, box = Meta(system.meta), system.box
         if self._conversion is not None:
+            meta = self._conversion.meta(meta)
             meta.put("units", dict(self._units), "json")
             if box is not None:
-                factor = self._quantity(BOX)
+                factor = self._quantity("length")
                 vectors = box.vectors * factor if box.defined else box.vectors
                 box = dataclasses.replace(box, vectors=vectors, origin=box.origin * factor)
         return Frame(blocks, meta, box, attributes=system.attributes)
 
-    def _column(self, name: str, column: Column) -> Column:
+    def _column(self, name: str, column: Column, block: str) -> Column:
         if self._conversion is None or column.values.dtype.kind != "f":
             return column
-        factor = self._conversion.factor(name)
-        if factor is None or factor == 1.0:
+        factor = self._conversion.factor(name, block=block)
+        if factor == 1.0:
             return column
         return Column(column.values * factor, column.validity)
 

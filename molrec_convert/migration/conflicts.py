@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from molrec_convert.migration.names import Naming
-from molrec_convert.migration.quantities import Conversion
 from molrec_convert.model.declaration import BlockDeclaration, Declaration, MetaDeclaration
 from molrec_convert.model.declaration_joining import has_to_be_there
+from molrec_convert.quantities.named_factors import NamedFactors
 
 __all__ = ["Conflict", "Content", "conflict_texts", "declaration_conflicts", "unit_conflicts"]
 
@@ -63,8 +63,13 @@ def declaration_conflicts(contents: Iterable[Content], naming: Naming) -> list[C
     return [*_key_conflicts(known, naming), *_block_conflicts(known, naming)]
 
 
-def unit_conflicts(contents: Iterable[Content], target: Mapping[str, str] | None) -> list[Conflict]:
-    """Units that are not known, differ without a target, or cannot be converted to it."""
+def unit_conflicts(
+    contents: Iterable[Content], target: Mapping[str, str] | None, dimensions: Mapping[str, str] | None = None
+) -> list[Conflict]:
+    """Units that are not known, differ without a target, or cannot be converted to it.
+
+    `dimensions` are those of names that have none by themselves.
+    """
     known = list(contents)
     stated = [content for content in known if content.units]
     silent = [content for content in known if not content.units]
@@ -80,10 +85,14 @@ def unit_conflicts(contents: Iterable[Content], target: Mapping[str, str] | None
             what = "; ".join(f"{_who(group)} in {text}" for text, group in sets.items())
             found.append(Conflict("units", what, "--units, to which all are converted"))
         return found
-    return [conflict for content in stated for conflict in _unconverted(content, Conversion(content.units, target))]
+    return [
+        conflict
+        for content in stated
+        for conflict in _unconverted(content, NamedFactors(content.units, target, dimensions))
+    ]
 
 
-def _unconverted(content: Content, conversion: Conversion) -> Iterator[Conflict]:
+def _unconverted(content: Content, conversion: NamedFactors) -> Iterator[Conflict]:
     if not conversion.changes:
         return
     declaration = content.declaration
@@ -95,10 +104,11 @@ def _unconverted(content: Content, conversion: Conversion) -> Iterator[Conflict]
         if column.dtype.startswith("f")
     ]
     for name in reals:
-        if conversion.factor(name.rpartition("/")[2]) is None:
+        block, _, own = name.rpartition("/")
+        if conversion.of_name(own, block=block or None) is None:
             who = _who([content]) + (" is" if content.count == 1 else " are")
             what = f"{who} in other units, and what it is a quantity of is not known"
-            yield Conflict(name, what, f"--drop {name}, or migrate these inputs apart")
+            yield Conflict(name, what, f"--dimension {name}=energy (none for a number), --drop {name}")
 
 
 def _who(contents: Iterable[Content]) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 
 from molrec_convert.errors import FormatError, LayoutChanged, MolrecError
 from molrec_convert.formats import Apart, Format
+from molrec_convert.meaning.units import Scaling
 from molrec_convert.migration.adapting import Adapter
 from molrec_convert.migration.batch_encoder import BatchEncoder, EncodedBatch
 from molrec_convert.migration.failures import Failure, error_document
@@ -27,7 +28,6 @@ from molrec_convert.migration.hashing import content_digest
 from molrec_convert.migration.index_values import Observed, index_value, observe
 from molrec_convert.migration.inputs import path_text
 from molrec_convert.migration.names import Naming
-from molrec_convert.migration.quantities import Conversion
 from molrec_convert.migration.record_log import log_entry
 from molrec_convert.migration.rules import RuleBook
 from molrec_convert.migration.run_encoder import encode_run
@@ -40,6 +40,7 @@ from molrec_convert.model.collection import Collection
 from molrec_convert.model.collection_member import as_member
 from molrec_convert.model.collection_record import collection_units
 from molrec_convert.plugins import formats
+from molrec_convert.quantities.named_factors import NamedFactors
 from molrec_convert.report import Fate, Report
 from molrec_convert.stores.lmdb.record_encoder import RecordEncoder
 
@@ -546,7 +547,7 @@ class Encoder:
             return known[3]
         conversion = None
         if units and dict(units) != self._units:
-            conversion = Conversion(units, self._units)
+            conversion = Scaling(NamedFactors(units, self._units, self._own.dimensions), self._units)
             conversion = conversion if conversion.changes else None
         naming = Naming.of(self._own, self._declaration if self._own.trim else None)
         left_out = naming.left_out(declaration)

@@ -159,7 +159,7 @@ class Plan:
         contents = list(self._contents())
         target = self.settings.units if self.settings.units is not None else units
         if contents or target is None:
-            self.conflicts = unit_conflicts(contents, target)
+            self.conflicts = unit_conflicts(contents, target, self.settings.dimensions)
         if target is None and not self.conflicts and contents:
             target = contents[0].units
         self.units = dict(target or {})

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from molrec_convert.errors import UsageError
 from molrec_convert.model.collection_record import collection_units
-from molrec_convert.quantities.units import PRESETS, same_unit
+from molrec_convert.quantities import dimensions
 
 __all__ = ["SPLITS", "OnError", "Settings", "Split", "parse_pairs", "parse_units", "parse_value"]
 
@@ -23,7 +23,8 @@ SPLITS: tuple[Split, ...] = ("frames", "files", "rows")
 class Settings:
     """What is asked for.
 
-    `split`: what becomes a record (None: what the format holds). `units` are those of the collection, `fill`, `rename`
+    `split`: what becomes a record (None: what the format holds). `units` are those of the collection, `dimensions` says
+    what names are that have no known dimension, `fill`, `rename`
     and `drop` settle conflicts of names ("pe", "x", "atoms/x"), `index` are further index columns, `group_by` names
     the key whose values become `molecule_id`. `options` are those of the formats' readers, `format` is one for all.
     With `shard_records` the collection is a set of files of so many records each.
@@ -36,6 +37,7 @@ class Settings:
 
     split: Split | None = None
     units: Mapping[str, str] | None = None
+    dimensions: Mapping[str, str] = field(default_factory=dict)
     fill: Mapping[str, str] = field(default_factory=dict)
     rename: Mapping[str, str] = field(default_factory=dict)
     drop: tuple[str, ...] = ()
@@ -62,6 +64,7 @@ class Settings:
         return {
             "split": self.split,
             "units": None if self.units is None else dict(self.units),
+            "dimensions": dict(self.dimensions),
             "fill": dict(self.fill),
             "rename": dict(self.rename),
             "drop": sorted(self.drop),
@@ -80,6 +83,7 @@ class Settings:
         """What was done to the records on purpose, as the collection says it under `migration`; see `stated`."""
         said = {
             "split": self.split,
+            "dimensions": dict(self.dimensions),
             "fill": dict(self.fill),
             "rename": dict(self.rename),
             "drop": sorted(self.drop),
@@ -104,6 +108,7 @@ class Settings:
         split, format, group_by = (document.get(key) for key in ("split", "from", "group_by"))
         return cls(
             split=split if split in ("frames", "files", "rows") else None,
+            dimensions=_texts(document.get("dimensions")),
             fill=_texts(fill),
             rename=_texts(rename),
             drop=_names(drop),
@@ -147,25 +152,11 @@ def default_workers() -> int:
 
 
 def parse_units(text: str) -> dict[str, str]:
-    """A preset ("metal"), or quantities (`length=angstrom,energy=eV`), a preset and what differs from it included.
+    """Return the units of a collection of a preset ("metal"), or quantities (`length=angstrom,energy=eV`).
 
-    Raises `UsageError` for what is neither, and for what is no unit.
+    Raises `UsageError` as `molrec_convert.quantities.dimensions.parse_units` does.
     """
-    stated: dict[str, str] = {}
-    for part in filter(None, (word.strip() for word in text.split(","))):
-        quantity, equals, unit = part.partition("=")
-        if equals:
-            if not same_unit(unit.strip(), f"1.0*({unit.strip()})"):
-                raise UsageError(f"--units {part}: {unit.strip()!r} is no unit")
-            stated[quantity.strip()] = unit.strip()
-        elif part in PRESETS and "preset" not in stated:
-            stated["preset"] = part
-        else:
-            raise UsageError(f"--units {part}: name one of {', '.join(PRESETS)}, or QUANTITY=UNIT")
-    units = collection_units(stated)
-    if not units and "preset" not in stated:
-        raise UsageError("--units names no unit")
-    return units
+    return collection_units(dimensions.parse_units(text))
 
 
 def parse_pairs(values: Iterable[str], flag: str, *, empty: bool = False) -> dict[str, str]:

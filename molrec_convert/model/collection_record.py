@@ -13,26 +13,22 @@ from molrec_convert.model.collection import Collection
 from molrec_convert.model.frame import Frame
 from molrec_convert.model.record import Record
 from molrec_convert.model.tags import Meta
-from molrec_convert.quantities.units import PRESETS, QUANTITIES
+from molrec_convert.quantities.dimensions import units_object, written_out
 from molrec_convert.report import Report
 
 __all__ = ["collection_units", "record_of"]
 
-#: What a collection states the units of, beside the force, which follows from energy and length.
-_STATED = tuple(name for name in QUANTITIES if name != "angle")
-
 
 def collection_units(units: Any) -> dict[str, str]:
-    """A collection's units from a record's: those it states, a preset written out. Reduced units (`lj`) are none."""
-    if isinstance(units, str):
-        units = {"preset": units}
-    if not isinstance(units, Mapping):
-        return {}
-    preset = units.get("preset")
-    known = PRESETS.get(preset, {}) if isinstance(preset, str) else {}
-    found = {name: known[name] for name in _STATED if name in known}
-    found.update({key: text for key, text in units.items() if key != "preset" and isinstance(text, str)})
-    if preset is not None and "force" not in found and {"energy", "length"} <= found.keys():
+    """Return a collection's units from a record's: those it states, a preset written out. Reduced units are none.
+
+    The force is stated beside energy and length; angles have no unit here.
+    """
+    stated = units_object(units)
+    found = written_out(stated)
+    if "angle" not in stated:
+        found.pop("angle", None)
+    if "preset" in stated and "force" not in found and {"energy", "length"} <= found.keys():
         found["force"] = f"{found['energy']}/{found['length']}"
     return found
 
