@@ -271,7 +271,7 @@ def test_other_units_become_those_of_the_format(tmp_path: Path) -> None:
     places = [line[30:54].split() for line in found if line.startswith(("ATOM", "HETATM"))]
     own = [line[30:54].split() for line in plain if line.startswith(("ATOM", "HETATM"))]
     assert [[float(x) for x in row] for row in places] == [[10 * float(x) for x in row] for row in own]
-    assert any(item.name == "units" for item in report.of(Fate.CONVERTED))
+    assert any(item.name == "units" for item in report.of(Fate.DERIVED))
 
 
 def test_single_bonds_without_others_are_a_reported_loss(tmp_path: Path) -> None:

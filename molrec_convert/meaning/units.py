@@ -227,7 +227,7 @@ class Scaling:
             )
         if not self.changes:
             return
-        report.converted("units", f"from {units_words(self.conversion.source)} to {units_words(self.units)}")
+        report.derived("units", f"converted from {units_words(self.conversion.source)} to {units_words(self.units)}")
         if self.unstated:
             report.warn(f"left as they are, as their unit is not stated: {', '.join(self.unstated)}")
         for name in sorted(self._rounded):
