@@ -50,7 +50,8 @@ def test_a_run_in_kilocalories_is_in_electron_volts_for_ase(tmp_path: Path) -> N
     assert row.energy == energy * EV
     np.testing.assert_allclose(row.toatoms().get_velocities()[:, 0] * ase.units.fs, speed, rtol=1e-8)
     assert row.etotal == pytest.approx(row.energy + row.ke, rel=1e-6)
-    assert [str(item) for item in report.items if item.name == "units"] == ["derived: units (converted from real to metal)"]
+    units = [str(item) for item in report.items if item.name == "units"]
+    assert units == ["derived: units (converted from real to metal)"]
 
 
 def test_one_factor_on_every_way(tmp_path: Path) -> None:
