@@ -216,12 +216,14 @@ def test_documents_of_a_record_are_written_or_named(tmp_path: Path) -> None:
     assert "TITLE     A TITLE" in (tmp_path / "a.pdb").read_text()
 
 
-#: What a program cannot open, whoever wrote it: models of different atoms, symbols that are no elements.
+#: What a program cannot open, whoever wrote it: hybrid-36 numbers of residues, atoms without an element, bonds of
+#: serials that do not ascend.
 CANNOT_OPEN = {
-    ("cf_end-endmdl.pdb", program) for program in ("parmed", "biotite", "ase", "mdtraj", "pymatgen", "openmm")
-} | {("gen_hybrid36_resseq_gemmi.pdb.gz", "ase")}
-#: Files whose names of atoms stand several times in a residue, which OpenMM looks them up by.
-SAME_NAMES = {("cf_water.pdb", "openmm")}
+    ("gen_hybrid36_resseq_gemmi.pdb.gz", "ase"), ("mda_5digitResid.pdb", "ase"), ("mda_5digitResid.pdb", "parmed"),
+    ("mda_RANDOM_WALK_TOPO.pdb", "pymatgen"), ("mda_nucl_res.pdb", "pymatgen"), ("mda_chainIDrepeat.pdb.gz", "biotite"),
+}  # fmt: skip
+#: Programs that look atoms up by their names, and leave out those whose name stands twice in a residue.
+BY_NAME = {"openmm", "parmed"}
 #: Programs that keep one of the alternate locations of an atom.
 ONE_LOCATION = {"parmed", "openmm", "mdtraj"}
 
@@ -233,12 +235,15 @@ def test_files_of_others_written_back(program: str, corpus: Path, tmp_path: Path
     opened = 0
     for path in sorted((corpus / "files/pdb").iterdir()):
         source = read(path) if path.name != "own_structure_factors.ent" else None
-        if not isinstance(source, Record) or (path.name, program) in CANNOT_OPEN | SAME_NAMES:
+        if not isinstance(source, Record) or (path.name, program) in CANNOT_OPEN:
             continue
         atoms, frames = source.system["atoms"], [frame["atoms"] for frame in source.trajectory]
         if not atoms.count or atoms.count * len(frames) > 20_000 or (len(frames) > 1 and program == "pymatgen"):
             continue
-        convert(path, tmp_path / "back.pdb", overwrite=True, hybrid_36=True)
+        report = Report()
+        convert(path, tmp_path / "back.pdb", overwrite=True, hybrid_36=True, report=report)
+        if program in BY_NAME and any("have the name of another one" in text for text in report.warnings):
+            continue
         seen = see(program, tmp_path / "back.pdb").positions
         assert len(seen) == len(frames), path.name
         assert ("altloc" in atoms and program in ONE_LOCATION) or len(seen[0]) == atoms.count, path.name
