@@ -154,7 +154,9 @@ class TestRun:
         start = text.index("thermo_style")
         script.write_text(f"{text[:start]}neigh_modify exclude type 1 1\n{text[start:]}")
         with molrec_convert.read(script) as record:
-            with pytest.raises(UnsupportedError, match="'neigh_modify exclude type 1 1' may name atom types"):
+            with pytest.raises(
+                UnsupportedError, match="'neigh_modify exclude type 1 1', which names atom types by numbers"
+            ):
                 molrec_convert.write(
                     record, tmp_path / "run", format="lammps-run", type_order=("5", "4", "3", "2", "1")
                 )

@@ -41,8 +41,6 @@ _BLIND = 0.01
 #: LAMMPS' default skin of neighbour lists by units style, and what takes its place in a small cell, times its height.
 _SKINS = {"lj": 0.3, "real": 2.0, "metal": 2.0, "si": 0.001, "cgs": 0.1, "electron": 2.0, "micro": 0.1, "nano": 0.1}
 _NARROW = 0.1
-#: Commands that say nothing of atom types, unless by that word.
-_WITHOUT_TYPES = frozenset({"atom_modify", "comm_modify", "neigh_modify", "neighbor", "timestep"})
 
 
 def write_run(record: Record, path: Path, context: WriteContext) -> None:
@@ -67,7 +65,7 @@ def write_run(record: Record, path: Path, context: WriteContext) -> None:
     if potential is not None and potential:
         check_stated(potential)
     sections = [section.words for section in plan.preserved.sections if section.words]
-    style, renumbered = plan.style.name, bool(options.type_order)
+    style, renumbered = plan.style.name, plan.renumbered
     setup = setup_lines(record, sections, conversion, report, style=style, renumbered=renumbered)
     path.mkdir()
     files = PotentialFiles.of(record.forcefield, potential, conversion) if potential is not None else PotentialFiles()
@@ -86,14 +84,6 @@ def write_run(record: Record, path: Path, context: WriteContext) -> None:
         file.write((text + "".join(f"# {name} is read by LAMMPS, too\n" for name in unnamed)).encode())
     with open_target(path / SCRIPT_FILE, SCRIPT_FILE) as file:
         file.write("".join(f"{line}\n" for line in _script(record, plan, potential, files, setup)).encode())
-
-
-def _check_numbers(setup: SetupLines) -> None:
-    """Refuse commands that may speak of atom types by their numbers, which are others now."""
-    for line in [*setup.before, *setup.variables, *setup.after]:
-        words = line.split()
-        if words[0] not in _WITHOUT_TYPES or "type" in words:
-            raise UnsupportedError(f"--type-order: {line!r} may name atom types by their numbers, and stays as it is")
 
 
 def predict_run(record: Record, context: WriteContext) -> None:
