@@ -299,6 +299,8 @@ class TestColumns:
         text, report = written(record_of(state(0, c_pe=Column(np.ones(3), partly))), tmp_path / "a.dump")
         assert " nan\n" in text
         assert any("nan" in str(item) for item in report.items)
+        text, report = written(record_of(state(0, kind=Column(np.full(3, 7), partly))), tmp_path / "a.dump")
+        assert [line.split()[-1] for line in text.splitlines()[-3:]] == ["7", "nan", "7"]
         with pytest.raises(UnsupportedError, match="row 1 has no value"):
             written(record_of(state(0, i_a=Column(np.ones(3, np.int64), partly))), tmp_path / "a.dump")
 
