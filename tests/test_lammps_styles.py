@@ -192,6 +192,15 @@ class TestOtherUnits:
         assert values["force/disp/kspace"] == pytest.approx(0.02 / 23.0605, rel=1e-5)
         assert values["gewald/disp"] == 0.3
 
+    @pytest.mark.parametrize(
+        ("solver", "target", "why"),
+        [("pppm/cg 1e-4", "si", "leaves out small charges"), ("pppm/electrode 1e-4", "metal", "were not compared")],
+    )
+    def test_solvers_that_differ_are_refused(self, tmp_path: Path, solver: str, target: str, why: str) -> None:
+        commands = ["pair_style coul/long 8.0", "pair_coeff * *", f"kspace_style {solver}"]
+        with pytest.raises(UnsupportedError, match=f"kspace_style {solver.split()[0]}: .*{why}"):
+            self.written(tmp_path, *commands, target=target)
+
     def test_unknown_styles_are_refused(self, tmp_path: Path) -> None:
         with pytest.raises(UnsupportedError, match=r"pair_style made/up: no style of this name is known"):
             self.written(tmp_path, "pair_style made/up 8.0", "pair_coeff * * 1.0 word")
@@ -218,6 +227,26 @@ def test_unknown_styles_pass_word_for_word_with_their_files(tmp_path: Path) -> N
     assert "pair_coeff 1 2 0.25 x" in lines
     assert (tmp_path / "out/model.bin").read_bytes() == b"\x00\xffmodel"
     assert (tmp_path / "out/table.txt").read_text() == "numbers"
+
+
+def test_unknown_styles_in_a_hybrid(tmp_path: Path) -> None:
+    start = ["units real", "atom_style full", "read_data s.data", "variable s equal 0.5"]
+    commands = [
+        "pair_style hybrid/scaled 1.0 lj/cut 8.0 v_s own/model 3 model.bin 0.25 morse 8.0",
+        "pair_coeff * * lj/cut 0.1 3.0",
+        "pair_coeff 1 2* own/model C 1.5",
+        "pair_coeff 3 3 morse 0.2 2.1 2.5",
+    ]
+    lammps_style_cases.write_case(tmp_path / "run", lammps_style_cases.molecules(), [*start, *commands])
+    (tmp_path / "run/model.bin").write_bytes(b"model")
+    with molrec_convert.read(tmp_path / "run/in.lmp") as record:
+        molrec_convert.write(record, tmp_path / "out", format="lammps-run", potential_files=str(tmp_path / "run"))
+    lines = (tmp_path / "out/settings.lmp").read_text().splitlines()
+    assert "pair_style hybrid/scaled 1.0 lj/cut 8.0 v_s own/model 3 model.bin 0.25 morse 8.0" in lines
+    assert {"pair_coeff 1 2 own/model C 1.5", "pair_coeff 1 3 own/model C 1.5", "pair_coeff * * lj/cut 0.1 3"} <= {
+        *lines
+    }
+    assert (tmp_path / "out/model.bin").is_file()
 
 
 @needs_lammps

@@ -11,8 +11,9 @@ from molrec_lammps.script import Command
 from molrec_lammps.script_cutoffs import FORGETFUL, without_cutoffs
 from molrec_lammps.script_rows import Rows
 from molrec_lammps.script_settings import SettingsReader
-from molrec_lammps.script_styles import HYBRID, PARTS, mapped_pairs, split_hybrid
+from molrec_lammps.script_styles import HYBRID, PARTS, HybridWords, mapped_pairs, split_hybrid, sub_style_among
 from molrec_lammps.script_types import BadType, pairs_of, types_of
+from molrec_lammps.style_patterns import is_number
 from molrec_lammps.style_table import bare_style, find_style
 
 __all__ = ["CoefficientReader"]
@@ -121,6 +122,10 @@ class CoefficientReader(SettingsReader):
         if name in ("none", "skip"):
             return name, 0, ()
         same = [style for style in styles if style.name == name]
+        if not same and name and not is_number(name):
+            scaled = self.found.hybrid[category] == "hybrid/scaled"
+            if sub_style_among(HybridWords(styles, self.found.scales), name, scaled):
+                return self.sub_style(category, words)
         if not same:
             known = ", ".join(dict.fromkeys(style.name for style in styles))
             found = repr(words[0]) if words else "no sub-style"

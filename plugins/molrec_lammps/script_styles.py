@@ -7,12 +7,12 @@ divide them. Source: the manual, "pair_style hybrid".
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from molrec_lammps.potential import PotentialStyle
 from molrec_lammps.style_table import bare_style, find_style, is_style
 
-__all__ = ["HYBRID", "PARTS", "HybridWords", "mapped_pairs", "split_hybrid"]
+__all__ = ["HYBRID", "PARTS", "HybridWords", "mapped_pairs", "split_hybrid", "sub_style_among"]
 
 
 #: The hybrid styles, without suffix.
@@ -30,7 +30,11 @@ class HybridWords:
 
 
 def split_hybrid(category: str, kind: str, words: Sequence[str], where: str) -> HybridWords | str:
-    """Divide the words among the sub-styles; a text says at which word that fails."""
+    """Divide the words among the sub-styles; a text says at which word that fails.
+
+    The first word is a sub-style even where nothing is known of it; a later one of those stays among the arguments
+    before it until coefficients name it (`sub_style_among`).
+    """
     found: list[tuple[str, tuple[str, ...]]] = []
     scales: list[str] = []
     starts: Callable[[str], bool] = lambda word: is_style(category, word) or word in ("hybrid", "none")  # noqa: E731
@@ -39,7 +43,7 @@ def split_hybrid(category: str, kind: str, words: Sequence[str], where: str) -> 
         if kind == "hybrid/scaled":
             scales.append(words[at])
             at += 1
-        if at == len(words) or not is_style(category, words[at]):
+        if at == len(words) or not (is_style(category, words[at]) or (not found and "/" in words[at])):
             return words[min(at, len(words) - 1)]
         end = at + 1
         while end < len(words) and not starts(words[end]):
@@ -54,6 +58,18 @@ def split_hybrid(category: str, kind: str, words: Sequence[str], where: str) -> 
         index = names[: number + 1].count(name) if names.count(name) > 1 else 0
         styles.append(PotentialStyle(name, args, index, where))
     return HybridWords(styles, scales)
+
+
+def sub_style_among(found: HybridWords, name: str, scaled: bool) -> bool:
+    """Take a sub-style nothing is known of out of the arguments of another; False where it is not among them."""
+    for number, style in enumerate(found.styles):
+        if name in style.args[scaled:]:
+            at = style.args.index(name)
+            other = PotentialStyle(name, style.args[at + 1 :], 0, style.where)
+            found.styles[number : number + 1] = [replace(style, args=style.args[: at - scaled]), other]
+            found.scales[number + 1 : number + 1] = style.args[at - 1 : at] if scaled else ()
+            return True
+    return False
 
 
 def mapped_pairs(

@@ -20,13 +20,20 @@ from molrec_lammps.potential import Coefficient, Potential, PotentialStyle
 from molrec_lammps.potential_files import cmap_text
 from molrec_lammps.potential_record import potential_of
 from molrec_lammps.style_patterns import UNKNOWN_UNIT, is_number
-from molrec_lammps.style_table import ANGSTROM_UNITS, StyleRow, find_style
+from molrec_lammps.style_table import ANGSTROM_UNITS, StyleRow, bare_style, find_style
 from molrec_lammps.write_text import number_text
 from molrec_lammps.write_units import Conversion, preset_of
 
 __all__ = ["PotentialFiles", "potential_of_record", "with_pair_style"]
 
 _SUM = "_sha256"
+#: Solvers of long-range sums whose accuracy is a fraction, the same in all units.
+_SOLVERS = frozenset(
+    {
+        *("ewald", "ewald/dipole", "ewald/disp", "ewald/disp/dipole", "msm", "msm/cg", "zero"),
+        *("pppm", "pppm/cg", "pppm/dipole", "pppm/disp", "pppm/disp/tip4p", "pppm/stagger", "pppm/tip4p"),
+    }
+)
 #: Keys of `pair_modify` and `kspace_modify` whose number has a unit.
 _UNITS_OF_KEYS = {
     **dict.fromkeys(("tabinner", "tabinner/disp"), "L"),
@@ -108,6 +115,8 @@ def _converted(potential: Potential, conversion: Conversion) -> Potential:
             # LAMMPS' default is the same number in all units
             modify.append((key, number_text(math.sqrt(2.0) * conversion.factor("L", f"pair_modify {key}"))))
     kspace = [_settings(words, "kspace_modify", conversion) for words in potential.kspace_modify]
+    if potential.kspace is not None:
+        _check_solver(bare_style(potential.kspace[0]), conversion)
     return replace(
         potential,
         units=conversion.target,
@@ -116,6 +125,16 @@ def _converted(potential: Potential, conversion: Conversion) -> Potential:
         pair_modify=modify,
         kspace_modify=kspace,
     )
+
+
+def _check_solver(name: str, conversion: Conversion) -> None:
+    """Refuse solvers of long-range sums that are not the same in other units: UnsupportedError names them."""
+    what = f"kspace_style {name}"
+    reason = "" if name in _SOLVERS else "its energies in two units styles were not compared"
+    if name.endswith("/cg") and conversion.factor("Q", what) != 1.0:
+        reason = "it leaves out small charges, by a number that is the same in all units"
+    if reason:
+        raise UnsupportedError(f"{what}: {reason}, so it is not converted to units {conversion.target}")
 
 
 def _settings(words: tuple[str, ...], command: str, conversion: Conversion) -> tuple[str, ...]:
