@@ -29,7 +29,6 @@ from molrec_convert.formats import (
     WriteContext,
     make_options,
 )
-from molrec_convert.meaning.species import with_elements
 from molrec_convert.meaning.targets import TargetUnits, for_target, settled_by_formats, with_own_units
 from molrec_convert.model.chained import Overlap
 from molrec_convert.model.collection import Collection, Selection
@@ -351,8 +350,7 @@ def _convert(
         source = opened(groups, read_options, reading)
         try:
             shaped = take(source, reading)
-            elements, guess = species.get("elements", ()), species.get("guess_elements", False)
-            shaped = with_elements(shaped, elements, guess=guess, report=report)
+            shaped = _with_species(shaped, species, report)
             shaped = for_target(shaped, target_format, target_units, dimensions, report)
             writing.progress = WritingProgress(progress, shaped, watched)
             if as_ == "records" and target_format.kind == "record" and isinstance(shaped, Collection):
@@ -384,6 +382,16 @@ def _convert(
             raise told from error
         finally:
             source.close()
+
+
+def _with_species(source: Record | Collection, species: Mapping[str, Any], report: Report) -> Record | Collection:
+    """Return the source with the elements asked for; loaded only where some are."""
+    if not species:
+        return source
+    from molrec_convert.meaning.species import with_elements
+
+    elements, guess = species.get("elements", ()), species.get("guess_elements", False)
+    return with_elements(source, elements, guess=guess, report=report)
 
 
 def _paths(sources: PathLike | Sequence[PathLike]) -> list[Path]:

@@ -97,6 +97,8 @@ def in_units(
             f"units {units_words(own)} cannot be converted to units {units_words(asked)}: reduced units need a length, "
             "an energy and a mass that nothing states"
         )
+    if own == dict(asked):
+        return source
     wanted = target_units(own, asked)
     scaling = Scaling(NamedFactors(own, wanted, parse_dimensions(dimensions or {})), wanted)
     if isinstance(source, Record):
@@ -157,6 +159,8 @@ class Scaling:
 
     def record(self, record: Record, *, force_field: bool = True) -> Record:
         """Return a record in the target units, which its system states."""
+        if not self.changes and record.forcefield is None and units_object(record.units) == self.units:
+            return record
         system = self._frame(record.system if record.system is not None else Frame(), "system")
         system.meta.put("units", dict(self.units), "json")
         changes: dict[str, Any] = {

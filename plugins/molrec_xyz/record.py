@@ -19,7 +19,6 @@ from molrec_convert.contents import Contents
 from molrec_convert.errors import FormatError, LayoutChanged
 from molrec_convert.formats import ReadContext
 from molrec_convert.meaning.labels import propose
-from molrec_convert.meaning.units import in_units
 from molrec_convert.model import NO_FILL, Declaration, Frame, MetaDeclaration, Record
 from molrec_convert.model.collection import Collection
 from molrec_convert.model.standard import PER_STEP_KEYS
@@ -112,6 +111,8 @@ def _read(path: Path, contents: Contents, context: ReadContext) -> Record | Coll
         report.warn(UNITS_ARE_OPEN)
     made = _made(path, table, layouts, source, meta, system, contents, context)
     if own_units and options.units is not None:
+        from molrec_convert.meaning.units import in_units
+
         return in_units(made, {"preset": options.units}, report=report, strict=False)
     return made
 
