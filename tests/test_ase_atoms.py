@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("ase")
 
 import ase.build
+import ase.db
 from ase import Atoms, units
 from ase.calculators.emt import EMT
 from ase.calculators.singlepoint import SinglePointCalculator
@@ -93,6 +94,23 @@ def test_collections_come_back_from_stores(tmp_path_factory, images):
     with molrec_convert.open(folder / "x.mrec.lmdb") as stored:
         for atoms, member in zip(images, stored, strict=True):
             assert_same_atoms(atoms, member.to_ase())
+
+
+@pytest.mark.parametrize("name", ["id", "mol_id", "type_id", "atomic_number"])
+def test_numbers_below_zero_of_keys_that_are_counts_elsewhere_come_back(tmp_path, name):
+    images = [Atoms("H2", info={name: number}) for number in (1, -1)]
+    molrec_convert.write(molrec_convert.from_ase(images, "collection"), tmp_path / "x.mrec.lmdb")
+    with molrec_convert.open(tmp_path / "x.mrec.lmdb") as stored:
+        assert [member.to_ase().info for member in stored] == [{name: 1}, {name: -1}]
+        assert name not in stored.index.columns
+    if name != "id":
+        with ase.db.connect(tmp_path / "x.db") as database:
+            for atoms in images:
+                database.write(Atoms("H2"), **atoms.info)
+        molrec_convert.convert(tmp_path / "x.db", tmp_path / "y.mrec.lmdb")
+        molrec_convert.convert(tmp_path / "y.mrec.lmdb", tmp_path / "y.db")
+        assert [row.key_value_pairs for row in ase.db.connect(tmp_path / "y.db").select()] == [{name: 1}, {name: -1}]
+
 
 
 def water():

@@ -255,12 +255,14 @@ def test_a_migration_is_the_same(tmp_path, monkeypatch, kind):
                                     "still", "comments", "units", "time", "frames", "labels"} & set(f)]  # fmt: skip
     paths = write(tmp_path / "in", kind, [()] * 9 + files + [()] * 9)
     assert len(files) > 2
-    together = run(paths, tmp_path / "a.mrec.lmdb")
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    together = run(paths, tmp_path / "a" / "x.mrec.lmdb")
     calls: list[int] = []
     monkeypatch.setattr(Sources, "open_together", lambda *_: calls.append(1))
-    alone = run(paths, tmp_path / "b.mrec.lmdb")
+    alone = run(paths, tmp_path / "b" / "x.mrec.lmdb")
     assert calls
-    assert contents(tmp_path / "a.mrec.lmdb") == contents(tmp_path / "b.mrec.lmdb")
+    assert contents(tmp_path / "a" / "x.mrec.lmdb") == contents(tmp_path / "b" / "x.mrec.lmdb")
     assert together.records == alone.records > 17
     assert said(together.report) == said(alone.report) != []
     assert together.failures == alone.failures

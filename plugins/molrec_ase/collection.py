@@ -18,6 +18,7 @@ from molrec_ase.declaring import ATOMS, UNITS, collection_declaration
 from molrec_ase.names import DATA, IDENTITY, OWN_KEYS
 from molrec_ase.record_columns import record_columns
 from molrec_ase.source import Source
+from molrec_ase.survey import ValueFacts
 from molrec_ase.trajectory import batch_of
 from molrec_ase.values import tag_of
 from molrec_convert.model import (
@@ -143,7 +144,7 @@ class AseCollection(Collection):
     def _kinds(self) -> dict[str, str]:
         """The columns of the index beside the binding's, and their dtypes."""
         found = {
-            name: _index_dtype(name, facts.tags)
+            name: _index_dtype(name, facts)
             for name, facts in self._source.survey.values.items()
             if name not in self.declaration.meta and name not in OWN_KEYS
         }
@@ -237,8 +238,9 @@ def records_of_chunk(chunk: Chunk, declaration: Declaration) -> Iterator[Record]
         )
 
 
-def _index_dtype(name: str, tags: set[str]) -> str | None:
+def _index_dtype(name: str, facts: ValueFacts) -> str | None:
     """The dtype of a key as an index column; None where it can be none."""
+    tags = facts.tags
     if name_fault(name) is not None or name in INDEX_COLUMNS or name == DATA:
         return None
     if tags <= {"i64", "f64"}:
@@ -250,4 +252,4 @@ def _index_dtype(name: str, tags: set[str]) -> str | None:
     standard = STANDARD_DTYPES.get(name)
     if standard is None or standard == dtype:
         return dtype
-    return standard if (dtype, standard) == ("i64", "u64") else None
+    return standard if (dtype, standard) == ("i64", "u64") and not facts.negative else None

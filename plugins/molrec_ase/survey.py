@@ -36,13 +36,17 @@ class ColumnFacts:
 
 @dataclass
 class ValueFacts:
-    """A key: the tags of its values, how many there are, whether one is not a number, whether all are the same."""
+    """A key: the tags of its values, how many there are, whether one is not a number, whether all are the same.
+
+    `negative`: an integer is below 0.
+    """
 
     tags: set[str] = field(default_factory=set)
     owners: int = 0
     missing: bool = False
     constant: bool = True
     first: Any = None
+    negative: bool = False
 
     def tag(self, count: int, *, marked: bool = False) -> str:
         """The one tag all have: `json` where they differ, or where there is no value that stands for none.
@@ -61,6 +65,7 @@ class ValueFacts:
         tag = tag_of(value)
         if not self.missing and tag.startswith("f64"):
             self.missing = is_missing(value, tag)
+        self.negative = self.negative or (tag == "i64" and value < 0)
         if not self.owners:
             self.first = value
         elif self.constant and value is not self.first:
@@ -76,9 +81,11 @@ class ValueFacts:
             tag = tag_of(values[0])
         elif types == {int} and min(values) >= -(2**63) and max(values) < 2**63:
             tag = "i64"
+            self.negative = self.negative or min(values) < 0
         elif all(value is first for value in values) and self.constant:
             tag = tag_of(first)
             self.missing = self.missing or (tag.startswith("f64") and is_missing(first, tag))
+            self.negative = self.negative or (tag == "i64" and first < 0)
         else:
             for value in values:
                 self.add(value)
