@@ -29,7 +29,7 @@ from molrec_convert.formats import (
     WriteContext,
     make_options,
 )
-from molrec_convert.meaning.targets import TargetUnits, for_target, settled_by_formats, with_own_units
+from molrec_convert.meaning.targets import TargetUnits, for_target, settles_elements, with_own_units
 from molrec_convert.model.chained import Overlap
 from molrec_convert.model.collection import Collection, Selection
 from molrec_convert.model.picked import Frames
@@ -331,7 +331,7 @@ def _convert(
     target_format.writer()  # what it lacks is told before anything is read
     options = with_own_units(options, target_format, target_units)
     species: dict[str, Any] = {}
-    if not settled_by_formats([chosen for chosen, _ in groups], target_format):
+    if not settles_elements(*(chosen.read_options for chosen, _ in groups), target_format.write_options):
         species = {name: options.pop(name) for name in ("elements", "guess_elements") if name in options}
     read_options, write_options = _divide(options, [chosen for chosen, _ in groups], target_format)
     staging = Staging(target, overwrite=overwrite or dry_run, owns=target_format.owner())

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from molrec_convert.cli.app import show_problems
-from molrec_convert.cli.common import DIMENSION_OPTION, PATH, directory_size, examples, human_size, print_lines
+from molrec_convert.cli.common import (
+    DIMENSION_OPTION,
+    ELEMENT_OPTIONS,
+    PATH,
+    directory_size,
+    examples,
+    human_size,
+    print_lines,
+)
 from molrec_convert.cli.migrate_progress import watch_migration
 from molrec_convert.cli.options import FormatCommand, format_flags, given
 from molrec_convert.cli.outcome import DONE, FAULT, INTERRUPTED, SOME_FAILED, USAGE, complain, sentence
@@ -49,6 +57,8 @@ def _names(context: click.Context, parameter: click.Parameter, values: Sequence[
     return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
 
 
+#: What `ELEMENT_OPTIONS` are called, which go to the readers as options of formats do.
+_ELEMENTS = ("elements", "guess_elements")
 _PARAMETERS: list[click.Parameter] = [
     click.Argument(["inputs"], nargs=-1, required=True, metavar="INPUT..."),
     click.Option(["-o", "--output", "target"], required=True, type=PATH, metavar="OUT", help="What to make."),
@@ -72,6 +82,7 @@ _PARAMETERS: list[click.Parameter] = [
         "those that state none are taken to be in them.",
     ),
     DIMENSION_OPTION,
+    *ELEMENT_OPTIONS,
     click.Option(["--fill"], multiple=True, metavar="NAME=VALUE", help="What stands where a key or column is missing."),
     click.Option(["--rename"], multiple=True, metavar="OLD=NEW", help="Another name for a key or column."),
     click.Option(["--drop"], multiple=True, metavar="NAME", help="Leave out a key, column (atoms/x) or block."),
@@ -146,7 +157,7 @@ def _migrate(inputs: Sequence[str], **arguments: Any) -> int:
     _check_engine(arguments)
     if report_path is not None:
         check_report_path(report_path, [target])
-    settings = _settings(arguments, given(context, [flag.option.name for flag in context.command.flags]))
+    settings = _settings(arguments, given(context, [*(flag.option.name for flag in context.command.flags), *_ELEMENTS]))
     show_problems()
     began = time.monotonic()
     watcher = watch_migration()

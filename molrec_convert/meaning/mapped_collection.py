@@ -19,12 +19,8 @@ class MappedCollection(Collection):
 
     def __init__(self, source: Collection, change: Callable[[Record], Record], declaration: Declaration) -> None:
         self.source, self._change, self.declaration = source, change, declaration
-        self.document, self.path, self.extra, self.has_rows = (
-            dict(source.document),
-            source.path,
-            source.extra,
-            source.has_rows,
-        )
+        self.document, self.path, self.extra = dict(source.document), source.path, source.extra
+        self.has_rows, self.random_access, self.reports = source.has_rows, source.random_access, source.reports
 
     @property
     def index(self) -> Block:
@@ -56,6 +52,19 @@ class MappedCollection(Collection):
     def members(self) -> Iterator[tuple[Record, dict[str, Any]]]:
         """See `Collection.members`."""
         return ((self._change(record), row) for record, row in self.source.members())
+
+    def span(self, start: int, stop: int | None = None) -> Iterator[tuple[Record, dict[str, Any]]]:
+        """See `Collection.span`."""
+        return ((self._change(record), row) for record, row in self.source.span(start, stop))
+
+    @property
+    def atom_rows(self) -> int:
+        """See `Collection.atom_rows`."""
+        return self.source.atom_rows
+
+    def outline(self, *, index: bool = True) -> dict[str, Any] | None:
+        """See `Collection.outline`."""
+        return self.source.outline(index=index)
 
     def unknown_parts(self, index: int) -> list[str]:
         """See `Collection.unknown_parts`."""

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import UsageError
+from molrec_convert.formats import option
 from molrec_convert.meaning.element_guessing import elements_of_types
 from molrec_convert.meaning.mapped_collection import MappedCollection
 from molrec_convert.meaning.quantities import atom_blocks, atom_rows
@@ -28,11 +29,19 @@ from molrec_convert.quantities.dimensions import UnitConversion, units_object
 from molrec_convert.quantities.elements import ElementMap, parse_elements
 from molrec_convert.report import Report
 
-__all__ = ["element_words", "with_elements"]
+__all__ = ["ElementOptions", "element_words", "with_elements"]
 
 _ATOMS = "atoms"
 #: Columns that tell the types, the first that is there counts.
 _TYPES = ("type_id", "type")
+
+
+@dataclasses.dataclass(frozen=True)
+class ElementOptions:
+    """Options every source has that does not settle elements while it is read."""
+
+    elements: tuple[str, ...] = option((), "element of each atom type", metavar="C,H,O")
+    guess_elements: bool = option(False, "propose elements from labels and masses")
 
 
 def element_words(elements: str | Sequence[str]) -> tuple[str, ...]:
@@ -93,6 +102,9 @@ class _Assignment:
             if section is not None and block is not None and kind is not None:
                 table = self._of_types(block.columns[kind].values, _labels(block), _masses(record, block), record)
                 return record if table is None else _in_section(record, name, section, block, kind, table)
+        if self.given and _states_elements(record):
+            self.report.warn("--elements: the atoms have no types, and keep the elements they have")
+            return record
         if self.given:
             raise UsageError("--elements: the atoms have no types, so nothing tells which atom is of which element")
         self.report.warn("--guess-elements: the atoms have no types, so no element is proposed")

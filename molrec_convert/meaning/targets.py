@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from molrec_convert.formats import Format
@@ -13,7 +13,7 @@ from molrec_convert.model.record import Record
 from molrec_convert.quantities.dimensions import check_unit, parse_units, units_object, units_words
 from molrec_convert.report import Report
 
-__all__ = ["TargetUnits", "for_target", "settled_by_formats", "with_own_units"]
+__all__ = ["TargetUnits", "for_target", "settles_elements", "with_own_units"]
 
 #: What `target_units` may be: a text, a `units` object, or None for the format's own.
 TargetUnits = str | Mapping[str, str] | None
@@ -69,10 +69,9 @@ def with_own_units(options: Mapping[str, Any], target: Format, asked: TargetUnit
     return {**options, "target_units": asked} if asked is not None and "target_units" in own else dict(options)
 
 
-def settled_by_formats(sources: Sequence[Format], target: Format) -> bool:
-    """True if a reader, or the writer, settles elements by itself: it has the option."""
-    classes = [*(source.read_options for source in sources), target.write_options]
-    return any(entry.name == "elements" for cls in classes for entry in dataclasses.fields(cls))
+def settles_elements(*options: type) -> bool:
+    """True if one of the options classes of readers and writers has `elements`: that format settles them by itself."""
+    return any(entry.name == "elements" for cls in options for entry in dataclasses.fields(cls))
 
 
 def _parsed(asked: str | Mapping[str, str]) -> dict[str, Any]:

@@ -27,6 +27,8 @@ def continued(asked: Settings, before: Settings, declaration: Declaration, targe
         ("--group-by", asked.group_by, before.group_by),
         ("--index", " ".join(sorted(asked.index)), " ".join(sorted(before.index))),
         ("--only", " ".join(sorted(asked.only)), " ".join(sorted(before.only))),
+        ("--elements", _words(asked, "elements"), _words(before, "elements")),
+        ("--guess-elements", _words(asked, "guess_elements"), _words(before, "guess_elements")),
     ):
         if mine and mine != theirs:
             raise _refused(flag, mine, theirs, target)
@@ -84,6 +86,12 @@ def changed_options(asked: Settings, before: Settings, units: Mapping[str, str])
     if asked.dedupe and not before.dedupe:
         changed.append("--dedupe")
     return changed
+
+
+def _words(settings: Settings, name: str) -> str:
+    """Return an option of all inputs as a text, empty where it is not given."""
+    value = settings.options.get(name, ())
+    return ",".join(value) if isinstance(value, (tuple, list)) else str(value or "")
 
 
 def _joined(flag: str, asked: Mapping[str, Any], before: Mapping[str, Any], target: str) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from typing import Any
 
 from molrec_convert.errors import MissingInputError, UsageError
 from molrec_convert.formats import Option, options_of
+from molrec_convert.meaning.species import ElementOptions
 from molrec_convert.migration.settings import Settings, parse_units
 from molrec_convert.plugins import format_named, formats
 
@@ -117,6 +118,7 @@ def check_rules(rules: Sequence[Mapping[str, Any]], where: str) -> tuple[dict[st
     options = {
         entry.name: entry for chosen in formats().values() if chosen.reads for entry in options_of(chosen.read_options)
     }
+    options |= {entry.name: entry for entry in options_of(ElementOptions)}
     found = []
     for number, rule in enumerate(rules, 1):
         here = f"{where}, rule {number}"

@@ -15,6 +15,7 @@ from typing import Any
 
 from molrec_convert.errors import MolrecError
 from molrec_convert.formats import Apart, Format
+from molrec_convert.meaning.mapped_collection import MappedCollection
 from molrec_convert.migration.failures import error_document
 from molrec_convert.migration.frame_records import split_declaration
 from molrec_convert.migration.hashing import content_digest
@@ -157,7 +158,8 @@ class Scanner:
                 if divisible and digest is not None:
                     assert isinstance(source, Collection)
                     found = Found(digest.value(), source.outline(index=self._settings.has_keys))
-                if divisible and self._report.mark() == mark and (found is None or found.outline is None):
+                silent = self._report.mark() == mark and not isinstance(source, MappedCollection)
+                if divisible and silent and (found is None or found.outline is None):
                     # whoever encodes it here goes on with it
                     self.let_go()
                     stack.pop_all()

@@ -13,6 +13,8 @@ from typing import Any
 from molrec_convert.compression import compression_of
 from molrec_convert.errors import MissingInputError, MolrecError, UsageError
 from molrec_convert.formats import Apart, Arrangement, Format, ReadContext, make_options
+from molrec_convert.meaning.species import ElementOptions, with_elements
+from molrec_convert.meaning.targets import settles_elements
 from molrec_convert.migration.frame_records import frames_of
 from molrec_convert.migration.rules import RuleBook
 from molrec_convert.migration.settings import Settings
@@ -70,7 +72,7 @@ class Sources:
         source = chosen.reader()([path], dataclasses.replace(context, outline=outline))
         if isinstance(source, Record):
             plugin_manager().hook.molrec_record_read(record=source, context=context)
-        return source
+        return self._with_elements(source, path, chosen)
 
     def open_together(self, paths: Sequence[Path], chosen: Format) -> tuple[Collection, list[int]] | None:
         """The records of several inputs in one go and how many are of each; None where that is not to be had.
@@ -80,7 +82,12 @@ class Sources:
         joiner = chosen.joiner()
         if joiner is None or len(paths) < 2 or self._settings.split == "files":
             return None
-        return joiner(paths, self._context(paths[0], chosen, frozenset()))
+        joined = joiner(paths, self._context(paths[0], chosen, frozenset()))
+        if joined is None:
+            return None
+        collection = self._with_elements(joined[0], paths[0], chosen)
+        assert isinstance(collection, Collection)
+        return collection, joined[1]
 
     def some_join(self, paths: Sequence[Path], chosen: Format) -> bool:
         """Whether there is hope that parts of inputs that cannot be read in one go can be: two at either end can."""
@@ -98,6 +105,16 @@ class Sources:
                 joined[0].close()
                 return True
         return False
+
+    def _with_elements(self, source: Record | Collection, path: Path, chosen: Format) -> Record | Collection:
+        """The elements asked for, where the reader does not settle them."""
+        options = self._rules.of(path).options
+        if not options.get("elements") and not options.get("guess_elements"):
+            return source
+        if settles_elements(chosen.read_options):
+            return source
+        guess = bool(options.get("guess_elements"))
+        return with_elements(source, options.get("elements", ()), guess=guess, report=self._report)
 
     def _context(self, path: Path, chosen: Format, hints: frozenset[str]) -> ReadContext:
         key = (chosen.name, self._rules.matching(path))
@@ -117,6 +134,7 @@ class Sources:
 def check_options(options: Mapping[str, Any]) -> None:
     """Refuse an option no format has."""
     known = {entry.name for chosen in formats().values() for entry in dataclasses.fields(chosen.read_options)}
+    known |= {entry.name for entry in dataclasses.fields(ElementOptions)}
     for name in options:
         if name not in known:
             raise UsageError(f"no format that is read has an option {name!r}")

@@ -17,6 +17,7 @@ from typing import Any
 
 from molrec_convert.conversion import ManyRecordsError, convert
 from molrec_convert.errors import MolrecError, UsageError
+from molrec_convert.meaning.species import ElementOptions
 from molrec_convert.migration.failures import (
     CUT_OFF,
     WARNING,
@@ -91,7 +92,7 @@ class RecordWorker:
             aside = task.searched[place] and is_aside(error)
             return Written(number, aside=aside, failure=None if aside else error_document(error))
         try:
-            known = {entry.name for entry in dataclasses.fields(chosen.read_options)}
+            known = {entry.name for cls in (chosen.read_options, ElementOptions) for entry in dataclasses.fields(cls)}
             own = self._rules.of(path)
             options = {key: value for key, value in own.options.items() if key in known}
             target.parent.mkdir(parents=True, exist_ok=True)
