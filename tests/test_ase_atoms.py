@@ -112,7 +112,6 @@ def test_numbers_below_zero_of_keys_that_are_counts_elsewhere_come_back(tmp_path
         assert [row.key_value_pairs for row in ase.db.connect(tmp_path / "y.db").select()] == [{name: 1}, {name: -1}]
 
 
-
 def water():
     atoms = ase.build.molecule("H2O")
     atoms.calc = SinglePointCalculator(atoms, energy=-1.5, forces=np.arange(9.0).reshape(3, 3))
