@@ -7,18 +7,17 @@ them stays in memory. Source: Collection and its LMDB file.
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from molrec_convert.errors import ContractError
 from molrec_convert.model.collection import Collection
-from molrec_convert.model.collection_declaration import collection_document
+from molrec_convert.model.collection_declaration import MIGRATION, collection_document, joined_migrations
 from molrec_convert.model.collection_index import IndexBuilder
 from molrec_convert.model.collection_member import as_member, member_rows, report_losses
 from molrec_convert.model.collection_record import collection_units
 from molrec_convert.model.declaration import ColumnDeclaration, Declaration
-from molrec_convert.model.declaration_joining import following, joined_declaration, missing_parts
+from molrec_convert.model.declaration_joining import following, joined_sources
 from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.frame import Block
 from molrec_convert.model.record import Record
@@ -49,6 +48,8 @@ class JoinedCollection(Collection):
         self.declaration = survey.declaration()
         self._forcefield = survey.forcefield()
         self._columns = survey.columns
+        #: For each source the numbers of its migrations among those of all; None where there is nothing to tell apart.
+        self._ways = survey.ways
         self._index: Block | None = None
 
     @property
@@ -95,14 +96,15 @@ class JoinedCollection(Collection):
 
     def members(self) -> Iterator[tuple[Record, dict[str, Any]]]:
         """See `Collection.members`. A record is to be used before the next one is asked for."""
-        for _, source in self._opened():
+        for number, (_, source) in enumerate(self._opened()):
+            ways = None if self._ways is None else self._ways[number]
             if isinstance(source, Record):
-                yield self._member(source), {}
+                yield self._member(source), {} if ways is None else {MIGRATION: ways[0]}
                 continue
             for position, (record, row) in enumerate(source.members()):
                 for part in source.unknown_parts(position):
                     self._report.dropped(part, "this version has no meaning for it")
-                yield self._member(record), row
+                yield self._member(record), row if ways is None else {**row, MIGRATION: ways[row.get(MIGRATION) or 0]}
 
     def _opened(self) -> Iterator[tuple[str, Record | Collection]]:
         for name, opened in self._sources:
@@ -133,11 +135,13 @@ class _Survey:
         self._forcefields: list[tuple[str, ForceField | None]] = []
         self._version = 1
         self.columns: dict[str, ColumnDeclaration] = {}
+        self.ways: list[list[int]] | None = None
 
     def add(self, name: str, source: Record | Collection) -> int:
         """Take in a source; returns the number of its records."""
         forcefield = source.forcefield
         self._forcefields.append((name, forcefield))
+        self._documents.append({} if isinstance(source, Record) else source.document)
         if isinstance(source, Record):
             report_losses(dataclasses.replace(source, forcefield=None, _close=None), self._report)
             member = as_member(source, self._report)
@@ -151,7 +155,6 @@ class _Survey:
         else:
             self._declarations.append((name, source.declaration))
             self._add_units(name, source.units, stated=bool(source.units))
-            self._documents.append(source.document)
             self._version = max(self._version, source.document.get("molrec_version", 1))
             self._add_columns(name, source.index_columns)
             for key in source.extra:
@@ -163,18 +166,12 @@ class _Survey:
 
     def declaration(self) -> Declaration:
         """What all sources can follow; what some of them lack is reported, and what has to be left out for that."""
-        try:
-            declaration = joined_declaration(entry for _, entry in self._declarations)
-        except ContractError as error:
-            raise ContractError(error.node, self._culprit(error)) from None
+        declaration = joined_sources(self._declarations, self._report)
         for name, entry in self._declarations:
             for key in entry.meta.keys() - declaration.meta.keys():
                 self._report.dropped(
                     f"trajectory/meta/{key} of {name}", "the records of a collection have the same per-step keys"
                 )
-        lacking = Counter(part for _, entry in self._declarations for part in missing_parts(entry, declaration))
-        for part, count in lacking.items():
-            self._report.converted(f"trajectory/{part}", f"missing in {count} of {len(self._declarations)} sources")
         return declaration
 
     def document(self) -> dict[str, Any]:
@@ -183,10 +180,12 @@ class _Survey:
             listed = ", ".join(self._silent[:3]) + (f" and {len(self._silent) - 3} more" if self._silent[3:] else "")
             self._report.warn(f"no units are stated by {listed}: they are taken for those of the others")
         units = {quantity: unit for quantity, (unit, _) in self._units.items()}
-        common: dict[str, Any] = {}
-        if len(self._documents) == len(self._forcefields) and self._documents:
-            first = self._documents[0]
-            common = {key: value for key, value in first.items() if all(d.get(key) == value for d in self._documents)}
+        first = self._documents[0] if self._documents else {}
+        common = {key: value for key, value in first.items() if all(d.get(key) == value for d in self._documents)}
+        made = joined_migrations(self._documents)
+        if made is not None:
+            common["migration"], self.ways = made
+            self.columns.setdefault(MIGRATION, ColumnDeclaration("u32"))
         for document in self._documents:
             for key in document.keys() - common.keys() - {"units", "molrec_version"}:
                 self._report.dropped(f"collection.{key}", "not all sources state the same")
@@ -205,16 +204,6 @@ class _Survey:
                 f"forcefield of {name}", "a collection has one force field, and not all sources have the same"
             )
         return None
-
-    def _culprit(self, error: ContractError) -> str:
-        """The rule a declaration breaks against those before it, with the name of its source."""
-        text = str(error).removeprefix(f"{error.node}: ")
-        for last in range(2, len(self._declarations) + 1):
-            try:
-                joined_declaration(entry for _, entry in self._declarations[:last])
-            except ContractError:
-                return f"{self._declarations[last - 1][0]}: {text}"
-        return text
 
     def _add_units(self, name: str, units: Mapping[str, str], *, stated: bool) -> None:
         if not stated:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import ase.io
 import numpy as np
 import pytest
 from collection_stores import F64, POINTS, contents, edit_json, key, molecule, points, put, write
@@ -14,6 +15,7 @@ from molrec_convert.cli import run
 from molrec_convert.model import (
     Block,
     BlockDeclaration,
+    Column,
     ColumnDeclaration,
     Declaration,
     ForceField,
@@ -23,7 +25,7 @@ from molrec_convert.model import (
     MetaDeclaration,
     Record,
 )
-from molrec_convert.report import Report
+from molrec_convert.report import Fate, Report
 from molrec_convert.validation import validate
 
 
@@ -98,12 +100,15 @@ def test_blocks_may_differ_from_source_to_source(tmp_path: Path) -> None:
 
 def test_what_does_not_go_together_is_named(tmp_path: Path) -> None:
     a = write(tmp_path / "a.mrec.lmdb", [points(0)])
-    other_dtype = Declaration({"atoms": BlockDeclaration({"x": F64, "q": F64})}, POINTS.meta)
-    other_key = Declaration(POINTS.blocks, {**POINTS.meta, "ke": MetaDeclaration("f64")})
+    rounded = ColumnDeclaration("f64", precision=0.5)
+    other_grid = Declaration({"atoms": BlockDeclaration({"x": rounded})}, POINTS.meta)
+    other_key = Declaration(POINTS.blocks, {**POINTS.meta, "n": MetaDeclaration("i64")})
+    other_kind = Declaration(POINTS.blocks, {"pe": MetaDeclaration("json")})
     cases = [
         (write(tmp_path / "units.mrec.lmdb", [points(0)], units={"length": "nm", "energy": "eV"}), "units.length"),
-        (write(tmp_path / "dtype.mrec.lmdb", [], other_dtype), "declare the block differently"),
-        (write(tmp_path / "key.mrec.lmdb", [], other_key), "trajectory/meta/ke"),
+        (write(tmp_path / "grid.mrec.lmdb", [], other_grid), "declare the block differently"),
+        (write(tmp_path / "key.mrec.lmdb", [], other_key), "trajectory/meta/n: .* --fill n=VALUE or --drop n"),
+        (write(tmp_path / "kind.mrec.lmdb", [], other_kind), "trajectory/meta/pe: .* declare the key differently"),
         (write(tmp_path / "ff.mrec.lmdb", [points(0)], forcefield=forcefield()), "forcefield"),
     ]
     for b, text in cases:
@@ -112,6 +117,93 @@ def test_what_does_not_go_together_is_named(tmp_path: Path) -> None:
         assert b.name in str(caught.value)
     assert not (tmp_path / "m.mrec.lmdb").exists()
     assert not list(tmp_path.glob(".*"))
+
+
+def beside(number: int, key: bool = True, column: bool = True, **options: object) -> Record:
+    """A record whose frames have a key `gap` and a column `q`, or not."""
+    columns = {"x": Column(np.arange(2.0) + number), **({"q": Column(np.ones(2) * number)} if column else {})}
+    declared = {"x": F64, **({"q": F64} if column else {})}
+    meta = {"pe": MetaDeclaration("f64"), **({"gap": MetaDeclaration("f64", **options)} if key else {})}
+    frames = [
+        Frame({"atoms": Block(columns)}, Meta({"pe": float(n), **({"gap": n / 2} if key else {})})) for n in (1, 2)
+    ]
+    declaration = Declaration({"atoms": BlockDeclaration(declared)}, meta)
+    return Record(trajectory=MemoryTrajectory(frames, declaration), system=molecule("OH", smiles=f"O{number}"))
+
+
+def made_of(path: Path, *records: Record, **options: object) -> Path:
+    assert records[0].trajectory is not None
+    return write(path, list(records), records[0].trajectory.declaration, index_columns={"smiles": "string"}, **options)
+
+
+def test_what_only_some_have_is_missing_in_the_others(tmp_path: Path) -> None:
+    a = made_of(tmp_path / "a.mrec.lmdb", beside(0), beside(1))
+    b = made_of(tmp_path / "b.mrec.lmdb", beside(2, key=False, column=False))
+    report = merge_collections([a, b], tmp_path / "m.mrec.lmdb", report=Report())
+    assert {(item.name, item.detail) for item in report.of(Fate.CONVERTED)} == {
+        ("trajectory/gap", "missing in 1 of 2 sources"), ("trajectory/atoms/q", "missing in 1 of 2 sources"),
+    }  # fmt: skip
+    with molrec_convert.open(tmp_path / "m.mrec.lmdb") as merged:
+        assert merged.index["smiles"].tolist() == ["O0", "O1", "O2"]
+        assert [frame.meta["gap"] for record in list(merged)[:2] for frame in record.trajectory] == [0.5, 1.0] * 2
+        assert all("gap" not in frame.meta for frame in merged[2].trajectory)
+        assert [frame.meta["pe"] for frame in merged[2].trajectory] == [1.0, 2.0]
+        assert merged[1].trajectory[0]["atoms"].columns["q"].values.tolist() == [1.0, 1.0]
+        missing = merged[2].trajectory[0]["atoms"].columns["q"].validity
+        assert missing is not None
+        assert not missing.any()
+        molrec_convert.convert(tmp_path / "m.mrec.lmdb", tmp_path / "m.extxyz", target_units="none")
+    assert not [f for f in validate(tmp_path / "m.mrec.lmdb") if f.severity.value == "error"]
+    images = ase.io.read(tmp_path / "m.extxyz", ":")
+    assert [("gap" in atoms.info, "q" in atoms.arrays) for atoms in images] == [(True, True)] * 4 + [(False, False)] * 2
+
+
+def test_a_fill_that_only_one_has_becomes_its_value(tmp_path: Path) -> None:
+    frames = [Frame({"atoms": Block({"x": Column(np.arange(2.0))})}, Meta({"pe": 1.0}))] * 2
+    declared = Declaration({"atoms": BlockDeclaration({"x": F64})},
+                           {"pe": MetaDeclaration("f64"), "gap": MetaDeclaration("f64", 7.0)})  # fmt: skip
+    filled = Record(trajectory=MemoryTrajectory(frames, declared), system=molecule("OH", smiles="f"))
+    a = made_of(tmp_path / "a.mrec.lmdb", beside(0, column=False))
+    b = made_of(tmp_path / "b.mrec.lmdb", filled)
+    merge_collections([a, b], tmp_path / "m.mrec.lmdb")
+    with molrec_convert.open(tmp_path / "m.mrec.lmdb") as merged:
+        gaps = [frame.meta["gap"] for record in merged for frame in record.trajectory]
+        assert gaps == [0.5, 1.0, 7.0, 7.0]
+
+
+def test_units_are_stated_by_all_or_by_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a = write(tmp_path / "a.mrec.lmdb", [points(0)])
+    b, c = (write(tmp_path / f"{name}.mrec.lmdb", [points(1)], units={}) for name in "bc")
+    assert run(["merge", str(b), str(c), "-o", str(tmp_path / "m.mrec.lmdb")]) == 0
+    assert "no collection states its units: the numbers are merged as they are" in capsys.readouterr().err
+    for parts in ([a, b], [b, a]):
+        assert run(["merge", *map(str, parts), "-o", str(tmp_path / "n.mrec.lmdb")]) == 1
+        told = capsys.readouterr().err
+        assert "b.mrec.lmdb states no units" in told
+        assert "--units" in told
+    with molrec_convert.open(a) as collection:
+        units = ",".join(f"{quantity}={unit}" for quantity, unit in collection.units.items())
+    joined = tmp_path / "n.mrec.lmdb"
+    assert run(["migrate", str(a), str(b), "-o", str(joined), "--units", units, "--workers", "1"]) == 0
+    assert len(molrec_convert.open(joined)) == 2
+
+
+def test_a_conversion_of_migrated_collections_keeps_how_they_were_made(tmp_path: Path) -> None:
+    ways = ({"split": "rows"}, {"drop": ["x"]}, None)
+    units = {"length": "angstrom", "energy": "eV"}
+    parts = [
+        write(tmp_path / f"{n}.mrec.lmdb", [points(n)], units=None,
+              document={"units": units, **({} if way is None else {"migration": way})})
+        for n, way in enumerate(ways)
+    ]  # fmt: skip
+    report = molrec_convert.convert(parts, tmp_path / "c.mrec.lmdb")
+    merge_collections(parts, tmp_path / "m.mrec.lmdb")
+    assert not report.losses()
+    assert contents(tmp_path / "c.mrec.lmdb") == contents(tmp_path / "m.mrec.lmdb")
+    molrec_convert.convert([tmp_path / "c.mrec.lmdb", parts[1]], tmp_path / "d.mrec.lmdb")
+    with molrec_convert.open(tmp_path / "d.mrec.lmdb") as joined:
+        assert joined.document["migration"] == {"parts": [{"split": "rows"}, {"drop": ["x"]}, {}]}
+        assert joined.index["migration"].tolist() == [0, 1, 2, 1]
 
 
 def forcefield() -> ForceField:

@@ -132,6 +132,20 @@ def test_a_dry_run_holds_what_is_new_against_the_collection(begun):
     assert "pe is missing in 1 of 7 inputs" in again.plan.notes
 
 
+def test_no_value_is_no_fill_of_what_has_one_in_every_record(begun):
+    (begun / "in" / "d.extxyz").write_text(extxyz(9, energy=None, config="x"))
+    outcome = run([begun / "in"], begun / "a.mrec.lmdb", fill={"pe": "NaN"})
+    assert (outcome.records, outcome.failures) == (6, 1)
+    told = (begun / "a.failures.jsonl").read_text()
+    assert "--fill pe=NaN is no value" in told
+    assert "--overwrite" in told
+    run([begun / "in"], begun / "a.mrec.lmdb", fill={"pe": "NaN"}, overwrite=True)
+    with molrec_convert.open(begun / "a.mrec.lmdb") as collection:
+        assert len(collection) == 7
+        assert collection.declaration.meta["pe"].has_missing
+        assert ["pe" in record.trajectory[0].meta for record in collection] == [True] * 6 + [False]
+
+
 def test_keys_no_record_has_are_told(tmp_path, capsys):
     make_files(tmp_path / "in", 2, config="bulk")
     target = tmp_path / "a.mrec.lmdb"

@@ -30,9 +30,10 @@ __all__ = ["merge_command"]
 def merge_command(paths: tuple[Path, ...], output: Path, overwrite: bool) -> None:
     """Write the records of all COLLECTIONs, in their order, as one collection TARGET.
 
-    Values are copied as they are stored, nothing is decoded. Units, force field and per-step keys must be the same, and
-    blocks of one name must be declared alike; what else differs is said. A TARGET that ends in .json becomes a manifest
-    of the files where they lie, which is read as one collection: their declarations must be equal then.
+    Values are copied as they are stored, nothing is decoded, where per-step keys and columns are the same; else what
+    only some have is missing in the others. Units and force field must be the same; what else differs is said. A TARGET
+    that ends in .json becomes a manifest of the files where they lie, which is read as one collection: their
+    declarations must be equal then.
     """
     from molrec_convert.report import Report
     from molrec_convert.stores.lmdb.sharded import open_collection

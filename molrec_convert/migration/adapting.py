@@ -52,13 +52,17 @@ class Adapter:
         for name, missing in self._fills.items():
             for key, value in list(missing.items()):
                 column = blocks[name].columns[key]
-                if column.nullable and naming.value_of(name, key, column.dtype) is None:
+                here = f"trajectory/{name}/{key}"
+                if naming.value_of(name, key, column.dtype) is None:
+                    if not column.nullable:
+                        raise _missing(here, "column", f"{name}/{key}", value)
                     del missing[key]
-                elif value is None:
-                    raise ContractError(f"trajectory/{name}/{key}", "the column of the collection is missing here")
         for key, entry in target.meta.items():
-            if key not in named.meta and naming.fill_of(None, key) is None and entry.fill is NO_FILL:
-                raise ContractError(f"trajectory/meta/{key}", "the per-step key of the collection is missing here")
+            if key in named.meta or naming.value_of(None, key, entry.dtype) is not None:
+                continue
+            fill = naming.fill_of(None, key)
+            if entry.fill is NO_FILL or (fill is not None and not entry.has_missing):
+                raise _missing(f"trajectory/meta/{key}", "per-step key", key, fill)
         for key in named.meta.keys() - target.meta.keys():
             raise ContractError(f"trajectory/meta/{key}", "the per-step key is not one of the collection")
         self.same = conversion is None and not naming.touches(source) and self._equal(named)
@@ -217,6 +221,17 @@ class Adapter:
         if factor == 1.0:
             return column
         return Column(column.values * factor, column.validity)
+
+
+def _missing(node: str, what: str, name: str, fill: str | None) -> ContractError:
+    """The error of a column or key that an input lacks, and that has a value in every record of the collection."""
+    rule = f"the {what} of the collection is missing here"
+    if fill is not None:
+        rule += (
+            f", where --fill {name}={fill} is no value, and the collection was made with one in every record: fill it "
+            f"with a number, or make the collection anew, with --overwrite"
+        )
+    return ContractError(node, rule)
 
 
 def _filled(shape: tuple[int, ...], text: str | None, dtype: str, here: str) -> Any:

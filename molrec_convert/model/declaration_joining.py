@@ -5,7 +5,8 @@ Source: Collection and its LMDB file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -23,8 +24,16 @@ from molrec_convert.model.declaration import (
 from molrec_convert.model.dtypes import empty
 from molrec_convert.model.standard import ENDPOINTS, IDENTITY_COLUMNS
 from molrec_convert.model.trajectory import MappedTrajectory, Trajectory
+from molrec_convert.report import Report
 
-__all__ = ["following", "has_to_be_there", "joined_declaration", "missing_parts", "null_columns"]
+__all__ = [
+    "following",
+    "has_to_be_there",
+    "joined_declaration",
+    "joined_sources",
+    "missing_parts",
+    "null_columns",
+]
 
 
 def has_to_be_there(column: str) -> bool:
@@ -59,6 +68,32 @@ def joined_declaration(declarations: Iterable[Declaration]) -> Declaration:
         if entry is not None:
             meta[key] = entry
     return Declaration(blocks, meta, dict(stated[0].extra) if stated else {})
+
+
+def joined_sources(named: Sequence[tuple[str, Declaration]], report: Report) -> Declaration:
+    """Return the joined declaration of sources, each with its name; what some of them lack is reported once.
+
+    Raises `ContractError` that names the first source that cannot be joined with those before it.
+    """
+    try:
+        joined = joined_declaration(declaration for _, declaration in named)
+    except ContractError as error:
+        text = str(error).removeprefix(f"{error.node}: ")
+        raise ContractError(error.node, f"{_culprit(named)}: {text}") from None
+    lacking = Counter(part for _, declaration in named for part in missing_parts(declaration, joined))
+    for part, count in lacking.items():
+        report.converted(f"trajectory/{part}", f"missing in {count} of {len(named)} sources")
+    return joined
+
+
+def _culprit(named: Sequence[tuple[str, Declaration]]) -> str:
+    """Return the name of the first source whose declaration breaks a rule against those before it."""
+    for last in range(2, len(named)):
+        try:
+            joined_declaration(declaration for _, declaration in named[:last])
+        except ContractError:
+            return named[last - 1][0]
+    return named[-1][0]
 
 
 def _with_nullable(block: BlockDeclaration, others: Mapping[str, ColumnDeclaration]) -> BlockDeclaration:

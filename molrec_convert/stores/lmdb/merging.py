@@ -1,10 +1,13 @@
 """Collections one after the other in one file: values go over as they are stored, only their keys are counted anew.
 
+Where not all have the same per-step keys and columns the records are decoded, and written with what they lack missing.
+
 Source: Collection and its LMDB file.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
 import struct
@@ -26,6 +29,7 @@ from molrec_convert.model.collection_declaration import (
     joined_migrations,
 )
 from molrec_convert.model.declaration import Declaration
+from molrec_convert.model.declaration_joining import following, joined_sources
 from molrec_convert.model.frame import Block, Column
 from molrec_convert.model.index_joining import joined_index
 from molrec_convert.model.tags import canonical_json
@@ -41,6 +45,7 @@ from molrec_convert.stores.lmdb.pages import PageFile
 from molrec_convert.stores.lmdb.reader import StoredCollection
 from molrec_convert.stores.lmdb.sharded import ShardedCollection, open_collection
 from molrec_convert.stores.lmdb.store import StoreFile
+from molrec_convert.stores.lmdb.writer import CollectionWriter
 
 __all__ = ["merge_collections"]
 
@@ -60,10 +65,11 @@ def merge_collections(
 ) -> Report:
     """The records of all sources, in their order, as one collection, which has its name when it is complete.
 
-    Sources are collections or sets of them. No value is decoded: blocks may differ from source to source, what two of
-    them declare alike must be equal, per-step keys, units and force field must be the same. `document` is that of the
-    result (None: what all documents say). Raises `ContractError` that says which source differs in what, `UsageError`
-    where the target is taken or one of the sources, and as `open_collection` does.
+    Sources are collections or sets of them. Units and force field must be the same; blocks may differ from source to
+    source. Where per-step keys and columns are the same no value is decoded; where they differ, what only some have is
+    missing in the others, as in a migration, which is reported. `document` is that of the result (None: what all
+    documents say). Raises `ContractError` that says which source differs in what, `UsageError` where the target is
+    taken or one of the sources, and as `open_collection` does.
     """
     report = Report() if report is None else report
     progress = NoProgress() if progress is None else progress
@@ -126,6 +132,23 @@ def _merge(
         document["migration"] = made[0]
         ways = [_ways(part, numbers) for (_, part), numbers in zip(parts, made[1], strict=True)]
         index = Block({**index.columns, MIGRATION: Column(np.concatenate(ways))}, count=index.count)
+    if declaration is None:
+        joined = _joined_declaration(parts, report)
+        progress.start("records", index.count)
+        with CollectionWriter.create(
+            target,
+            declaration=joined,
+            document=document,
+            forcefield=parts[0][1].forcefield,
+            overwrite=overwrite,
+            whole=index,
+            report=report,
+        ) as writer:
+            _append_all(parts, writer, report, progress)
+            writer.extra = extra
+            for key, value in unknown:
+                writer.carry(key, value)
+        return
     size = sum(os.path.getsize(part.path) for _, part in parts)
     progress.start("records", len(index["n_frames"]))
     # all of it fits the map at once, so no transaction is run twice
@@ -142,6 +165,34 @@ def _merge(
     except BaseException:
         file.discard()
         raise
+
+
+def _append_all(
+    parts: Sequence[tuple[str, StoredCollection]], writer: CollectionWriter, report: Report, progress: Progress
+) -> None:
+    """All records, decoded and made to follow the declaration of all."""
+    for _, part in parts:
+        for number, record in enumerate(part):
+            for unknown in part.unknown_parts(number):
+                report.dropped(unknown, "this version has no meaning for it")
+            if record.trajectory is not None:
+                record = dataclasses.replace(record, trajectory=following(record.trajectory, writer.declaration))
+            writer.append(record)
+            progress.advance(1)
+
+
+def _joined_declaration(parts: Sequence[tuple[str, StoredCollection]], report: Report) -> Declaration:
+    """Return the declaration of all parts, whose keys and columns differ. Refused where a key cannot be missing."""
+    joined = joined_sources([(name, part.declaration) for name, part in parts], report)
+    for name, part in parts:
+        for key in part.declaration.meta.keys() - joined.meta.keys():
+            raise ContractError(
+                f"trajectory/meta/{key}",
+                f"not all collections have the per-step key, which is in {name}, and it is of a kind that cannot be "
+                f"missing: 'mrec migrate' joins them with --fill {key}=VALUE or --drop {key}",
+                found=part.declaration.meta[key].dtype,
+            )
+    return joined
 
 
 def _ways(part: StoredCollection, numbers: Sequence[int]) -> np.ndarray[Any, Any]:
@@ -184,44 +235,52 @@ def _copy(part: StoredCollection, prefix: bytes, first: int, file: StoreFile) ->
     file.append(items)
 
 
-def common_declaration(parts: Sequence[tuple[str, StoredCollection]]) -> Declaration:
-    """All blocks, which must agree, and the per-step keys, which must be the same."""
+def common_declaration(parts: Sequence[tuple[str, StoredCollection]]) -> Declaration | None:
+    """Return the union of all blocks, with which values are good as they are stored; None where they are not.
+
+    They are not where per-step keys or the columns of a block differ.
+    """
     first, known = parts[0][0], parts[0][1].declaration
-    declared = known
+    declared: Declaration | None = known
     for name, part in parts[1:]:
         other = part.declaration
         if other == known:
             continue
-        for key in sorted({*known.meta, *other.meta}):
-            ours, theirs = other.meta.get(key), known.meta.get(key)
-            if ours != theirs:
-                raise ContractError(
-                    f"trajectory/meta/{key}",
-                    f"{name} declares the per-step key otherwise than {first}",
-                    found="none" if ours is None else str(ours.to_json()),
-                    expected="none" if theirs is None else str(theirs.to_json()),
-                )
         if other.extra != known.extra:
             raise ContractError(
                 "sequence_schema", f"{name} states other keys than {first}", found=str(other.extra)[:80]
             )
-        try:
-            declared = derive_declaration([declared, other])
-        except ContractError as error:
-            raise ContractError(error.node, f"{name}: {str(error).removeprefix(f'{error.node}: ')}") from None
+        if other.meta != known.meta:
+            declared = None
+        if declared is not None:
+            try:
+                declared = derive_declaration([declared, other])
+            except ContractError:
+                declared = None
     return declared
 
 
 def common_document(parts: Sequence[tuple[str, StoredCollection]], report: Report) -> dict[str, Any]:
     """Units, which must be the same, and what else all documents say; what only some say is reported as dropped."""
     first, known = parts[0][0], parts[0][1].document
+    silent = [name for name, part in parts if not part.units]
+    stated = [name for name, part in parts if part.units]
+    if silent and stated:
+        raise ContractError(
+            "units",
+            f"{silent[0]} states no units, and {stated[0]} does: 'mrec migrate' joins them with --units, in which the "
+            f"numbers of those that state none are taken to be",
+        )
+    if silent:
+        report.warn("no collection states its units: the numbers are merged as they are")
     for name, part in parts[1:]:
         for quantity in sorted({*known["units"], *part.units}):
             ours, theirs = part.units.get(quantity), known["units"].get(quantity)
             if ours != theirs:
                 raise ContractError(
                     f"units.{quantity}",
-                    f"the numbers of a collection are in one unit: {first} and {name} differ",
+                    f"the numbers of a collection are in one unit, and those of {first} and {name} differ: 'mrec "
+                    f"migrate' joins them with --units, to which all are converted",
                     found=ours or "none stated",
                     expected=theirs or "none stated",
                 )

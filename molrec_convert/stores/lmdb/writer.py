@@ -102,9 +102,12 @@ class CollectionWriter:
         forcefield: ForceField | None = None,
         overwrite: bool = False,
         in_place: bool = False,
+        whole: Block | None = None,
         report: Report | None = None,
     ) -> CollectionWriter:
         """Begin a collection at `path`, whose name appears when it is complete (`in_place`: at once).
+
+        `whole` is the index of all records that will be appended, where it is known beforehand.
 
         `document` carries `units` (quantity → unit), or they are given alone. `index_columns` names further columns of
         the index: see `IndexBuilder`. Raises `ContractError` for a document or declaration that breaks a rule,
@@ -121,7 +124,9 @@ class CollectionWriter:
             check_forcefield(forcefield, stored)
             report_forcefield_losses(forcefield, report)
         file = StoreFile(Path(path), overwrite=overwrite, in_place=in_place)
-        return cls(file, declaration, stored, index, forcefield, report)
+        writer = cls(file, declaration, stored, index, forcefield, report)
+        writer._whole = whole
+        return writer
 
     @classmethod
     def open(
