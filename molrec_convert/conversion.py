@@ -12,11 +12,10 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from molrec_convert.collecting import chosen as chosen_of
 from molrec_convert.collecting import standing_alone
-from molrec_convert.continuing import join_records
 from molrec_convert.counting import ReadingProgress, WritingProgress
 from molrec_convert.errors import LayoutChanged, LossError, MissingInputError, MolrecError, UsageError
 from molrec_convert.formats import (
@@ -30,7 +29,6 @@ from molrec_convert.formats import (
     make_options,
 )
 from molrec_convert.meaning.targets import TargetUnits, for_target, settles_elements, with_own_units
-from molrec_convert.model.chained import Overlap
 from molrec_convert.model.collection import Collection, Selection
 from molrec_convert.model.picked import Frames
 from molrec_convert.model.record import Record
@@ -41,6 +39,9 @@ from molrec_convert.resuming import fingerprint, resumes
 from molrec_convert.separate import records_of
 from molrec_convert.shaping import shape, take_configurations
 from molrec_convert.staging import Staging, check_apart
+
+if TYPE_CHECKING:
+    from molrec_convert.model.chained import Overlap
 
 __all__ = ["ManyRecordsError", "append", "convert", "join", "open", "read", "write"]
 
@@ -405,6 +406,8 @@ def _joined(
     groups: Groups, options: Mapping[str, Any], context: ReadContext, *, overlap: Overlap, shift_time: bool
 ) -> Record:
     """The records of all sources as one, in time."""
+    from molrec_convert.continuing import join_records
+
     records: list[tuple[str, Record]] = []
     try:
         for chosen, paths in groups:

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from molrec_convert.formats import Format
-from molrec_convert.meaning.units import in_units
 from molrec_convert.model.collection import Collection
 from molrec_convert.model.record import Record
-from molrec_convert.quantities.dimensions import check_unit, parse_units, units_object, units_words
+from molrec_convert.quantities.dimensions import UnitConversion, check_unit, parse_units, units_object, units_words
 from molrec_convert.report import Report
 
 __all__ = ["TargetUnits", "for_target", "settles_elements", "with_own_units"]
@@ -41,6 +40,8 @@ def for_target(
                 "units", f"numbers are written as they are, in {units_words(own) or 'units nobody states'}"
             )
             return source
+        from molrec_convert.meaning.units import in_units
+
         keeps = target.carries.get("forcefield")
         return in_units(
             source,
@@ -60,6 +61,10 @@ def for_target(
     if own.get("preset") == "lj":
         report.warn("the source is in reduced units (lj): the numbers are written as they are")
         return source
+    if not UnitConversion(own, target.units).changes:
+        return source
+    from molrec_convert.meaning.units import in_units
+
     return in_units(source, target.units, dimensions=dimensions, report=report, strict=False, force_field=False)
 
 

@@ -122,6 +122,7 @@ class Scaling:
         #: What is of a known dimension whose unit the source does not state.
         self.unstated: dict[str, None] = {}
         self._rounded: set[str] = set()
+        self._declared: tuple[Declaration, Declaration] | None = None
 
     def factor(self, name: str, *, block: str | None = None) -> float:
         """Return the factor of a column of a block, or of a key; 1 for one of unknown dimension, which is noted.
@@ -177,7 +178,10 @@ class Scaling:
     def trajectory(self, trajectory: Trajectory) -> Trajectory:
         """Return a view whose batches are in the target units."""
         defined = trajectory.cell_defined
-        declaration = self.declaration(trajectory.declaration)
+        if self._declared is None or self._declared[0] is not trajectory.declaration:
+            # the records of a collection share one declaration
+            self._declared = trajectory.declaration, self.declaration(trajectory.declaration)
+        declaration = self._declared[1]
 
         def change(batch: FrameBatch) -> FrameBatch:
             return self.batch(batch, defined=defined)

@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_lammps.log import Log, Run
-from molrec_lammps.script import Command
+if TYPE_CHECKING:
+    from molrec_lammps.log import Log, Run
+    from molrec_lammps.script import Command
 
 __all__ = ["Clock", "clock_of"]
 
