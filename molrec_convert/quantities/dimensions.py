@@ -125,9 +125,9 @@ class UnitConversion:
 
     @property
     def changes(self) -> bool:
-        """True if a unit differs, or is not stated on one side."""
-        quantities = {**written_out(self.source), **written_out(self.target)}
-        return any(self.factor(quantity) != 1.0 for quantity in quantities if quantity in (*BASES, *DERIVED))
+        """True if a unit of the target differs from the source's, or the source does not state it; angles apart."""
+        known = {*BASES, *DERIVED} - {"angle"}
+        return any(self.factor(quantity) != 1.0 for quantity in written_out(self.target) if quantity in known)
 
     def factor(self, dimension: str) -> float | None:
         """Return what a number of a dimension is multiplied by; None where one of the units is not stated or known."""
