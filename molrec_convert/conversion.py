@@ -28,7 +28,7 @@ from molrec_convert.formats import (
     WriteContext,
     make_options,
 )
-from molrec_convert.meaning.targets import TargetUnits, for_target, settles_elements, with_own_units
+from molrec_convert.meaning.targets import TargetUnits, for_target, keeps_units, settles_elements
 from molrec_convert.model.collection import Collection, Selection
 from molrec_convert.model.picked import Frames
 from molrec_convert.model.record import Record
@@ -161,13 +161,13 @@ def write(
     chosen = format_named(format) if format is not None else detect_target(target)
     report = Report() if report is None else report
     staging = Staging(target, overwrite=overwrite, owns=chosen.owner())
-    options = with_own_units(options, chosen, target_units)
     context = WriteContext(
         make_options(chosen.write_options, options, f"the format {chosen.name}"),
         report,
         NoProgress() if progress is None else progress,
         target,
         creator=False,
+        units_kept=keeps_units(target_units),
     )
     record = for_target(_fitting(record, chosen, report), chosen, target_units, dimensions, report)
     context.progress = WritingProgress(context.progress, record, None)
@@ -330,7 +330,7 @@ def _convert(
 ) -> Report:
     """Write what `take` makes of the source that `opened` opens; see `convert`; `joining`: options of a join."""
     target_format.writer()  # what it lacks is told before anything is read
-    options = with_own_units(options, target_format, target_units)
+    options = dict(options)
     species: dict[str, Any] = {}
     if not settles_elements(*(chosen.read_options for chosen, _ in groups), target_format.write_options):
         species = {name: options.pop(name) for name in ("elements", "guess_elements") if name in options}
@@ -345,7 +345,7 @@ def _convert(
     kind = target_format.kind if joining is None else "record"
     watched = ReadingProgress(progress)
     reading = ReadContext(None, report, watched, hints, as_, kind)
-    writing = WriteContext(write_options, report, progress, target)
+    writing = WriteContext(write_options, report, progress, target, units_kept=keeps_units(target_units))
     mark = report.mark()
     while True:
         source = opened(groups, read_options, reading)

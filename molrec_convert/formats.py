@@ -178,7 +178,8 @@ class WriteContext:
 
     The path is a staging path beside the target; the caller renames it when the writer returns. `target` is the name
     it will get. With `resume` (formats that declare `resumable` only) the path holds an earlier, interrupted attempt.
-    `creator`: a record's `meta` is to name this package as its creator, as a conversion does.
+    `creator`: a record's `meta` is to name this package as its creator, as a conversion does. `units_kept`: numbers are
+    to be written as they are, whatever units the record states (`--target-units none`).
     """
 
     options: Any = field(default_factory=NoOptions)
@@ -187,6 +188,7 @@ class WriteContext:
     target: Path | None = None
     resume: bool = False
     creator: bool = True
+    units_kept: bool = False
 
 
 Reader = Callable[[Sequence[Path], ReadContext], "Record | Collection"]
@@ -218,7 +220,9 @@ class Format:
     None where they would not all be read as each is alone, or one of them is at fault; `Apart` names those that would
     not.
     `units`: the units numbers have in such a file by convention, to which a record's are converted before the writer is
-    called (None: those the record states).
+    called (None: those the record states). `unit_styles`: presets such a file's units are one of, no others can be
+    asked for. `unconverted`: sections whose units the writer sees to itself (`forcefield`, which states its own), and
+    `meta`, the keys of frames, where it writes none.
     `owns`, of a format whose target is a directory: whether one that is there is this format's and holds nothing else,
     so that it may be replaced.
     """
@@ -244,6 +248,8 @@ class Format:
     predicts: str | Predictor | None = None
     rehearses: bool = False
     units: Mapping[str, str] | None = None
+    unit_styles: tuple[str, ...] = ()
+    unconverted: tuple[str, ...] = ()
     joins: str | Joiner | None = None
     owns: str | Owner | None = None
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from molrec_convert.forcefield.styles import StyleDefinition
     from molrec_convert.formats import Format, ReadContext
     from molrec_convert.model.record import Record
+    from molrec_convert.quantities.dimensions import UnitConversion
     from molrec_convert.report import Report
 
 hookspec = pluggy.HookspecMarker("molrec_convert")
@@ -38,6 +39,16 @@ def molrec_record_read(record: Record, context: ReadContext) -> None:
 @hookspec
 def molrec_record_written(record: Record, target: Path, report: Report) -> None:
     """A record, but no collection, has been written under its final name."""
+
+
+@hookspec
+def molrec_units_converted(record: Record, source: Record, conversion: UnitConversion, report: Report) -> None:
+    """Amend a record that has been made of `source` by a conversion of units: `record` has documents of both.
+
+    Numbers in documents of the plugin (in `system.meta`, `method`, the document of a force field) are converted, or the
+    document states their units; what can be neither is taken out and reported. `source` stays as it is. Where the
+    units of the two force fields are the same, it has not been converted.
+    """
 
 
 @hookspec

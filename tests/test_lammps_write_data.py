@@ -404,7 +404,7 @@ class TestUnits:
         for units, target, match in (
             ({"preset": "lj"}, "real", "reduced units"),
             ({"preset": "real"}, "lj", "reduced units"),
-            ({"length": "nm", "energy": "eV"}, "real", "do not state the"),
+            ({"length": "nm", "energy": "eV"}, "real", "atoms/charge.* nm, eV and no unit for it"),
         ):
             with pytest.raises(UnsupportedError, match=match):
                 written(self.record(units), tmp_path / "a.data", target_units=target)
@@ -414,8 +414,26 @@ class TestUnits:
         assert unknown.frame is not None
         unknown.frame["atoms"].columns.update({"eradius": Column(np.ones(3)), "vfrac": Column(np.ones(3))})
         unknown.frame["atoms"].columns["density"] = Column(np.ones(3))
-        with pytest.raises(UnsupportedError, match="atoms/vfrac: its dimension is not known"):
+        with pytest.raises(UnsupportedError, match=r"dimension of atoms/vfrac is not known.*--dimension atoms/vfrac="):
             written(unknown, tmp_path / "a.data", target_units="metal", target_atom_style="peri")
+        known = {"vfrac": "length**3"}
+        written(unknown, tmp_path / "a.data", target_units="nano", target_atom_style="peri", dimensions=known)
+        back = molrec_convert.read(tmp_path / "a.data", atom_style="peri")
+        assert back.frame is not None
+        assert back.frame["atoms"]["vfrac"].tolist() == [0.001] * 3
+
+    def test_a_style_in_words(self, tmp_path: Path) -> None:
+        """Quantities that are those of a style are that style; any others are refused by the names of the styles."""
+        words = "energy=eV,time=ps"
+        written(self.record({"preset": "real"}), tmp_path / "a.data", target_units=words)
+        assert molrec_convert.read(tmp_path / "a.data").units == {"preset": "metal"}
+        for wrong in ("energy=eV", "length=nm,energy=kJ/mol"):
+            with pytest.raises(UsageError, match=r"one of the units styles lj, real, metal, .*nano;"):
+                written(self.record({"preset": "real"}), tmp_path / "b.data", target_units=wrong)
+        assert not (tmp_path / "b.data").exists()
+        written(self.record({"preset": "real"}), tmp_path / "b.data", target_units="none")
+        written(self.record({"preset": "real"}), tmp_path / "c.data")
+        assert (tmp_path / "b.data").read_bytes() == (tmp_path / "c.data").read_bytes()
 
 
 def test_meta_of_units_stays(tmp_path: Path) -> None:

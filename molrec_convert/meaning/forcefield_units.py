@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,6 +46,8 @@ def converted_force_field(
 #: Parameters of a pair style that are no quantity of its own: names of rules, and the cutoff every style may have.
 _PAIR_PARAMETERS = {"cutoff": "L"}
 _TEXTS = ("special", "mixing")
+#: Columns of the words of a style nothing is known of.
+_WORDS = re.compile(r"c\d+")
 
 
 class _Factors:
@@ -69,11 +72,17 @@ class _Factors:
             else Column(column.values * np.float64(self._column(name)), column.validity, attributes=column.attributes)
             for name, column in table.columns.items()
         }
+        for name, column in table.columns.items():
+            if _WORDS.fullmatch(name) and column.values.dtype.kind == "T" and any(map(_is_number, column.values)):
+                self._factor(name, None)
         return Block(columns, count=table.count, attributes=table.attributes)
 
     def param(self, name: str, value: float | str) -> float | str:
         """Return a parameter of the style itself."""
-        if isinstance(value, str) or name in _TEXTS:
+        if name in _TEXTS or (isinstance(value, str) and not _is_number(value)):
+            return value
+        if isinstance(value, str):
+            self._factor(name, None)
             return value
         own = () if self._known is None else self._known.style_parameters
         entry = next((p for p in own if p.named(self._definitions) == name), None)
@@ -103,3 +112,11 @@ class _Factors:
                 f"{theirs or 'the units asked for'}"
             )
         return factor
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

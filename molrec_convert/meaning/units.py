@@ -6,6 +6,7 @@ A view multiplies the batches of a trajectory as they pass; nothing is read earl
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection as Names
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -25,6 +26,7 @@ from molrec_convert.model.observables import Observable, Observables
 from molrec_convert.model.record import Record
 from molrec_convert.model.tags import Meta
 from molrec_convert.model.trajectory import MappedTrajectory, Trajectory
+from molrec_convert.plugins import plugin_manager, style_registry
 from molrec_convert.quantities.dimensions import (
     BASES,
     DERIVED,
@@ -76,13 +78,14 @@ def in_units(
     dimensions: Mapping[str, str] | None = None,
     report: Report | None = None,
     strict: bool = True,
-    force_field: bool = True,
+    leave: Names[str] = (),
 ) -> Record | Collection:
     """Return a record or collection whose numbers are in the units asked for, a `units` object (`{"preset": "metal"}`).
 
     `dimensions` gives those of names that have none by themselves ("gap" or "atoms/gap" → "energy", "" for a pure
     number). With `strict` a number of unknown dimension is an UnsupportedError that names all of them; without it they
-    are left as they are, and the report warns. `force_field=False` leaves the force field in its own units.
+    are left as they are, and the report warns. `leave` are sections that keep their units, as nobody reads them, or
+    whoever does converts them: "forcefield", "metrics", "observables", and "meta", the keys of frames.
 
     Raises UnsupportedError where the source states no units or reduced ones, or a unit has no way to the other.
     """
@@ -100,11 +103,11 @@ def in_units(
     if own == dict(asked):
         return source
     wanted = target_units(own, asked)
-    scaling = Scaling(NamedFactors(own, wanted, parse_dimensions(dimensions or {})), wanted)
+    scaling = Scaling(NamedFactors(own, wanted, parse_dimensions(dimensions or {})), wanted, report, leave)
     if isinstance(source, Record):
-        made: Record | Collection = scaling.record(source, force_field=force_field)
+        made: Record | Collection = scaling.record(source)
     else:
-        made = UnitsCollection(source, scaling, force_field=force_field)
+        made = UnitsCollection(source, scaling)
     scaling.tell(report, strict=strict)
     return made
 
@@ -112,8 +115,15 @@ def in_units(
 class Scaling:
     """Multiplies everything a record holds by the factors of one conversion of units."""
 
-    def __init__(self, conversion: NamedFactors, units: Mapping[str, Any]) -> None:
-        self.conversion = conversion
+    def __init__(
+        self,
+        conversion: NamedFactors,
+        units: Mapping[str, Any],
+        report: Report | None = None,
+        leave: Names[str] = (),
+    ) -> None:
+        self.conversion, self.leave = conversion, frozenset(leave)
+        self.report = Report() if report is None else report
         self.units = stated_units(conversion.source, units)
         self.changes = conversion.changes
         self._known: dict[tuple[str | None, str], float] = {}
@@ -158,9 +168,9 @@ class Scaling:
             self.unstated[what] = None
         return 1.0
 
-    def record(self, record: Record, *, force_field: bool = True) -> Record:
-        """Return a record in the target units, which its system states."""
-        if not self.changes and record.forcefield is None and units_object(record.units) == self.units:
+    def record(self, record: Record) -> Record:
+        """Return a record in the target units, which its system states; plugins see to their documents."""
+        if not self.changes and units_object(record.units) == self.units:
             return record
         system = self._frame(record.system if record.system is not None else Frame(), "system")
         system.meta.put("units", dict(self.units), "json")
@@ -168,12 +178,36 @@ class Scaling:
             "system": system,
             "frame": None if record.frame is None else self._frame(record.frame, "frame"),
             "trajectory": None if record.trajectory is None else self.trajectory(record.trajectory),
-            "metrics": None if record.metrics is None else self._metrics(record.metrics),
-            "observables": None if record.observables is None else self._observables(record.observables),
         }
-        if force_field and record.forcefield is not None:
-            changes["forcefield"] = converted_force_field(record.forcefield, self.units)
-        return dataclasses.replace(record, **changes)
+        if record.metrics is not None and "metrics" not in self.leave:
+            changes["metrics"] = self._metrics(record.metrics)
+        if record.observables is not None and "observables" not in self.leave:
+            changes["observables"] = self._observables(record.observables)
+        if record.forcefield is not None and self.changes:
+            own = self._stating(record.forcefield)
+            left = "forcefield" in self.leave
+            changes["forcefield"] = own if left else converted_force_field(own, self.units, style_registry())
+        return self._followed(dataclasses.replace(record, **changes), record)
+
+    def force_field(self, force_field: ForceField | None) -> ForceField | None:
+        """Return the force field of a collection in the target units."""
+        return self.record(Record(forcefield=force_field)).forcefield
+
+    def _stating(self, force_field: ForceField) -> ForceField:
+        """Return the force field; one that states no units is in those of the record, and states them."""
+        if written_out(force_field.units).keys() - {"angle"}:
+            return force_field
+        own = {key: text for key, text in self.conversion.source.items() if key != "force"}
+        document = {**force_field.document, "units": {**own, **force_field.units}}
+        return dataclasses.replace(force_field, document=document)
+
+    def _followed(self, record: Record, source: Record) -> Record:
+        """Return the record, its documents amended by the plugins whose they are."""
+        if self.changes:
+            plugin_manager().hook.molrec_units_converted(
+                record=record, source=source, conversion=self.conversion, report=self.report
+            )
+        return record
 
     def trajectory(self, trajectory: Trajectory) -> Trajectory:
         """Return a view whose batches are in the target units."""
@@ -200,7 +234,7 @@ class Scaling:
                     columns[key] = dataclasses.replace(column, precision=None)
             blocks[name] = dataclasses.replace(block, columns=columns)
         meta = dict(declaration.meta)
-        for key, entry in meta.items():
+        for key, entry in meta.items() if "meta" not in self.leave else ():
             if entry.fill is not NO_FILL:
                 meta[key] = dataclasses.replace(entry, fill=self._value(key, entry.fill, entry.dtype))
             elif entry.dtype.startswith("f64"):
@@ -256,6 +290,8 @@ class Scaling:
 
     def values(self, key: str, values: Any) -> Any:
         """Return the per-step values of a batch: an array, or a list of documents."""
+        if "meta" in self.leave:
+            return values
         if isinstance(values, list):
             return [self._document(key, value) for value in values]
         return scaled(values, self.factor(key)) if values.dtype.kind == "f" else values
@@ -273,7 +309,8 @@ class Scaling:
         """Return a typed meta document in the target units."""
         made = Meta()
         for key, value in meta.items():
-            made.put(key, self._value(key, value, meta.tag(key)), meta.tag(key))
+            left = "meta" in self.leave
+            made.put(key, value if left else self._value(key, value, meta.tag(key)), meta.tag(key))
         return made
 
     def _document(self, key: str, value: Any) -> Any:
@@ -338,12 +375,11 @@ class Scaling:
 class UnitsCollection(MappedCollection):
     """A collection whose records are in other units; nothing is read before it is used."""
 
-    def __init__(self, source: Collection, scaling: Scaling, *, force_field: bool = True) -> None:
+    def __init__(self, source: Collection, scaling: Scaling) -> None:
         super().__init__(source, scaling.record, scaling.declaration(source.declaration))
         self._scaling = scaling
         self.document["units"] = collection_units(scaling.units)
-        own = source.forcefield
-        self._forcefield = converted_force_field(own, scaling.units) if force_field and own is not None else own
+        self._forcefield = scaling.force_field(source.forcefield)
 
     @property
     def index(self) -> Block:

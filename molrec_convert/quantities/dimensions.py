@@ -34,6 +34,7 @@ __all__ = [
     "check_dimension",
     "parse_dimensions",
     "parse_units",
+    "same_units",
     "unit_of_dimension",
     "units_object",
     "units_words",

@@ -5,13 +5,20 @@ Importing this module loads neither numpy nor any reader.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from molrec_convert.formats import Capability, Format
 from molrec_convert.hookspecs import hookimpl
 from molrec_lammps import sniffing
-from molrec_lammps.options import DataOptions, DumpOptions, RunOptions
+from molrec_lammps.options import UNITS_STYLES, DataOptions, DumpOptions, RunOptions
 from molrec_lammps.write_options import DataTarget, DumpTarget, RunTarget, SettingsTarget
 
-__all__ = ["AVE_TIME", "DATA", "DUMP", "RUN", "SETTINGS", "molrec_formats"]
+if TYPE_CHECKING:
+    from molrec_convert.model import Record
+    from molrec_convert.quantities.dimensions import UnitConversion
+    from molrec_convert.report import Report
+
+__all__ = ["AVE_TIME", "DATA", "DUMP", "RUN", "SETTINGS", "molrec_formats", "molrec_units_converted"]
 
 DATA = Format(
     name="lammps-data",
@@ -24,6 +31,8 @@ DATA = Format(
     predicts="molrec_lammps.write_data:predict_data",
     rehearses=True,
     write_options=DataTarget,
+    unit_styles=UNITS_STYLES,
+    unconverted=("forcefield", "meta"),
     carries={
         "system": Capability(read="exact: atoms, relations, types", write="exact"),
         "frame": Capability(read="exact", write="exact"),
@@ -46,6 +55,8 @@ DUMP = Format(
     predicts="molrec_lammps.write_dump:predict_dump",
     rehearses=True,
     write_options=DumpTarget,
+    unit_styles=UNITS_STYLES,
+    unconverted=("meta",),
     carries={
         "system": Capability(read="columns that never change", write="columns of atoms, in every frame"),
         "frame": Capability(write="exact, where there is no trajectory"),
@@ -68,6 +79,8 @@ RUN = Format(
     rehearses=True,
     owns="molrec_lammps.write_run:is_written_run",
     write_options=RunTarget,
+    unit_styles=UNITS_STYLES,
+    unconverted=("forcefield", "meta"),
     carries={
         "system": Capability(read="exact: atoms, relations, types", write="exact"),
         "frame": Capability(read="exact, of a run without a dump", write="exact"),
@@ -94,6 +107,8 @@ SETTINGS = Format(
     predicts="molrec_lammps.write_settings:predict_settings",
     rehearses=True,
     write_options=SettingsTarget,
+    unit_styles=UNITS_STYLES,
+    unconverted=("forcefield", "meta"),
     carries={"forcefield": Capability(write="exact, in the words of LAMMPS")},
     extra="lammps",
     reference="https://docs.lammps.org/Commands_all.html",
@@ -118,3 +133,11 @@ AVE_TIME = Format(
 def molrec_formats() -> tuple[Format, ...]:
     """LAMMPS data files, dumps, runs and averages."""
     return (DATA, DUMP, RUN, SETTINGS, AVE_TIME)
+
+
+@hookimpl
+def molrec_units_converted(record: Record, source: Record, conversion: UnitConversion, report: Report) -> None:
+    """Convert what a data file and a script said beyond columns, or state its units."""
+    from molrec_lammps.write_units import follow_units
+
+    follow_units(record, source, conversion, report)

@@ -69,7 +69,7 @@ def stated_settings(record: Record) -> dict[str, Any]:
 def setup_lines(
     record: Record,
     sections: Sequence[tuple[str, ...]],
-    conversion: Conversion,
+    units: str | None,
     report: Report,
     *,
     style: str = "",
@@ -77,14 +77,17 @@ def setup_lines(
 ) -> SetupLines:
     """Return the commands of `method.setup` to write; what is not written and counts is reported as dropped.
 
-    `sections` are the words of those sections of the data file that a `fix property/atom` reads, `style` is the atom
-    style, which may name a template of molecules; `renumbered` says that atom types get other numbers.
+    `sections` are the words of those sections of the data file that a `fix property/atom` reads, `units` the style that
+    numbers are converted to (None: they stay), `style` the atom style, which may name a template of molecules;
+    `renumbered` says that atom types get other numbers.
     UnsupportedError: pairs are excluded by groups that are not in the record, types are named by numbers they have no
     more, or a number cannot be converted.
     """
     method = record.method if isinstance(record.method, dict) else {}
     setup = method.get("setup")
     files = method.get("setup_files")
+    stated = {"preset": stated_settings(record).get("units")}
+    conversion = Conversion.between(stated if stated["preset"] else {}, units)
     writer = _Setup(sections, conversion, report, files if isinstance(files, Mapping) else {})
     for text in setup if isinstance(setup, list) else ():
         if renumbered and _BY_TYPE.search(str(text)):

@@ -37,7 +37,7 @@ from molrec_lammps.write_text import number_text, row_pieces
 from molrec_lammps.write_turning import unturned, warning_of
 from molrec_lammps.write_type_order import ordered
 from molrec_lammps.write_types import Types, atom_types
-from molrec_lammps.write_units import Conversion, conversion_of, preset_of, style_written, title_with_units
+from molrec_lammps.write_units import preset_of, style_written, title_with_units
 
 __all__ = ["DataPlan", "data_plan", "write_data", "write_plan"]
 
@@ -91,10 +91,9 @@ def predict_data(record: Record, context: WriteContext) -> None:
 
 
 def _whole_plan(record: Record, context: WriteContext) -> DataPlan:
-    options, report = context.options, context.report
-    conversion = conversion_of(record, options.target_units)
-    plan = data_plan(record, options, report, conversion)
-    potential = potential_of_record(record, plan.names, report, conversion)
+    report = context.report
+    plan = data_plan(record, context)
+    potential = potential_of_record(record, plan.names, context, plan.units)
     if plan.units is not None:
         plan.title = title_with_units(plan.title, plan.units)
     if potential is not None:
@@ -103,11 +102,12 @@ def _whole_plan(record: Record, context: WriteContext) -> DataPlan:
     return plan
 
 
-def data_plan(record: Record, options: Any, report: Report, conversion: Conversion, *, run: bool = False) -> DataPlan:
+def data_plan(record: Record, context: WriteContext, *, run: bool = False) -> DataPlan:
     """What of a record goes into a data file, without coefficients. `run`: masses must be there."""
-    state = state_of(record, report, conversion)
+    options, report = context.options, context.report
+    state = state_of(record, report)
     document = lammps_document(record)
-    units = preset_of(record, conversion)
+    units = preset_of(record)
     types = atom_types(state.atoms, state.count, document, report)
     before = types.numbers
     if options.type_order:
@@ -119,7 +119,7 @@ def data_plan(record: Record, options: Any, report: Report, conversion: Conversi
     relations = relation_rows(state, style, document, atoms.ids, report)
     counts, labels, names = _kinds(types, relations, document)
     free = any(column.name in _FREE_OF_MASSES for column in style.columns)
-    named = named_masses(record.forcefield)
+    named = named_masses(record.forcefield, None if context.units_kept else units)
     needed = run and not free and not brings_masses(record.forcefield)
     masses = masses_of(state, types, document, units, report, needed=needed, own=free, named=named)
     plan = DataPlan(
@@ -142,8 +142,9 @@ def data_plan(record: Record, options: Any, report: Report, conversion: Conversi
         renumbered=not np.array_equal(before, types.numbers),
         headings={str(name): str(text) for name, text in document.get("section_comments", {}).items()},
     )
-    plan.units = _units(record, plan, conversion, options.target_units, report)
-    plan.preserved = preserved_of(state, style, document, atoms.ids, cell, options.digits, report)
+    plan.units = _units(record, plan, context)
+    own_units = units_object(record.units)
+    plan.preserved = preserved_of(state, style, document, atoms.ids, cell, options.digits, own_units)
     if run:
         _leave_out(plan, report)
     if plan.cell.rotation is not None:
@@ -156,7 +157,7 @@ def data_plan(record: Record, options: Any, report: Report, conversion: Conversi
     return plan
 
 
-def _units(record: Record, plan: DataPlan, conversion: Conversion, asked: str | None, report: Report) -> str | None:
+def _units(record: Record, plan: DataPlan, context: WriteContext) -> str | None:
     """The units style of the numbers that are written, None where nothing tells. UnsupportedError: they are of none."""
     names = plan.atoms.written | (set() if plan.velocities is None else plan.velocities.written)
     others = ["length"]
@@ -164,7 +165,7 @@ def _units(record: Record, plan: DataPlan, conversion: Conversion, asked: str | 
         others.append("mass")
     if record.forcefield is not None:
         others += ["energy", "charge"]
-    return style_written(record, conversion, sorted(names), others, asked, report)
+    return style_written(record, sorted(names), others, context.report, kept=context.units_kept)
 
 
 def _report_unturned(state: State, plan: DataPlan, report: Report) -> None:

@@ -34,7 +34,7 @@ from molrec_lammps.write_dump_types import TYPE_COLUMNS, TypeNumbers
 from molrec_lammps.write_state import ATOMS, report_meta
 from molrec_lammps.write_text import as_text, number_text, row_pieces, tiled
 from molrec_lammps.write_turning import Turned, turn, turned_of, unturned, warning_of
-from molrec_lammps.write_units import Conversion, conversion_of, style_written
+from molrec_lammps.write_units import style_written
 
 __all__ = ["write_dump"]
 
@@ -66,8 +66,7 @@ def predict_dump(record: Record, context: WriteContext) -> None:
 
 
 def _writer(record: Record, context: WriteContext) -> _DumpWriter:
-    options, report = context.options, context.report
-    return _DumpWriter(record, options, report, conversion_of(record, options.target_units))
+    return _DumpWriter(record, context.options, context.report, context.units_kept)
 
 
 @dataclass
@@ -84,7 +83,7 @@ class _DumpWriter:
     record: Record
     options: Any
     report: Report
-    conversion: Conversion
+    kept: bool
     first: bool = True
 
     def __post_init__(self) -> None:
@@ -127,14 +126,14 @@ class _DumpWriter:
             needed |= {name for name in ("x", "y", "z") if name in there}
         self.wanted = {name: moving[name][0] for name in sorted(needed) if name in moving}
         self.box = system.box or (None if self.record.frame is None else self.record.frame.box)
-        self.boxes = DumpBoxes(self.options.box, self.options.rotate, self.conversion, self.report)
+        self.boxes = DumpBoxes(self.options.box, self.options.rotate, self.report)
         self.units, self.timed, self.rotated = self._units(), False, False
 
     def _units(self) -> str | None:
         """The units style the numbers are in, None where nothing tells. UnsupportedError: they are of none."""
         others = ["length", *(["time"] if self.options.dump_time else [])]
         columns = [column.source for column in self.columns]
-        units = style_written(self.record, self.conversion, columns, others, self.options.target_units, self.report)
+        units = style_written(self.record, columns, others, self.report, kept=self.kept)
         if units is None and self.options.dump_units:
             raise UsageError(
                 "--dump-units: the record does not state the units style of LAMMPS it is in; --units names that of a "
@@ -244,8 +243,7 @@ class _DumpWriter:
         self.timed |= frames.time is not None
         times = [""] * frames.n_frames
         if frames.time is not None and self.options.dump_time:
-            scale = self.conversion.factor("t", "time") if self.conversion else 1.0
-            times = [f"ITEM: TIME\n{number_text(time * scale)}\n" for time in frames.time.tolist()]
+            times = [f"ITEM: TIME\n{number_text(time)}\n" for time in frames.time.tolist()]
         steps, counts = frames.step.tolist(), frames.counts.tolist()
         found = [
             f"{time}ITEM: TIMESTEP\n{step}\nITEM: NUMBER OF ATOMS\n{count}\n{box}ITEM: ATOMS {names}\n"
@@ -272,7 +270,6 @@ class _DumpWriter:
             return self.types.of(self._values(column.source, frames))
         if column.how:
             made = places(column, lambda name: self._values(name, frames), frames, rotation, self.there, self.unwrapped)
-            made = made * (1.0 if column.how in ("xs", "xsu") else self._factor(column))
             known = self._known(("x", "y", "z"), frames)
             return made if known is None else np.where(known, made, np.nan)
         group = None if rotation is None else turned_of(column.source, self.widths)
@@ -331,8 +328,6 @@ class _DumpWriter:
                 )
             values = np.where(mask, values.astype(np.float64), np.nan)
             self.report.converted(node, "rows without a value are written as nan")
-        if self.conversion and values.dtype.kind == "f":
-            return values * self._factor(column)
         return values
 
     def _words(self, column: DumpColumn, values: NDArray[Any], mask: NDArray[np.bool_] | None) -> NDArray[Any]:
@@ -350,9 +345,6 @@ class _DumpWriter:
         if empty.any():
             self.report.converted(f"atoms/{column.source}", f"{UNKNOWN} for atoms without an element")
         return words
-
-    def _factor(self, column: DumpColumn) -> float:
-        return self.conversion.column(column.source) if self.conversion else 1.0
 
     def _order_types(self, columns: Mapping[str, Column]) -> None:
         """Let the column `type` hold numbers as `--type-order` says."""

@@ -19,7 +19,6 @@ from molrec_lammps.triclinic import general_rotation, overhang
 from molrec_lammps.write_box import asked_box
 from molrec_lammps.write_dump_frames import AtomFrames
 from molrec_lammps.write_text import number_text
-from molrec_lammps.write_units import Conversion
 
 __all__ = ["Boxes", "DumpBoxes", "bounds_around"]
 
@@ -37,9 +36,8 @@ class Boxes:
 class DumpBoxes:
     """The cells of all frames of one dump. `asked` is `--box`, for frames that have none."""
 
-    def __init__(self, asked: Sequence[str], rotate: bool, conversion: Conversion, report: Report) -> None:
+    def __init__(self, asked: Sequence[str], rotate: bool, report: Report) -> None:
         self.asked, self.rotate, self.report = asked, rotate, report
-        self.factor = conversion.factor("L", "the cell") if conversion else 1.0
 
     def of(self, frames: AtomFrames, positions: Callable[[], Floats]) -> Boxes:
         """The items of some frames. UnsupportedError: no cell, or one LAMMPS cannot hold."""
@@ -68,7 +66,6 @@ class DumpBoxes:
             plain = np.ones(len(plain), dtype=np.bool_)
         elif not plain.all():
             self.report.carried("box", "of another orientation than LAMMPS' own: written as general triclinic cells")
-        vectors, origin = vectors * self.factor, origin * self.factor
         return Boxes(_lines(vectors, origin, boundary, plain), rotation)
 
     def _asked(self, frames: AtomFrames, positions: Callable[[], Floats]) -> tuple[Floats, Floats, NDArray[np.bool_]]:

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from molrec_convert.errors import UnsupportedError, UsageError
+from molrec_convert.formats import WriteContext
 from molrec_convert.model import ForceField, Record
+from molrec_convert.quantities.dimensions import units_words
 from molrec_convert.report import Report
 from molrec_lammps.potential import Coefficient, Potential, PotentialStyle
 from molrec_lammps.potential_files import cmap_text
@@ -22,7 +24,7 @@ from molrec_lammps.potential_record import potential_of
 from molrec_lammps.style_patterns import UNKNOWN_UNIT, is_number
 from molrec_lammps.style_table import ANGSTROM_UNITS, StyleRow, bare_style, find_style
 from molrec_lammps.write_text import number_text
-from molrec_lammps.write_units import Conversion, preset_of
+from molrec_lammps.write_units import Conversion
 
 __all__ = ["PotentialFiles", "potential_of_record", "with_pair_style"]
 
@@ -43,9 +45,9 @@ _UNITS_OF_KEYS = {
 
 
 def potential_of_record(
-    record: Record, names: Mapping[str, Sequence[str]], report: Report, conversion: Conversion
+    record: Record, names: Mapping[str, Sequence[str]], context: WriteContext, units: str | None
 ) -> Potential | None:
-    """What LAMMPS is told of the force field; None where the record has none.
+    """What LAMMPS is told of the force field, in the units style that is written; None where the record has none.
 
     `names` are those of the types by kind, in the order of their numbers. UnsupportedError names a style LAMMPS has
     nothing for, or a coefficient that cannot be converted to other units.
@@ -53,22 +55,29 @@ def potential_of_record(
     force_field = record.forcefield
     if force_field is None:
         return None
-    potential = potential_of(force_field, types=names, report=report)
-    stated = potential.units
-    own = preset_of(record)
-    if stated is not None and own is not None and stated != own:
-        raise UnsupportedError(
-            f"the force field is in units {stated}, the record in units {own}, and a LAMMPS file has one"
-        )
-    if conversion:
-        source = Conversion(conversion.target, force_field.units)
-        potential = _converted(potential, source)
-        report.converted(
+    potential = potential_of(force_field, types=names, report=context.report)
+    numbers, words = (
+        Conversion.between(force_field.units, units),
+        Conversion.between(_units_of_words(force_field), units),
+    )
+    if (numbers or words) and context.units_kept:
+        told = units_words((numbers or words).source)
+        raise UnsupportedError(f"the force field is in units {told}, the record in units {units}, and a file has one")
+    if numbers or words:
+        potential = _converted(potential, numbers, words)
+        context.report.converted(
             "force field",
-            f"coefficients converted to units {conversion.target}; LAMMPS' Coulomb constants of two units styles agree "
-            "to six digits only, and it chooses the mesh of k-space anew",
+            f"coefficients converted to units {units}; LAMMPS' Coulomb constants of two units styles agree to six "
+            "digits only, and it chooses the mesh of k-space anew",
         )
     return potential
+
+
+def _units_of_words(force_field: ForceField) -> Mapping[str, Any]:
+    """The units of the words the document keeps of LAMMPS' commands: those it states, else those of the numbers."""
+    words = force_field.document.get("lammps")
+    stated = words.get("units") if isinstance(words, Mapping) else None
+    return stated if isinstance(stated, Mapping) else force_field.units
 
 
 def with_pair_style(potential: Potential, asked: str | None, types: int) -> Potential:
@@ -97,29 +106,32 @@ def with_pair_style(potential: Potential, asked: str | None, types: int) -> Pote
     return replace(potential, styles=changed, coefficients=rows)
 
 
-def _converted(potential: Potential, conversion: Conversion) -> Potential:
+def _converted(potential: Potential, numbers: Conversion, words: Conversion) -> Potential:
+    """The potential in other units: coefficients and arguments of styles, and the words kept as they stood."""
+    target = numbers.target or words.target
+    numbers = numbers or Conversion(target, {"preset": target})
     styles = {
-        category: [replace(style, args=_arguments(category, style, conversion)) for style in members]
+        category: [replace(style, args=_arguments(category, style, numbers)) for style in members]
         for category, members in potential.styles.items()
     }
-    rows = [replace(row, words=_words(potential, row, conversion)) for row in potential.coefficients]
-    if potential.cmap and conversion.target not in ANGSTROM_UNITS:
+    rows = [replace(row, words=_words(potential, row, numbers)) for row in potential.coefficients]
+    if potential.cmap and target not in ANGSTROM_UNITS:
         # It takes atoms for collinear by a distance that is the same number in all units
         raise UnsupportedError(
-            f"fix cmap {potential.cmap[0]}: LAMMPS has no terms of it in units {conversion.target}, where lengths are "
-            f"small numbers; it has them in {', '.join(ANGSTROM_UNITS)}"
+            f"fix cmap {potential.cmap[0]}: LAMMPS has no terms of it in units {target}, where lengths are small "
+            f"numbers; it has them in {', '.join(ANGSTROM_UNITS)}"
         )
-    modify = [_settings(words, "pair_modify", conversion) for words in potential.pair_modify]
+    modify = [_settings(line, "pair_modify", words) for line in potential.pair_modify]
     for key in ("tabinner", "tabinner/disp") if potential.kspace is not None else ():
-        if not any(key in words for words in modify):
+        if words and not any(key in line for line in modify):
             # LAMMPS' default is the same number in all units
-            modify.append((key, number_text(math.sqrt(2.0) * conversion.factor("L", f"pair_modify {key}"))))
-    kspace = [_settings(words, "kspace_modify", conversion) for words in potential.kspace_modify]
-    if potential.kspace is not None:
-        _check_solver(bare_style(potential.kspace[0]), conversion)
+            modify.append((key, number_text(math.sqrt(2.0) * words.factor("L", f"pair_modify {key}"))))
+    kspace = [_settings(line, "kspace_modify", words) for line in potential.kspace_modify]
+    if potential.kspace is not None and words:
+        _check_solver(bare_style(potential.kspace[0]), words)
     return replace(
         potential,
-        units=conversion.target,
+        units=target,
         styles=styles,
         coefficients=rows,
         pair_modify=modify,
@@ -200,7 +212,7 @@ class PotentialFiles:
     texts: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, force_field: ForceField | None, potential: Potential, conversion: Conversion) -> PotentialFiles:
+    def of(cls, force_field: ForceField | None, potential: Potential, units: str | None) -> PotentialFiles:
         """What the styles of `potential` name as files."""
         found = cls()
         if force_field is None:
@@ -209,7 +221,7 @@ class PotentialFiles:
         for file in potential.cmap:
             table = force_field.tables.get("cmap.charmm")
             if table is not None and "grid" in table.columns:
-                factor = Conversion(conversion.target, force_field.units).factor("E", f"fix cmap {file}")
+                factor = Conversion.between(force_field.units, units).factor("E", f"fix cmap {file}")
                 found.texts[Path(file).name] = cmap_text(table.stored("grid") * factor)
         for word, row in _file_words(potential, sums):
             found.sums[word] = sums.get(word)

@@ -15,6 +15,7 @@ from molrec_convert.report import Report
 from molrec_lammps.units import UNITS
 from molrec_lammps.write_state import State
 from molrec_lammps.write_types import Types
+from molrec_lammps.write_units import Conversion
 
 __all__ = ["Masses", "brings_masses", "masses_of", "named_masses"]
 
@@ -50,15 +51,14 @@ def masses_of(
     `own`: the atom style has masses of atoms, and only what a data file stated is written.
     """
     found: list[float | None] = [None] * types.count
-    factor = state.conversion.factor("M", "masses")
     for number, mass in enumerate(document.get("masses", ())[: types.count]):
-        found[number] = None if mass is None else float(mass) * factor
+        found[number] = None if mass is None else float(mass)
     if not own:
         for number, mass in _of_atoms(state, types).items():
             found[number - 1] = mass
         for number, name in enumerate(types.names, 1):
             if found[number - 1] is None and named is not None and name in named:
-                found[number - 1] = named[name] * factor
+                found[number - 1] = named[name]
         if None in found and (needed or not document):
             _from_elements(found, state, types, units, report)
     missing = [number for number, mass in enumerate(found, 1) if mass is None]
@@ -86,13 +86,17 @@ def brings_masses(force_field: ForceField | None) -> bool:
     return bool(pairs) and pairs <= _BRING_MASSES
 
 
-def named_masses(force_field: ForceField | None) -> dict[str, float]:
-    """The mass of each atom type a force field states one for, by its name."""
+def named_masses(force_field: ForceField | None, units: str | None) -> dict[str, float]:
+    """The mass of each atom type a force field states one for, by its name, in the units style that is written."""
     found: dict[str, float] = {}
-    for name, table in ({} if force_field is None else force_field.tables).items():
+    if force_field is None:
+        return found
+    conversion = Conversion.between(force_field.units, units)
+    for name, table in force_field.tables.items():
         if name.startswith("atom.") and "mass" in table.columns and "name" in table.columns:
             known = table.validity("mass")
-            found.update(zip(table.stored("name")[known].tolist(), table.stored("mass")[known].tolist(), strict=True))
+            masses = table.stored("mass")[known] * conversion.factor("M", "masses of the force field")
+            found.update(zip(table.stored("name")[known].tolist(), masses.tolist(), strict=True))
     return found
 
 

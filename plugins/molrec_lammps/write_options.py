@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from molrec_convert.errors import UsageError
 from molrec_convert.formats import option
-from molrec_lammps.options import UNITS_STYLES
 
 __all__ = ["DataTarget", "DumpTarget", "RunTarget", "SettingsTarget"]
 
@@ -15,11 +14,6 @@ __all__ = ["DataTarget", "DumpTarget", "RunTarget", "SettingsTarget"]
 class _Target:
     """What every target in a LAMMPS format can be told."""
 
-    target_units: str | None = option(
-        None,
-        "LAMMPS units style to convert everything to, from the units the record states; none: numbers as they are",
-        choices=(*UNITS_STYLES, "none"),
-    )
     digits: int | None = option(
         None, "significant digits of numbers, 1 to 17; without it as many as read back to the same number", metavar="N"
     )

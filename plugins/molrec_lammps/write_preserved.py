@@ -14,16 +14,15 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import UnsupportedError
 from molrec_convert.model import Column
-from molrec_convert.report import Report
+from molrec_convert.quantities.dimensions import same_units, units_words
 from molrec_lammps.atom_styles import AtomStyle
 from molrec_lammps.data_sections import SHAPES, Shape
 from molrec_lammps.write_box import Cell
 from molrec_lammps.write_state import State
 from molrec_lammps.write_text import number_text, row_pieces
+from molrec_lammps.write_units import SECTIONS
 
 __all__ = ["Preserved", "TextSection", "preserved_of"]
-
-_SECTIONS = "lammps_sections"
 
 
 @dataclass
@@ -57,9 +56,12 @@ def preserved_of(
     ids: NDArray[np.int64],
     cell: Cell,
     digits: int | None,
-    report: Report,
+    units: Mapping[str, Any],
 ) -> Preserved:
-    """What is written back beside atoms and relations. UnsupportedError: shapes that cannot be turned."""
+    """What is written back beside atoms and relations, of a record in `units`.
+
+    UnsupportedError: shapes that cannot be turned, text in other units.
+    """
     found = Preserved()
     for name, shape in SHAPES.items():
         if shape.style not in style.name.split():
@@ -72,7 +74,7 @@ def preserved_of(
             _shapes(name, shape.count, shape.columns, state, ids, digits, found)
         _check_flags(name, shape, state, found)
     _properties(state, document, ids, digits, found)
-    _texts(state, document, found)
+    _texts(state, document, units, found)
     header = document.get("header")
     if isinstance(header, Mapping):
         found.counts.update({str(key): int(count) for key, count in header.items()})
@@ -125,10 +127,6 @@ def _bodies(state: State, ids: NDArray[np.int64], digits: int | None, found: Pre
     atoms = ids[bodies.stored("atomi").astype(np.int64)].tolist()
     counts = [np.bincount(part.stored("body").astype(np.int64), minlength=len(atoms)) for part in (integers, numbers)]
     ends = [np.cumsum(count).tolist() for count in counts]
-    if state.conversion:
-        raise UnsupportedError(
-            "the numbers of Bodies cannot be converted to other units: what they measure is not known"
-        )
     whole, real = integers.stored("value").tolist(), numbers.stored("value").tolist()
     lines: list[str] = []
     for body, atom in enumerate(atoms):
@@ -163,16 +161,18 @@ def _properties(
         found.written.update(names)
 
 
-def _texts(state: State, document: Mapping[str, Any], found: Preserved) -> None:
-    block = state.blocks.get(_SECTIONS)
+def _texts(state: State, document: Mapping[str, Any], units: Mapping[str, Any], found: Preserved) -> None:
+    block = state.blocks.get(SECTIONS)
     if block is None:
         return
-    if state.conversion:
+    stated = document.get("section_units")
+    if isinstance(stated, Mapping) and not same_units(stated, units):
         named = ", ".join(dict.fromkeys(block.stored("section").tolist()))
         raise UnsupportedError(
-            f"{named}: kept as text, and cannot be converted to other units; write without --target-units"
+            f"{named}: kept as text in units {units_words(stated)}, and cannot be converted to units "
+            f"{units_words(units)}; write in those (--target-units)"
         )
-    found.blocks.add(_SECTIONS)
+    found.blocks.add(SECTIONS)
     comments = document.get("section_comments")
     rows: dict[str, list[str]] = {}
     for name, line in zip(block.stored("section").tolist(), block.stored("line").tolist(), strict=True):

@@ -26,7 +26,6 @@ from molrec_lammps.write_data import DataPlan, data_plan, write_plan
 from molrec_lammps.write_force_field import PotentialFiles, potential_of_record, with_pair_style
 from molrec_lammps.write_settings import check_stated, file_folders, renamed, settings_text
 from molrec_lammps.write_text import number_text
-from molrec_lammps.write_units import conversion_of
 
 __all__ = ["DATA_FILE", "SCRIPT_FILE", "SETTINGS_FILE", "is_written_run", "write_run"]
 
@@ -52,23 +51,23 @@ def write_run(record: Record, path: Path, context: WriteContext) -> None:
     target = path if context.target is None else context.target
     if target.suffix in _FILES or target.name.startswith(("in.", "log.")):
         raise UsageError(f"{target} is named like a file, and a run is a directory: name one")
-    conversion = conversion_of(record, options.target_units)
-    plan = data_plan(record, options, report, conversion, run=True)
+    plan = data_plan(record, context, run=True)
     if plan.units not in UNITS:
         raise UnsupportedError(
             "the record does not state LAMMPS' units, which a script must: --units names those of a LAMMPS source, "
             "--target-units converts others"
         )
-    potential = potential_of_record(record, plan.names, report, conversion)
+    potential = potential_of_record(record, plan.names, context, plan.units)
     if options.pair_style is not None:
         potential = with_pair_style(potential or Potential(), options.pair_style, plan.counts.get("atom", 0))
     if potential is not None and potential:
         check_stated(potential)
     sections = [section.words for section in plan.preserved.sections if section.words]
     style, renumbered = plan.style.name, plan.renumbered
-    setup = setup_lines(record, sections, conversion, report, style=style, renumbered=renumbered)
+    to = None if context.units_kept else plan.units
+    setup = setup_lines(record, sections, to, report, style=style, renumbered=renumbered)
     path.mkdir()
-    files = PotentialFiles.of(record.forcefield, potential, conversion) if potential is not None else PotentialFiles()
+    files = PotentialFiles.of(record.forcefield, potential, plan.units) if potential is not None else PotentialFiles()
     beside = target.absolute().parent
     files.sums |= setup.files
     names = files.copy(path, file_folders(record, options.potential_files, beside), report)

@@ -25,7 +25,7 @@ from molrec_lammps.write_commands import setup_lines
 from molrec_lammps.write_force_field import PotentialFiles, potential_of_record, with_pair_style
 from molrec_lammps.write_state import ATOMS, lammps_document
 from molrec_lammps.write_types import atom_types, relation_types
-from molrec_lammps.write_units import conversion_of
+from molrec_lammps.write_units import preset_of
 
 __all__ = ["check_stated", "file_folders", "renamed", "settings_text", "write_settings"]
 
@@ -36,8 +36,8 @@ def write_settings(record: Record, path: Path, context: WriteContext) -> None:
     """Write the force field as an include. UnsupportedError: there is none, or LAMMPS has nothing for it."""
     target = path if context.target is None else context.target
     potential = _potential(record, target, context)
-    conversion = conversion_of(record, context.options.target_units)
-    variables = setup_lines(record, (), conversion, Report()).variables
+    units = None if context.units_kept else preset_of(record)
+    variables = setup_lines(record, (), units, Report()).variables
     with open_target(path, target.name) as file:
         file.write(settings_text(potential, variables).encode())
 
@@ -50,13 +50,13 @@ def predict_settings(record: Record, context: WriteContext) -> None:
 def _potential(record: Record, target: Path, context: WriteContext) -> Potential:
     options, report = context.options, context.report
     names = _names(record, report)
-    conversion = conversion_of(record, options.target_units)
-    potential = potential_of_record(record, names, report, conversion)
+    units = preset_of(record)
+    potential = potential_of_record(record, names, context, units)
     if potential is None:
         raise UnsupportedError("the record has no force field, and settings are made of one")
     potential = with_pair_style(potential, options.pair_style, len(names.get("atom", ())))
     check_stated(potential)
-    files = PotentialFiles.of(record.forcefield, potential, conversion)
+    files = PotentialFiles.of(record.forcefield, potential, units)
     beside = target.parent
     missing = [word for word in files.sums if not (beside / word).is_file()]
     for word in missing:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from molrec_convert.errors import UnsupportedError
 from molrec_convert.model import Block, Box, Column, Frame, Record
 from molrec_convert.report import Report
-from molrec_lammps.write_units import Conversion
 
 __all__ = [
     "ATOMS",
@@ -24,7 +23,6 @@ __all__ = [
     "lammps_document",
     "last_frame",
     "report_meta",
-    "scaled_box",
     "state_of",
 ]
 
@@ -33,10 +31,7 @@ ATOMS = "atoms"
 
 @dataclass
 class State:
-    """One state: columns of the atoms by name, the other blocks, the cell, and the step it is of (None: unknown).
-
-    Columns are in the record's units, the cell in those of the target of `conversion`.
-    """
+    """One state: columns of the atoms by name, the other blocks, the cell, and the step it is of (None: unknown)."""
 
     count: int
     atoms: dict[str, Column]
@@ -44,15 +39,10 @@ class State:
     box: Box | None = None
     step: int | None = None
     unwrapped: bool = False
-    conversion: Conversion = field(default_factory=Conversion)
 
     def values(self, name: str) -> NDArray[Any]:
-        """The values of a column in the units that are written. UnsupportedError: they cannot be converted."""
-        values = self.atoms[name].values
-        if not self.conversion or values.dtype.kind != "f":
-            return values
-        factor = self.conversion.column(name)
-        return values if factor == 1.0 else values * factor
+        """The values of a column."""
+        return self.atoms[name].values
 
 
 def lammps_document(record: Record) -> dict[str, Any]:
@@ -61,7 +51,7 @@ def lammps_document(record: Record) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def state_of(record: Record, report: Report, conversion: Conversion | None = None) -> State:
+def state_of(record: Record, report: Report) -> State:
     """The state in `frame`, without one the last frame of the trajectory; `system` alone where there is neither.
 
     UnsupportedError: there are no atoms.
@@ -92,17 +82,7 @@ def state_of(record: Record, report: Report, conversion: Conversion | None = Non
     boxes = [layer.box for layer in layers if layer.box is not None and layer.box.defined]
     unwrapped = any(layer.meta.get("coordinates") == "unwrapped" for layer in layers)
     step = None if frame is None else frame.step
-    conversion = Conversion() if conversion is None else conversion
-    box = scaled_box(boxes[-1], conversion) if boxes else None
-    return State(count, columns, blocks, box, step, unwrapped, conversion)
-
-
-def scaled_box(box: Box, conversion: Conversion) -> Box:
-    """A cell in the units that are written."""
-    if not conversion:
-        return box
-    factor = conversion.factor("L", "the cell")
-    return Box(box.vectors * factor, box.origin * factor, box.boundary)
+    return State(count, columns, blocks, boxes[-1] if boxes else None, step, unwrapped)
 
 
 def aligned_blocks(record: Record) -> list[str]:

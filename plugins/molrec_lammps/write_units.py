@@ -1,14 +1,14 @@
-"""Units of what is written: which LAMMPS style a record is in, and turning any units into those of a style.
+"""Units of what is written: which LAMMPS style a record is in, and force fields and scripts in the units of a style.
 
-Factors and dimensions are those of `molrec_convert.quantities`; dimensions of the table of styles are in its letters
-(`E/L^2`). Source: the manual, "units".
+Columns, cells and times come in the units that are written. Factors are those of `molrec_convert.quantities`; dimensions
+in the table of styles have letters (`E/L^2`). Source: the manual, "units".
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,36 +16,52 @@ from molrec_convert.errors import UnsupportedError
 from molrec_convert.model import Record
 from molrec_convert.quantities.dimensions import (
     BASES,
-    DERIVED,
     UnitConversion,
     check_dimension,
     unit_of_dimension,
     units_object,
     units_words,
+    written_out,
 )
 from molrec_convert.quantities.standard import dimension_of
 from molrec_convert.quantities.units import same_unit
 from molrec_convert.report import Report
 from molrec_lammps.units import UNITS
 
-__all__ = ["AS_IT_IS", "Conversion", "conversion_of", "preset_of", "style_written", "title_with_units"]
+__all__ = ["SECTIONS", "Conversion", "follow_units", "preset_of", "style_written", "title_with_units"]
 
-#: What stands in `--target-units` for numbers as they are.
-AS_IT_IS = "none"
+#: Block of the system with sections kept as text.
+SECTIONS = "lammps_sections"
 _TITLE = re.compile(r"\bunits\s*=\s*[a-z]+\b")
-_WORD = re.compile(r"[A-Za-z]+")
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """From the units of a record to a LAMMPS units style; `target` None converts nothing.
+    """Of words of a force field, or of a script, from the units they state to a LAMMPS units style.
 
-    `source` is the record's `units` object. Factors are those of dimensions such as `E/L^2`; asking for one the
-    record's units do not settle is an UnsupportedError that names what is missing.
+    `source` is a `units` object; `target` None converts nothing. Factors are those of dimensions such as `E/L^2`;
+    asking for one the units do not settle is an UnsupportedError that names what is missing.
     """
 
     target: str | None = None
     source: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def between(cls, source: Mapping[str, Any], target: str | None) -> Conversion:
+        """The conversion from units that are stated to those written; one of nothing where they are the same.
+
+        UnsupportedError: one of them is reduced (lj), the other not.
+        """
+        stated = {name: text for name, text in written_out(source).items() if name in BASES and name != "angle"}
+        preset = source.get("preset")
+        if target is None or preset == target or not (stated or preset):
+            return cls()
+        if "lj" in (preset, target):
+            raise UnsupportedError(
+                f"the force field is in units {units_words(source)}, the record in units {target}: reduced units need "
+                "a length, an energy and a mass that nothing states"
+            )
+        return cls() if all(_fits(source, target, name) for name in stated) else cls(target, source)
 
     def __bool__(self) -> bool:
         return self.target is not None
@@ -61,52 +77,60 @@ class Conversion:
         factor = self._factors.factor(dimension)
         if factor is not None:
             return factor
-        missing = _unstated(dimension, self.source)
-        if missing is not None:
-            raise UnsupportedError(
-                f"{what}: the record's units do not state the {missing}, so it cannot be converted to units "
-                f"{self.target}"
-            )
         unit = unit_of_dimension(dimension, self.source)
+        if unit is None:
+            raise UnsupportedError(
+                f"{what}: {units_words(self.source)} state no unit of {check_dimension(dimension)}, so it cannot be "
+                f"converted to units {self.target}"
+            )
         raise UnsupportedError(f"{what}: {unit} cannot be converted to units {self.target}")
 
-    def column(self, name: str) -> float:
-        """The factor of a column of atoms. UnsupportedError: a column whose dimension is not known."""
-        if self.target is None:
-            return 1.0
-        dimension = dimension_of(name, key=False)
-        if dimension is None:
-            raise UnsupportedError(
-                f"atoms/{name}: its dimension is not known, so it cannot be converted to units {self.target}; write "
-                "without --target-units, or leave the column out"
-            )
-        return self.factor(dimension, f"atoms/{name}")
+
+def follow_units(record: Record, source: Record, conversion: UnitConversion, report: Report) -> None:
+    """Convert the masses of the document of a data file, and state the units of what stays as it stands.
+
+    That are sections kept as text (`section_units`), words of the force field (`lammps` of its document, `units`),
+    and the commands of a script (`method.settings`, `units`), without which they are taken out. See the hook
+    `molrec_units_converted`.
+    """
+    document = None if record.system is None else record.system.meta.get("lammps")
+    if record.system is not None and isinstance(document, dict):
+        record.system.meta.put("lammps", _followed(document, record, conversion, report), "json")
+    old, new = source.forcefield, record.forcefield
+    if old is not None and new is not None and old.units != new.units:
+        words = new.document.get("lammps")
+        stated = old.units if written_out(old.units).keys() - {"angle"} else conversion.source
+        if isinstance(words, dict):
+            record.forcefield = replace(new, document={**new.document, "lammps": {"units": dict(stated), **words}})
+    method = record.method
+    settings = method.get("settings") if isinstance(method, dict) else None
+    known = isinstance(settings, dict) and "units" in settings
+    if isinstance(method, dict) and "setup" in method and "commands" in method and not known:
+        record.method = {key: value for key, value in method.items() if key != "setup"}
+        report.dropped("method/setup", "commands whose units nothing states, in a record that is in others now")
 
 
-def conversion_of(record: Record, target: str | None) -> Conversion:
-    """The conversion of what a record holds to the units style asked for. UnsupportedError: what has no way there."""
-    if target is None or target == AS_IT_IS:
-        return Conversion()
-    units = units_object(record.units)
-    if not units:
-        raise UnsupportedError(
-            f"the record does not state its units, so nothing can be converted to units {target}; --units names those "
-            "of a LAMMPS source"
-        )
-    if units.get("preset") == target:
-        return Conversion()
-    if "lj" in (target, units.get("preset")):
-        raise UnsupportedError(
-            f"units {units.get('preset', units)} cannot be converted to units {target}: reduced units need a length, "
-            "an energy and a mass that nothing states"
-        )
-    return Conversion(target, units)
+def _followed(
+    document: Mapping[str, Any], record: Record, conversion: UnitConversion, report: Report
+) -> dict[str, Any]:
+    """Return what a data file said, in the units of the record."""
+    made = dict(document)
+    preset, title = conversion.target.get("preset"), document.get("title")
+    if isinstance(title, str):
+        made["title"] = title_with_units(title, str(preset)) if preset else _TITLE.sub("", title).rstrip(" ,")
+    if "masses" in document:
+        factor = conversion.factor("mass")
+        made["masses"] = [mass if mass is None or factor is None else mass * factor for mass in document["masses"]]
+        if factor is None:
+            del made["masses"]
+            report.dropped("lammps/masses", "the unit of mass is not stated, and the record is in other units now")
+    if record.system is not None and SECTIONS in record.system.blocks:
+        made.setdefault("section_units", dict(conversion.source))
+    return made
 
 
-def preset_of(record: Record, conversion: Conversion | None = None) -> str | None:
-    """The LAMMPS units style of what is written, None where the record states none or others."""
-    if conversion:
-        return conversion.target
+def preset_of(record: Record) -> str | None:
+    """The LAMMPS units style of a record, None where it states none or others."""
     units = units_object(record.units)
     preset = units.get("preset")
     if preset in UNITS:
@@ -121,18 +145,18 @@ def preset_of(record: Record, conversion: Conversion | None = None) -> str | Non
 
 def style_written(
     record: Record,
-    conversion: Conversion,
     columns: Iterable[str],
     others: Iterable[str],
-    asked: str | None,
     report: Report,
+    *,
+    kept: bool,
 ) -> str | None:
     """Return the units style that columns of atoms are in, and numbers of `others`, which are dimensions.
 
     None where several fit, or nothing tells. UnsupportedError: the record's units are those of no style, so that a
-    file would mix them, and `asked` (`--target-units`) does not say that numbers are to stay as they are.
+    file would mix them, and numbers are not to be `kept` as they are (`--target-units none`).
     """
-    own = preset_of(record, conversion)
+    own = preset_of(record)
     units = units_object(record.units)
     if own is not None or not units:
         return own
@@ -141,7 +165,7 @@ def style_written(
     fitting = [style for style in UNITS if style != "lj" and all(_fits(units, style, name) for name in told)]
     if fitting and told:
         report.carried("units", f"{units_words(units)}: all that is written is as in units {' and '.join(fitting)}")
-    elif told and asked != AS_IT_IS:
+    elif told and not kept:
         raise UnsupportedError(
             f"the record's units ({units_words(units)}) are those of no units style of LAMMPS, and a file would mix "
             "them; --target-units real (or metal, ...) converts everything, none writes the numbers as they are"
@@ -156,13 +180,6 @@ def title_with_units(title: str, units: str) -> str:
     if _TITLE.search(title):
         return _TITLE.sub(f"units = {units}", title, count=1)
     return f"{title}, units = {units}" if title else f"LAMMPS data file, units = {units}"
-
-
-def _unstated(dimension: str, units: Mapping[str, Any]) -> str | None:
-    """The first base quantity of a dimension that units do not state; None where they state all."""
-    words = [word for name in _WORD.findall(dimension) for word in _WORD.findall(check_dimension(name, "dimension"))]
-    bases = [base for word in words for base in _WORD.findall(DERIVED.get(word, word))]
-    return next((base for base in bases if unit_of_dimension(base, units) is None), None)
 
 
 def _fits(units: Mapping[str, Any], style: str, dimension: str) -> bool:
