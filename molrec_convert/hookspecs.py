@@ -51,6 +51,14 @@ def molrec_units_converted(record: Record, source: Record, conversion: UnitConve
     """
 
 
+@hookspec(firstresult=True)
+def molrec_style_dimension(category: str, style: str, name: str, definitions: int) -> str | None:
+    """The dimension of a parameter of a force-field style that is not in the registry, `energy/length**2`.
+
+    `name` is a column of its table or a parameter of the style itself; "" is a pure number, None: not known.
+    """
+
+
 @hookspec
 def molrec_commands(app: Any) -> None:
     """Add commands to the command line; `app` is its `click.Group`."""

@@ -15,6 +15,8 @@ from molrec_convert.forcefield.styles import Parameter, StyleDefinition
 from molrec_convert.forcefield.units import unit_of
 from molrec_convert.model.forcefield import ForceField, Style
 from molrec_convert.model.frame import Block, Column
+from molrec_convert.plugins import plugin_manager
+from molrec_convert.quantities.dimensions import UnitConversion, units_words
 from molrec_convert.quantities.units import conversion_factor
 
 __all__ = ["converted_force_field"]
@@ -43,8 +45,8 @@ def converted_force_field(
     return dataclasses.replace(force_field, document=document, tables=tables)
 
 
-#: Parameters of a pair style that are no quantity of its own: names of rules, and the cutoff every style may have.
-_PAIR_PARAMETERS = {"cutoff": "L"}
+#: Parameters of a pair style that are no quantity of its own: names of rules, and what every style may have.
+_PAIR_PARAMETERS = {"cutoff": "L", "accuracy": "1", "dielectric": "1", "scale": "1", "shift": "1", "coulomb": "E*L/Q^2"}
 _TEXTS = ("special", "mixing")
 #: Columns of the words of a style nothing is known of.
 _WORDS = re.compile(r"c\d+")
@@ -81,13 +83,11 @@ class _Factors:
         """Return a parameter of the style itself."""
         if name in _TEXTS or (isinstance(value, str) and not _is_number(value)):
             return value
-        if isinstance(value, str):
-            self._factor(name, None)
-            return value
         own = () if self._known is None else self._known.style_parameters
         entry = next((p for p in own if p.named(self._definitions) == name), None)
         dimension = entry.dimension if entry is not None else _PAIR_PARAMETERS.get(name)
-        return value * self._factor(name, dimension)
+        factor = self._factor(name, dimension)
+        return value if factor == 1.0 else float(value) * factor
 
     def _column(self, name: str) -> float:
         if name in ("mass", "charge"):
@@ -97,19 +97,33 @@ class _Factors:
 
     def _factor(self, name: str, dimension: str | None) -> float:
         if dimension is None:
-            raise UnsupportedError(
-                f"the force field cannot be converted to other units: the dimension of {name} of {self._style.name} is "
-                "not known"
-            )
+            return self._foreign_factor(name)
         if dimension == "1" or dimension.startswith("A"):
             return 1.0
         ours = unit_of(dimension, self._source, self._definitions)
         theirs = unit_of(dimension, self._target, self._definitions)
-        factor = None if ours is None or theirs is None else conversion_factor(ours, theirs)
+        return self._found(name, None if ours is None or theirs is None else conversion_factor(ours, theirs))
+
+    def _foreign_factor(self, name: str) -> float:
+        """Return the factor of a parameter that a plugin knows the dimension of."""
+        style = self._style
+        dimension = plugin_manager().hook.molrec_style_dimension(
+            category=style.category, style=style.style, name=name, definitions=self._definitions
+        )
+        if dimension is None:
+            raise UnsupportedError(
+                f"the force field cannot be converted to other units: the dimension of {name} of {self._style.name} is "
+                "not known"
+            )
+        # Angles stay in the unit they have
+        source, target = ({**units, "angle": "radian"} for units in (self._source, self._target))
+        return self._found(name, UnitConversion(source, target).factor(dimension))
+
+    def _found(self, name: str, factor: float | None) -> float:
         if factor is None:
             raise UnsupportedError(
-                f"{name} of {self._style.name} in {ours or 'a unit nobody states'} cannot be converted to "
-                f"{theirs or 'the units asked for'}"
+                f"{name} of {self._style.name} in units {units_words(self._source) or 'nobody states'} cannot be "
+                f"converted to units {units_words(self._target)}"
             )
         return factor
 

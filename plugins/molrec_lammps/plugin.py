@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from molrec_convert.quantities.dimensions import UnitConversion
     from molrec_convert.report import Report
 
-__all__ = ["AVE_TIME", "DATA", "DUMP", "RUN", "SETTINGS", "molrec_formats", "molrec_units_converted"]
+__all__ = [
+    "AVE_TIME",
+    "DATA",
+    "DUMP",
+    "RUN",
+    "SETTINGS",
+    "molrec_formats",
+    "molrec_style_dimension",
+    "molrec_units_converted",
+]
 
 DATA = Format(
     name="lammps-data",
@@ -141,3 +150,11 @@ def molrec_units_converted(record: Record, source: Record, conversion: UnitConve
     from molrec_lammps.write_units import follow_units
 
     follow_units(record, source, conversion, report)
+
+
+@hookimpl
+def molrec_style_dimension(category: str, style: str, name: str, definitions: int) -> str | None:
+    """Of LAMMPS' styles that are not in the registry, by the table of styles."""
+    from molrec_lammps.style_maps import dimension_of_parameter
+
+    return dimension_of_parameter(category, style, name, definitions)

@@ -13,10 +13,21 @@ from dataclasses import dataclass, field
 from molrec_convert.forcefield.angles import to_degrees, to_radians
 from molrec_convert.forcefield.registry import STANDARD
 from molrec_convert.forcefield.styles import StyleDefinition
-from molrec_lammps.style_patterns import Slot, Value, gathered
-from molrec_lammps.style_table import bare_style, find_style
+from molrec_convert.quantities.dimensions import check_dimension
+from molrec_lammps.style_patterns import UNKNOWN_UNIT, Slot, Value, gathered
+from molrec_lammps.style_table import PARTS, bare_style, find_style
 
-__all__ = ["PAIR_PARTS", "RETURNED", "PairParts", "StyleMap", "charge_expression", "own_map", "pair_map", "style_map"]
+__all__ = [
+    "PAIR_PARTS",
+    "RETURNED",
+    "PairParts",
+    "StyleMap",
+    "charge_expression",
+    "dimension_of_parameter",
+    "own_map",
+    "pair_map",
+    "style_map",
+]
 
 #: Category and LAMMPS' style → the contract's style, and slot → parameter where they are called otherwise. A slot that
 #: is numbered in LAMMPS has a numbered parameter; `""` leaves a slot out that says how many there are.
@@ -87,6 +98,8 @@ PAIR_PARTS: dict[str, PairParts] = {
 RETURNED: dict[tuple[str, str], str] = {
     (category, contract): style for (category, style), (contract, _) in _REGISTERED.items()
 }
+#: Columns that are no word of a row → dimension: a rest angle beside a cross term, the grid of `fix cmap`.
+_FURTHER_COLUMNS = {("angle", "theta0"): "", ("cmap", "grid"): "energy"}
 _TAIL = re.compile(r"(.*?)([1-9]\d*)?$", re.DOTALL)
 
 
@@ -249,6 +262,27 @@ def charge_expression(charges: str, definitions: int) -> str | None:
 def own_map(category: str, table: str, style: str, part: str, definitions: int) -> StyleMap:
     """The map of a style that keeps its slots and numbers, under the name `table`."""
     return StyleMap(category, bare_style(style), part, table, {}, None, definitions)
+
+
+def dimension_of_parameter(category: str, table: str, name: str, definitions: int) -> str | None:
+    """Return the dimension of a column of a table, or of an argument of its style, in words; None where unknown.
+
+    None too where LAMMPS' energies in other units are not known to be the same.
+    """
+    if (category, name) in _FURTHER_COLUMNS:
+        return _FURTHER_COLUMNS[category, name]
+    style, slash, part = table.rpartition("/")
+    if not (slash and part in PARTS.get(category, ()) and find_style(category, style, part) is not None):
+        style, part = RETURNED.get((category, table), table), ""
+        if category == "pair":
+            style = next((known for known, parts in PAIR_PARTS.items() if parts.table == table), table)
+    found = pair_map(style, definitions) if category == "pair" else style_map(category, style, part, definitions)
+    row = find_style(category, style, part)
+    if row is None or row.unconvertible():
+        return None
+    slot = row.coefficients.slot(found.slot(name) or "") or row.arguments.slot(name)
+    known = slot is not None and slot.kind != "some" and slot.unit != UNKNOWN_UNIT
+    return check_dimension(slot.unit) if slot is not None and known else None
 
 
 def _split(name: str) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """Units of what is written: which LAMMPS style a record is in, and force fields and scripts in the units of a style.
 
-Columns, cells and times come in the units that are written. Factors are those of `molrec_convert.quantities`; dimensions
-in the table of styles have letters (`E/L^2`). Source: the manual, "units".
+Columns, cells and times come in the units that are written. Factors are those of `molrec_convert.quantities`, which
+knows the letters of the table of styles (`E/L^2`). Source: the manual, "units".
 """
 
 from __future__ import annotations
