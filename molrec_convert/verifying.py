@@ -320,7 +320,7 @@ class _Reading:
     ) -> None:
         self._result.compared += 1
         try:
-            expected = self._expected(record, units, path)
+            expected, own = self._expected(record, own, units, path)
             lines = list(self._index.differences(number, expected, own, path, ordinal))
             for line in differences(expected, _plain(self._collection[number]), declared=False):
                 lines.append(line)
@@ -338,17 +338,20 @@ class _Reading:
         self._result.different += 1
         self._result.lines.append(line)
 
-    def _expected(self, record: Record, units: Mapping[str, str], path: str) -> Record:
-        """The record as the collection should have it."""
+    def _expected(
+        self, record: Record, own: Mapping[str, Any], units: Mapping[str, str], path: str
+    ) -> tuple[Record, Mapping[str, Any]]:
+        """The record as the collection should have it, and what the index of its source says of it."""
         member = as_member(dataclasses.replace(record, forcefield=None, _close=None), Report())
         declared = Declaration() if member.trajectory is None else member.trajectory.declaration
-        member = self._adapter(declared, units, path).member(member)
+        adapter = self._adapter(declared, units, path)
+        member = adapter.member(member)
         if self._precisions and member.trajectory is not None:
             there = {f"{b}/{c}" for b, e in member.trajectory.declaration.blocks.items() for c in e.columns}
             precision = {name: value for name, value in self._precisions.items() if name in there}
             if precision:
                 member = dataclasses.replace(member, trajectory=TrajectoryView(member.trajectory, precision=precision))
-        return _plain(member)
+        return _plain(member), adapter.row(own)
 
     def _adapter(self, declared: Declaration, units: Mapping[str, str], path: str) -> Adapter:
         known = self._adapters.get(id(declared))

@@ -37,14 +37,10 @@ from molrec_convert.quantities.dimensions import (
     written_out,
 )
 from molrec_convert.quantities.named_factors import NamedFactors
-from molrec_convert.quantities.standard import dimension_of
 from molrec_convert.quantities.units import same_unit
 from molrec_convert.report import Report
 
 __all__ = ["Scaling", "UnitsCollection", "in_units", "target_units"]
-
-#: Index columns of a collection that hold a quantity, beside those whose name is one.
-_INDEX_DIMENSIONS = {"energy": "energy"}
 
 
 def target_units(source: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,8 +123,8 @@ class Scaling:
         self.units = stated_units(conversion.source, units)
         self.changes = conversion.changes
         self._known: dict[tuple[str | None, str], float] = {}
-        #: Names whose dimension is not known, in order of their appearance.
-        self.unknown: dict[str, None] = {}
+        #: Names whose dimension is not known, in order of their appearance, with the block and name of each.
+        self.unknown: dict[str, tuple[str | None, str]] = {}
         #: What is of a known dimension whose unit the source does not state.
         self.unstated: dict[str, None] = {}
         self._rounded: set[str] = set()
@@ -147,7 +143,7 @@ class Scaling:
         found = 1.0
         if dimension is None:
             if self.changes:
-                self.unknown[whole] = None
+                self.unknown[whole] = block, name
         elif dimension:
             found = self.quantity(dimension, whole)
         self._known[block, name] = found
@@ -253,6 +249,14 @@ class Scaling:
             time = scaled(time, self.quantity("time", "the times"))
         return FrameBatch(batch.step, time, blocks, {k: self.values(k, v) for k, v in batch.meta.items()}, box)
 
+    def take_unknown(self) -> list[str]:
+        """Return the names whose dimension is not known that were met since the last call."""
+        names = list(self.unknown)
+        for key in self.unknown.values():
+            del self._known[key]
+        self.unknown.clear()
+        return names
+
     def tell(self, report: Report, *, strict: bool) -> None:
         """Report the conversion, and what could not be converted; UnsupportedError for that with `strict`."""
         if self.unstated and strict:
@@ -295,6 +299,10 @@ class Scaling:
         if isinstance(values, list):
             return [self._document(key, value) for value in values]
         return scaled(values, self.factor(key)) if values.dtype.kind == "f" else values
+
+    def row(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of a record in an index in the target units."""
+        return {name: value * self.factor(name) if type(value) is float else value for name, value in row.items()}
 
     def _value(self, key: str, value: Any, tag: str) -> Any:
         """Return one value of a meta document."""
@@ -380,6 +388,11 @@ class UnitsCollection(MappedCollection):
         self._scaling = scaling
         self.document["units"] = collection_units(scaling.units)
         self._forcefield = scaling.force_field(source.forcefield)
+        if scaling.changes:
+            # what is not known of them is told beforehand
+            for name, column in source.index_columns.items():
+                if column.dtype == "f64":
+                    scaling.factor(name)
 
     @property
     def index(self) -> Block:
@@ -395,19 +408,15 @@ class UnitsCollection(MappedCollection):
 
     def members(self) -> Iterator[tuple[Record, dict[str, Any]]]:
         """See `Collection.members`."""
-        for record, row in super().members():
-            yield (
-                record,
-                {name: v * self._index_factor(name) if isinstance(v, float) else v for name, v in row.items()},
-            )
+        return ((record, self._scaling.row(row)) for record, row in super().members())
+
+    def span(self, start: int, stop: int | None = None) -> Iterator[tuple[Record, dict[str, Any]]]:
+        """See `Collection.span`."""
+        return ((record, self._scaling.row(row)) for record, row in super().span(start, stop))
 
     def _column(self, name: str, column: Column) -> Column:
-        factor = self._index_factor(name) if column.values.dtype.kind == "f" else 1.0
+        factor = self._scaling.factor(name) if column.values.dtype.kind == "f" else 1.0
         return column if factor == 1.0 else Column(column.values * factor, column.validity, None, column.attributes)
-
-    def _index_factor(self, name: str) -> float:
-        dimension = _INDEX_DIMENSIONS.get(name, dimension_of(name, key=True))
-        return self._scaling.quantity(dimension, f"index/{name}") if dimension else 1.0
 
 
 def scaled(values: NDArray[Any], factor: float) -> NDArray[Any]:

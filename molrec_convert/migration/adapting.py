@@ -96,6 +96,10 @@ class Adapter:
             changes["trajectory"] = MappedTrajectory(trajectory, change, self.declaration, whole=True)
         return dataclasses.replace(record, **changes)
 
+    def row(self, own: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what the index of the source says of a record, in the units of the collection."""
+        return own if self._conversion is None or not own else self._conversion.row(own)
+
     def batch(self, batch: FrameBatch, *, defined: bool = True) -> FrameBatch:
         """One batch of the trajectory; `defined` is its `cell_defined`."""
         blocks = {}

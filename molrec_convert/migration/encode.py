@@ -170,6 +170,9 @@ class Encoder:
         self._adapter: tuple[Declaration, dict[str, str], Settings, Adapter] | None = None
         #: The settings of the input that is read: those of all, and of the rules that match it.
         self._own = settings
+        #: The last conversion of units, and names of the input that is read that conversions left as they are.
+        self._conversion: Scaling | None = None
+        self._left: dict[str, None] = {}
         #: An input that stays open: one that is read in spans, or that was just looked at.
         self._kept = kept
         self._json = json.JSONEncoder().encode
@@ -277,6 +280,7 @@ class Encoder:
             digest = content_digest(path)
             _check_unchanged(task, number)
             events.append(Done(input_, digest, []))
+            self._tell_left(path)
             if told is not None:
                 self._report.extend(told[number - start])
                 self._add_items(events, mark, path)
@@ -318,6 +322,7 @@ class Encoder:
                     _check_unchanged(task, number)
                 else:
                     done = Items(input_, [])
+                self._tell_left(path)
                 self._add_items([done], mark, path)
                 yield done
                 return
@@ -489,7 +494,8 @@ class Encoder:
     ) -> Iterator[Event]:
         """The events of one record."""
         node = f"record {ordinal} of {path}"
-        record, _ = self._prepared(record, units)
+        record, adapter = self._prepared(record, units)
+        own = adapter.row(own)
         observed = Observed()
         if record.trajectory is not None:
             watched = observe(record.trajectory, observed)
@@ -555,8 +561,24 @@ class Encoder:
             names = ", ".join(left_out[:_MOST_NAMES]) + (", …" if len(left_out) > _MOST_NAMES else "")
             self._report.dropped(names, f"{len(left_out):,} left out by --drop, --exclude, --only or --declaration")
         adapter = Adapter(declaration, self._declaration, naming, conversion, self._units)
+        self._note_left()
+        self._conversion = conversion
         self._adapter = (declaration, stated, self._own, adapter)
         return adapter
+
+    def _tell_left(self, path: str) -> None:
+        """Warn of numbers of the input that are in its units still, as nobody knows of what dimension they are."""
+        self._note_left()
+        if self._left:
+            self._report.warn(
+                f"{path}: left as they are, as their dimension is not known: {', '.join(self._left)}; "
+                f"--dimension {next(iter(self._left))}=energy names it (none for a pure number)"
+            )
+        self._left.clear()
+
+    def _note_left(self) -> None:
+        if self._conversion is not None:
+            self._left |= dict.fromkeys(self._conversion.take_unknown())
 
     def _add_items(self, events: list[Event], mark: tuple[int, int, int], path: str = "") -> None:
         """What the report says since `mark`, with the last input it is of; it is forgotten here.

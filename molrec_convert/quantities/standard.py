@@ -126,7 +126,7 @@ _FURTHER_KEYS = {
     "density": "density Density",
     "time": "time Time dt Dt time_offset",
     "charge": "total_charge charge",
-    "": "Temp temperature step Step Atoms natoms atoms spin",
+    "": "Temp temperature step Step Atoms natoms atoms spin ctime mtime",
 }
 
 
