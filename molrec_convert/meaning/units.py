@@ -388,7 +388,7 @@ class UnitsCollection(MappedCollection):
         self._scaling = scaling
         self.document["units"] = collection_units(scaling.units)
         self._forcefield = scaling.force_field(source.forcefield)
-        if scaling.changes:
+        if scaling.changes and "meta" not in scaling.leave:
             # what is not known of them is told beforehand
             for name, column in source.index_columns.items():
                 if column.dtype == "f64":
