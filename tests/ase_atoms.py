@@ -135,6 +135,13 @@ def same(a, b):
     return type(a) is type(b) and a == b
 
 
+def stated(atoms):
+    """The results of a calculator; one of the configuration that is not a number all through is none."""
+    per_atom = ("forces", "charges", "magmoms", "energies", "stresses", "born_effective_charges")
+    found = dict(atoms.calc.results)
+    return {name: v for name, v in found.items() if name in per_atom or not np.isnan(np.asarray(v)).all()}
+
+
 def assert_same_atoms(a, b, info=True):
     assert same(dict(a.arrays), dict(b.arrays)), (a.arrays, b.arrays)
     assert same(np.array(a.cell), np.array(b.cell)), (a.cell, b.cell)
@@ -145,5 +152,5 @@ def assert_same_atoms(a, b, info=True):
     assert same([c.todict() for c in a.constraints], [c.todict() for c in b.constraints])
     assert (a.calc is None) == (b.calc is None)
     if a.calc is not None:
-        assert same(dict(a.calc.results), dict(b.calc.results)), (a.calc.results, b.calc.results)
+        assert same(stated(a), stated(b)), (a.calc.results, b.calc.results)
         assert a.calc.name.lower() == b.calc.name

@@ -151,7 +151,7 @@ def test_case_of_a_row(fixtures):
         assert atoms["tags"].tolist() == [2, 1, 0]
         assert atoms["free"].tolist() == [False, False, True]
         assert frame.meta["pe"] == -9.5
-        assert frame.meta["stress"].tolist() == (np.arange(6) * 0.1).tolist()
+        assert frame.meta["stress"].tolist() == (np.array([0, 5, 4, 5, 1, 3, 4, 3, 2]) * 0.1).tolist()
         forces = np.stack([frame["atoms"][axis] for axis in ("fx", "fy", "fz")], axis=1)
         assert forces.tolist() == [[0.3, 0.2, 0.1], [-0.4, 0, 0.5], [0.1, -0.2, -0.6]]
         assert frame.box.boundary.tolist() == [True, True, False]
@@ -235,7 +235,7 @@ def test_numbers_of_four_bytes_are_told_by_their_length(tmp_path):
         database.write(plain)
     with molrec_convert.open(tmp_path / "a.db") as rows:
         assert rows[0].trajectory[0]["atoms"]["fz"].tolist() == [0.25, 0.625]
-        assert rows[0].trajectory[0].meta["stress"].tolist() == [0, 1, 2, 3, 4, 5]
+        assert rows[0].trajectory[0].meta["stress"].tolist() == [0, 5, 4, 5, 1, 3, 4, 3, 2]
         assert rows[1].trajectory[0]["atoms"]["fy"].tolist() == [0, 1, 0]
 
 

@@ -25,7 +25,7 @@ from molrec_convert.quantities.standard import QUANTITIES, Quantity, quantity_na
 from molrec_convert.quantities.tensors import FORMS, full_tensor, tensor_as
 from molrec_convert.quantities.units import conversion_factor, nearest_quantity
 
-__all__ = ["AtomRows", "atom_blocks", "atom_rows", "cell_volumes", "quantity", "quantity_batches"]
+__all__ = ["AtomRows", "atom_blocks", "atom_rows", "cell_volumes", "quantity", "quantity_batches", "type_elements"]
 
 _ATOMS = "atoms"
 Sign = Literal["tension", "compression"]
@@ -294,7 +294,7 @@ def _elements(record: Record, frames: Frames, *, as_numbers: bool) -> Iterator[t
             yield _shown(values, mask), rows.offset
         if found:
             return
-    table = _type_elements(record)
+    table = type_elements(record)
     if not table:
         return
     for rows in _rows(record, ("type",), frames):
@@ -307,7 +307,7 @@ def _elements(record: Record, frames: Frames, *, as_numbers: bool) -> Iterator[t
         yield _shown(values, mask), rows.offset
 
 
-def _type_elements(record: Record) -> dict[str, str]:
+def type_elements(record: Record) -> dict[str, str]:
     """Return the element of each type, as the atom tables of the force field state it."""
     found: dict[str, str] = {}
     for name, table in ({} if record.forcefield is None else record.forcefield.tables).items():

@@ -327,8 +327,8 @@ class Scaling:
             return {name: self._document(name, entry) for name, entry in value.items()}
         if not _has_reals(value):
             return value
-        dimension = self.conversion.dimension(key)
-        return value if not dimension else _scaled_document(value, self.factor(key))
+        factor = self.factor(key) if self.conversion.dimension(key) else 1.0
+        return value if factor == 1.0 else _scaled_document(value, factor)
 
     def _frame(self, frame: Frame, section: str) -> Frame:
         blocks = {name: self._block(name, block) for name, block in frame.blocks.items()}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from molrec_ase.atoms import atoms_of, part_of_atoms
-from molrec_ase.configurations import of_record, tells_steps, units_of
+from molrec_ase.configurations import of_record, prepared, tells_steps
 from molrec_ase.reader import arranged
 from molrec_ase.source import PartSource
 from molrec_convert.errors import ContractError, UsageError
@@ -89,9 +89,8 @@ def from_ase(atoms: Any, as_: Arrangement | None = None, *, report: Report | Non
 def _atoms(
     record: Record, elements: Sequence[str], report: Report, start: int, stop: int | None, step: int
 ) -> Iterator[Any]:
-    units = units_of(record.units, report)
     told = tells_steps(record)
-    for made, _ in of_record(record, units, elements, report, "", start, stop, step):
+    for made, _ in of_record(prepared(record, elements, report), report, "", start, stop, step):
         yield atoms_of(made, step=made.step if told else None, time=made.time)
 
 

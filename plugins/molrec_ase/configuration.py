@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,19 +11,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_ase.constraints import fixing, free_atoms
-from molrec_ase.names import ARRAYS, ATOM_RESULTS, CALCULATOR, CONSTRAINTS, DATA, NAN, RESULTS, ROW_KEYS, VECTORS
+from molrec_ase.names import ARRAYS, ATOM_RESULTS, CALCULATOR, CONSTRAINTS, DATA, RESULTS, ROW_KEYS, VECTORS, VIRIAL
 from molrec_ase.numbering import atomic_numbers
-from molrec_ase.parts import species, table_masses, velocities
+from molrec_ase.parts import momenta_of, species, table_masses, velocities
 from molrec_ase.plain import from_plain
-from molrec_ase.units import Factors
 from molrec_ase.values import is_missing, tag_of
 from molrec_convert.errors import UsageError
-from molrec_convert.model import Column, Frame
+from molrec_convert.meaning.quantities import cell_volumes, type_elements
+from molrec_convert.model import Column, Frame, Record
 from molrec_convert.model.dtypes import same_bits
+from molrec_convert.quantities.dimensions import same_units, unit_of_dimension, units_object
+from molrec_convert.quantities.momenta import velocity_factor
+from molrec_convert.quantities.tensors import full_tensor, is_symmetric, tensor_as
+from molrec_convert.quantities.units import conversion_factor
 from molrec_convert.report import Report
 
-__all__ = ["NULLS", "Configuration", "Maker"]
+__all__ = ["NULLS", "SPECIES", "UNKNOWN_ATOMS", "Configuration", "Maker"]
 
+_ATOMS = "atoms"
+_METAL = {"preset": "metal"}
+#: Columns that say what an atom is, and what becomes of those that are null.
+SPECIES = ("element", "atomic_number")
+UNKNOWN_ATOMS = "atoms without one are X in ASE, whose number is 0"
 #: Why a column that has values for some atoms only is left out.
 NULLS = "it is null for some of the atoms, which ASE has no place for"
 _RESULT_TAGS = {"f64": (), "f64x3": (3,), "f64x6": (6,), "f64x9": (3, 3)}
@@ -40,7 +50,8 @@ _WIDTHS: dict[str, list[tuple[int, ...]]] = {
 class Configuration:
     """`others` are columns ASE has no meaning for, `keys` values with their tags, both under a record's names.
 
-    `without` are names of what a reader of the row would find and the record did not have.
+    `exact` are values, with tags, that results in the form ASE has them do not say; `without` names of what a reader of
+    the row would find and the record did not have.
     """
 
     numbers: NDArray[np.int64]
@@ -54,6 +65,7 @@ class Configuration:
     constraints: list[dict[str, Any]] = field(default_factory=list)
     calculator: tuple[str, Any] | None = None
     keys: dict[str, tuple[Any, str]] = field(default_factory=dict)
+    exact: dict[str, tuple[Any, str]] = field(default_factory=dict)
     row: dict[str, Any] = field(default_factory=dict)
     data: Any = None
     without: list[str] = field(default_factory=list)
@@ -63,11 +75,18 @@ class Configuration:
 
 
 class Maker:
-    """Makes configurations of the frames of one record; what they cannot hold is reported as dropped."""
+    """Makes configurations of the frames of one record; what they cannot hold is reported as dropped.
 
-    def __init__(self, units: Factors, elements: Sequence[str], report: Report) -> None:
-        self._units, self._report = units, report
-        self._elements = elements if isinstance(elements, str) else tuple(elements)
+    `units` are the record's, `blocks` the blocks that have a row for each atom.
+    """
+
+    def __init__(self, record: Record, units: Mapping[str, Any], blocks: Sequence[str], report: Report) -> None:
+        self._report, self._blocks = report, tuple(blocks)
+        self._of_types = functools.cache(functools.partial(type_elements, record))
+        # momenta are ASE's, in sqrt(dalton eV), in whatever units the record is
+        self._per_velocity, mass = velocity_factor(units), unit_of_dimension("mass", units)
+        self._per_mass = 1.0 if mass is None else conversion_factor(mass, "dalton") or 1.0
+        self._metal = same_units(units_object(units), _METAL)
 
     def make(
         self, system: Frame | None, frame: Frame | None, *, fills: Mapping[str, Any] | None = None, where: str = ""
@@ -81,20 +100,19 @@ class Maker:
         box = next((part.box for part in (frame, system) if part is not None and part.box is not None), None)
         made = Configuration(
             np.zeros(0, np.int64),
-            self._vector(columns, "positions", self._units.length, where),
+            self._vector(columns, "positions", where),
             np.zeros((3, 3)),
             np.zeros(3, np.bool_),
             np.zeros(3),
         )
         if box is not None:
-            made.origin = box.origin * self._units.length if self._units.length != 1.0 else box.origin
+            made.origin = box.origin
             if box.defined:
-                vectors = np.ascontiguousarray(box.vectors.T)
-                made.cell = vectors * self._units.length if self._units.length != 1.0 else vectors
-                made.pbc = box.boundary
+                made.cell, made.pbc = np.ascontiguousarray(box.vectors.T), box.boundary
         self._species(made, columns, where)
         self._atoms(made, columns)
         self._meta(made, system, frame, fills or {})
+        self._tensors(made)
         self._constraints(made, columns, count)
         made.others.update({name: column.values for name, column in columns.items()})
         if frame is not None:
@@ -104,55 +122,50 @@ class Maker:
     def _columns(self, system: Frame | None, frame: Frame | None) -> dict[str, Column]:
         """The columns of the atoms; those that are null in every row are not there."""
         found: dict[str, Column] = {}
-        for part in (system, frame):
-            if part is None or "atoms" not in part.blocks:
-                continue
-            for name, column in part["atoms"].columns.items():
-                if column.validity is None:
-                    found[name] = column
-                elif column.validity.any():
-                    if name in ("element", "atomic_number", "x", "y", "z"):
-                        row = int(np.flatnonzero(~column.validity)[0])
-                        raise UsageError(f"atom {row} has no {name}, and ASE's atoms all have one")
-                    self._report.dropped(f"atoms/{name}", NULLS)
+        blocks = [] if system is None else [system.blocks.get(_ATOMS)]
+        blocks += [] if frame is None else [frame.blocks.get(name) for name in self._blocks]
+        for name, column in (entry for block in blocks if block is not None for entry in block.columns.items()):
+            if column.validity is None or column.validity.all() or (name in SPECIES and column.validity.any()):
+                found[name] = column
+            elif column.validity.any():
+                if name in VECTORS["positions"]:
+                    row = int(np.flatnonzero(~column.validity)[0])
+                    raise UsageError(f"atom {row} has no {name}, and ASE's atoms all have one")
+                self._report.dropped(f"atoms/{name}", NULLS)
         return found
 
-    def _vector(self, columns: dict[str, Column], name: str, factor: float, where: str = "") -> NDArray[np.float64]:
-        """Three columns as one array, in ASE's units."""
+    def _vector(self, columns: dict[str, Column], name: str, where: str = "") -> NDArray[np.float64]:
+        """Three columns as one array."""
         axes = VECTORS[name]
         if not all(axis in columns for axis in axes):
             raise UsageError(f"{where or 'the record'} has no {', '.join(axes)}: ASE's atoms have positions")
-        stacked = np.stack([columns.pop(axis).values for axis in axes], axis=1)
-        return stacked * factor if factor != 1.0 else stacked
+        return np.stack([columns.pop(axis).values for axis in axes], axis=1)
 
     def _species(self, made: Configuration, columns: dict[str, Column], where: str) -> None:
-        made.numbers, used = atomic_numbers(columns, self._elements, where)
+        made.numbers = atomic_numbers(columns, self._of_types, where)
         read = species(made.numbers)
         for name in ("element", "atomic_number"):
             column = columns.pop(name, None)
-            if column is None and name in read:
+            if column is not None and column.validity is not None and not column.validity.all():
+                self._report.converted(f"atoms/{name}", UNKNOWN_ATOMS)
+            elif column is None and name in read:
                 made.without.append(name)
             elif column is not None and (name not in read or not same_bits(column.values, read[name])):
                 made.others[name] = column.values
-        if used is not None:
-            self._report.converted(f"atoms/{used}", "elements as told by --elements")
 
     def _atoms(self, made: Configuration, columns: dict[str, Column]) -> None:
-        units = self._units
         for name, own in ARRAYS.items():
             column = columns.get(own)
             wanted = "i64" if name == "tags" else "f64"
             if column is None or column.dtype != wanted or column.trailing not in _WIDTHS.get(name, [()]):
                 continue
-            factor = {"masses": units.mass, "initial_charges": units.charge}.get(name, 1.0)
-            values = columns.pop(own).values
-            made.arrays[name] = values * factor if factor != 1.0 else values
+            made.arrays[name] = columns.pop(own).values
         for name in ATOM_RESULTS:
             column = columns.get(name)
-            if column is not None and column.dtype == "f64" and column.trailing in _WIDTHS[name] and units.plain:
+            if column is not None and column.dtype == "f64" and column.trailing in _WIDTHS[name]:
                 made.results[name] = columns.pop(name).values
         if all(axis in columns for axis in VECTORS["forces"]):
-            made.results["forces"] = self._vector(columns, "forces", units.energy / units.length)
+            made.results["forces"] = self._vector(columns, "forces")
         self._momenta(made, columns)
 
     def _momenta(self, made: Configuration, columns: dict[str, Column]) -> None:
@@ -161,22 +174,20 @@ class Maker:
         known = columns.get("momenta")
         if known is not None and (known.dtype != "f64" or known.trailing != (3,)):
             known = None
-        own = made.arrays.get("masses")
-        masses = own if own is not None else None
+        masses = made.arrays.get("masses")
         if not all(axis in columns for axis in axes):
             if known is not None:
                 made.arrays["momenta"] = columns.pop("momenta").values
                 made.without += axes
             return
-        if masses is None:
-            masses = table_masses(np.minimum(made.numbers, 118))
+        masses = table_masses(np.minimum(made.numbers, 118)) if masses is None else masses * self._per_mass
         rates = np.stack([columns[axis].values for axis in axes], axis=1)
         if known is not None and same_bits(np.ascontiguousarray(velocities(known.values, masses)), rates):
             made.arrays["momenta"] = columns.pop("momenta").values
             for axis in axes:
                 columns.pop(axis)
             return
-        if self._units.time is None:
+        if self._per_velocity is None:
             self._report.converted(
                 "atoms/vx, vy, vz", "kept as columns: the record states no unit of time, so momenta do not follow"
             )
@@ -186,19 +197,14 @@ class Maker:
             columns.pop("momenta")
         else:
             made.without.append("momenta")
-        momenta = masses[:, None] * (rates * (self._units.length / self._units.time))
+        momenta = momenta_of(rates, masses, self._per_velocity)
         made.arrays["momenta"] = momenta
         self._report.converted("atoms/vx, vy, vz", "momenta, with the masses of the atoms")
-        exact = self._units.plain and same_bits(np.ascontiguousarray(velocities(momenta, masses)), rates)
+        exact = same_bits(np.ascontiguousarray(velocities(momenta, masses)), rates)
         for axis in axes:
             column = columns.pop(axis)
-            if not exact and self._is_picosecond():
+            if self._metal and not exact:
                 made.others[axis] = column.values
-
-    def _is_picosecond(self) -> bool:
-        from ase import units
-
-        return self._units.plain and self._units.time == 1000.0 * units.fs
 
     def _constraints(self, made: Configuration, columns: dict[str, Column], count: int) -> None:
         column = columns.get("free")
@@ -231,19 +237,13 @@ class Maker:
                 values[key] = (part.meta[key], part.meta.tag(key))
                 if part is frame and key in fills and key not in RESULTS.values():
                     made.per_step.append(key)
-        there = set(from_plain(values.get(NAN, ([], ""))[0]) or ())
         names = {key: name for name, key in RESULTS.items()}
-        for key in (RESULTS[name] for name in there if RESULTS.get(name) in fills):
-            # stated as NaN, which a frame of the record does not tell from a missing one
-            values.setdefault(key, (fills[key], tag_of(fills[key])))
         for key, (value, tag) in values.items():
             name = names.get(key)
-            if is_missing(value, tag) and (tag == "json" or (is_fill(fills.get(key)) and name not in there)):
+            if is_missing(value, tag) and (tag == "json" or name is not None or is_fill(fills.get(key))):
                 continue
-            if name is not None and self._is_result(name, tag):
-                made.results[name] = self._result(name, value, tag)
-            elif key == NAN:
-                continue
+            if name is not None and (tag == "f64" or (name != "energy" and tag in _RESULT_TAGS)):
+                made.results[name] = np.asarray(value).reshape(_RESULT_TAGS[tag]) if _RESULT_TAGS[tag] else value
             elif key == CONSTRAINTS and tag == "json":
                 made.constraints = list(from_plain(value))
             elif key == CALCULATOR and tag == "json" and isinstance(value, dict) and "name" in value:
@@ -255,16 +255,28 @@ class Maker:
             else:
                 made.keys[key] = (value, tag)
 
-    def _is_result(self, name: str, tag: str) -> bool:
-        if name == "energy":
-            return tag == "f64"
-        return self._units.plain and tag in _RESULT_TAGS
-
-    def _result(self, name: str, value: Any, tag: str) -> Any:
-        if name == "energy":
-            return value * self._units.energy if self._units.energy != 1.0 else value
-        shape = _RESULT_TAGS[tag]
-        return np.asarray(value).reshape(shape) if shape else value
+    def _tensors(self, made: Configuration) -> None:
+        """The stress as the six numbers ASE's rows and calculators have, from the virial where nothing else tells."""
+        virial, volume = made.keys.get(VIRIAL), float(cell_volumes(made.cell.T[None])[0])
+        if "stress" in made.results:
+            if np.ndim(made.results["stress"]) == 0:
+                made.keys["stress"] = (made.results.pop("stress"), "f64")
+                return
+            full = full_tensor(made.results["stress"])
+        elif virial is not None and virial[1] in ("f64x6", "f64x9") and volume > 0.0:
+            full = -full_tensor(virial[0]) / volume
+            made.without.append("stress")
+            self._report.derived(
+                "stress", "the virial by the volume, with the other sign: rows and calculators of ASE have that"
+            )
+        else:
+            return
+        made.results["stress"] = tensor_as(full, "voigt")
+        if not is_symmetric(full) and "stress" not in made.without:
+            made.exact["stress"] = (full.reshape(9), "f64x9")
+            self._report.converted(
+                "stress", "not symmetric: ASE has six numbers, the means of both halves; a row's data keeps all nine"
+            )
 
 
 def is_fill(fill: Any) -> bool:

@@ -52,7 +52,7 @@ def plan_trajectory(survey: Survey) -> Plan:
     meta = Meta({"units": UNITS})
     keys = {}
     for name, values in survey.values.items():
-        tag = values.tag(count, marked=name in STEP_KEYS)
+        tag = values.tag(count)
         constant = values.constant and values.owners == count
         if constant and name not in STEP_KEYS and name not in survey.per_step:
             meta.put(name, values.first, tag)
@@ -75,7 +75,7 @@ def collection_declaration(survey: Survey) -> Declaration:
         if name not in IDENTITY
     }
     keys = {
-        name: _key(facts.tag(count, marked=name in STEP_KEYS), facts.owners == count)
+        name: _key(facts.tag(count), facts.owners == count)
         for name, facts in survey.values.items()
         if name in STEP_KEYS or name in survey.per_step
     }

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import molrec_convert
 from molrec_ase.api import from_ase
 from molrec_ase.atoms import atoms_of
-from molrec_ase.configurations import configurations, of_record, tells_steps, units_of
+from molrec_ase.configurations import configurations, of_record, prepared, tells_steps
 from molrec_convert.errors import UsageError
 from molrec_convert.model import Record
 from molrec_convert.model.collection import Collection
@@ -48,7 +48,7 @@ def write_mrec(name: str, images: Any, *, append: bool = False, as_: Any = None,
             told = isinstance(known, Record) and tells_steps(known)
             every = [
                 atoms_of(made, step=made.step if told else None, time=made.time)
-                for made, _ in configurations(known, (), report)
+                for made, _ in configurations(prepared(known, (), report), report)
             ]
         wanted = [*every, *wanted]
     if as_ is None:
@@ -57,24 +57,23 @@ def write_mrec(name: str, images: Any, *, append: bool = False, as_: Any = None,
 
 
 def _frames(record: Record, index: slice, elements: tuple[str, ...], report: Report) -> Iterator[Any]:
-    units = units_of(record.units, report)
     count = 1 if record.trajectory is None else len(record.trajectory)
     start, stop, step = index.indices(count)
     forward = range(start, stop, step)
     if step < 0:
         forward = forward[::-1]
-    made = _made(record, forward, units, elements, report)
+    made = _made(record, forward, elements, report)
     yield from made if step > 0 else reversed(list(made))
 
 
-def _made(record: Record, numbers: range, units: Any, elements: Iterable[str], report: Report) -> Iterator[Any]:
+def _made(record: Record, numbers: range, elements: Sequence[str], report: Report) -> Iterator[Any]:
     if not len(numbers):
         return
     where = (numbers.start, numbers[-1] + 1, numbers.step)
     if record.trajectory is None:
         where = (0, None, 1)  # type: ignore[assignment]
-    found = of_record(record, units, elements if isinstance(elements, str) else tuple(elements), report, "", *where)
     told = tells_steps(record)
+    found = of_record(prepared(record, elements, report), report, "", *where)
     for made, _ in found:
         yield atoms_of(made, step=made.step if told else None, time=made.time)
 
@@ -82,8 +81,9 @@ def _made(record: Record, numbers: range, units: Any, elements: Iterable[str], r
 def _records(collection: Collection, index: slice, elements: tuple[str, ...], report: Report) -> Iterator[Any]:
     """The frames of a collection are numbered through its records."""
     numbers = range(*index.indices(collection.n_frames))
-    units = units_of(collection.units or None, report)
+    source = prepared(collection, elements, report)
     for number in numbers:
         record, position = collection.locate(number)
-        member = collection[record]
-        yield from _made(member, range(position, position + 1), units, elements, report)
+        member = source[record]
+        for made, _ in of_record(member, report, "", position, position + 1, units=source.units):
+            yield atoms_of(made, step=made.step if tells_steps(member) else None, time=made.time)

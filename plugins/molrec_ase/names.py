@@ -7,6 +7,7 @@
 | momenta | `momenta` as they are, and `vx vy vz` in the record's units |
 | masses, initial_charges, tags | `mass`, `charge`, `tags` |
 | energy | per-step key `pe` |
+| stress | per-step key `stress`: nine numbers, 3×3 in rows, of ASE's six |
 | other results | columns or per-step keys of their own name |
 | constraints | `free`, and the key `ase.constraints` |
 | key-value pairs, info | keys of their own name |
@@ -28,11 +29,11 @@ __all__ = [
     "DTYPES_KEPT",
     "IDENTITY",
     "INFO",
-    "NAN",
     "OWN_KEYS",
     "RESULTS",
     "ROW_KEYS",
     "VECTORS",
+    "VIRIAL",
     "array_name",
     "foreign_name",
     "key_name",
@@ -58,12 +59,12 @@ RESULTS: dict[str, str] = {
     "dielectric_tensor": "dielectric_tensor",
     "polarization": "polarization",
 }
+#: Key of the virial, which a result of ASE is none, and entry of `info`.
+VIRIAL = "virial"
 CONSTRAINTS, CALCULATOR, DATA, INFO = "ase.constraints", "ase.calculator", "ase.data", "ase.info"
-#: Results that are there and not a number, where the absence of one is told by not a number too.
-NAN = "ase.nan"
 #: Arrays that had a dtype a record has none for: name → dtype.
 DTYPES_KEPT = "ase.dtypes"
-OWN_KEYS = (CONSTRAINTS, CALCULATOR, DATA, INFO, NAN, DTYPES_KEPT)
+OWN_KEYS = (CONSTRAINTS, CALCULATOR, DATA, INFO, DTYPES_KEPT)
 #: What a database says of each row.
 ROW_KEYS = ("id", "unique_id", "ctime", "mtime", "user")
 #: Columns that say what an atom is and stay with a record's system.
@@ -73,7 +74,7 @@ IDENTITY = (
     *("bead_type", "atom_map", "occupancy", "b_factor"),
 )
 
-_TAKEN = frozenset(PER_STEP_KEYS) | {"units", "coordinates", "time", "step", "box", "meta"} | set(OWN_KEYS)
+_TAKEN = frozenset(PER_STEP_KEYS) | {"units", "coordinates", "time", "step", "box", "meta", VIRIAL} | set(OWN_KEYS)
 _COLUMNS = frozenset(STANDARD_DTYPES) | {"momenta", "tags", "initial_magmoms", *ATOM_RESULTS}
 
 

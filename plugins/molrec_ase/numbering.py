@@ -1,54 +1,69 @@
-"""Atomic numbers of atoms: from their numbers, their elements, or their types and what they are told to be."""
+"""Atomic numbers of atoms: from their elements, their numbers, or the elements the record has for their types."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import UsageError
 from molrec_convert.model import Column, distinct
-from molrec_convert.quantities.elements import NUMBERS, UNKNOWN, parse_elements
+from molrec_convert.quantities.elements import NUMBERS, UNKNOWN
 
 __all__ = ["atomic_numbers"]
 
 _KNOWN = {UNKNOWN: 0, **NUMBERS}
-_HOW = "name the element of each type: --elements C,H,O, or elements=('C', 'H', 'O')"
+_HOW = (
+    "name the element of each type: --elements C,H,O, or elements=('C', 'H', 'O'); --guess-elements proposes them from "
+    "labels and masses"
+)
 
 
 def atomic_numbers(
-    columns: Mapping[str, Column], elements: Sequence[str], where: str
-) -> tuple[NDArray[np.int64], str | None]:
-    """The numbers, and the column of types they were told for. `UsageError` where atoms have no element."""
+    columns: Mapping[str, Column], of_types: Callable[[], Mapping[str, str]], where: str
+) -> NDArray[np.int64]:
+    """Return the atomic number of each atom; 0, ASE's X, for one whose element is null.
+
+    `of_types` gives the element of each label of types. UsageError: nothing says what the atoms are, or a label is no
+    element.
+    """
     what = where or "the record"
-    if "atomic_number" in columns:
-        return columns["atomic_number"].values.astype(np.int64), None
+    numbers = None
     if "element" in columns:
-        return _of_labels(columns["element"], _KNOWN, what), None
-    given = parse_elements(elements)
-    if "type_id" in columns and given.ordered:
-        kinds = columns["type_id"].values.astype(np.int64)
-        told = np.array([_KNOWN[symbol or UNKNOWN] for symbol in given.ordered], np.int64)
-        if len(kinds) and (int(kinds.max()) > len(told) or int(kinds.min()) < 1):
-            raise UsageError(f"{what} has atoms of type {int(kinds.max())}, and {len(told)} elements are named; {_HOW}")
-        return told[kinds - 1], "type_id"
+        numbers = _of_labels(columns["element"], _KNOWN, what)
+    for name in ("atomic_number", "Z"):
+        column = columns.get(name)
+        if column is None or column.trailing or column.values.dtype.kind not in "iu":
+            continue
+        found = np.where(_there(column), column.values.astype(np.int64), 0)
+        numbers = found if numbers is None else np.where(numbers == 0, found, numbers)
+    if numbers is not None:
+        return numbers
     if "type" in columns:
-        if given:
-            named = given.of_labels(columns["type"].values.tolist())
-            known = {label: _KNOWN[symbol or UNKNOWN] for label, symbol in named.items()}
-            return _of_labels(columns["type"], known, what), "type"
+        table = of_types()
+        if table:
+            return _of_labels(
+                columns["type"], {**_KNOWN, **{label: NUMBERS[symbol] for label, symbol in table.items()}}, what
+            )
         if all(label in _KNOWN for label in set(columns["type"].values.tolist())):
             raise UsageError(f"{what} has types but no elements; if the types are elements, say so: {_HOW}")
     raise UsageError(f"{what} has atoms without an element, which ASE cannot do without; {_HOW}")
 
 
+def _there(column: Column) -> NDArray[np.bool_]:
+    return np.ones(len(column), np.bool_) if column.validity is None else column.validity
+
+
 def _of_labels(column: Column, known: Mapping[str, int], what: str) -> NDArray[np.int64]:
     labels, positions, _ = distinct(column.values)
+    there = _there(column)
     for number, label in enumerate(labels.tolist()):
-        if label not in known:
-            row = int(np.flatnonzero(positions == number)[0])
-            raise UsageError(f"{what} has atom {row} with the label {label!r}, which is no element; {_HOW}")
-    told = np.array([known[label] for label in labels.tolist()] or [0], np.int64)
-    found: NDArray[np.int64] = told[positions]
+        if label in known:
+            continue
+        rows = np.flatnonzero((positions == number) & there)
+        if len(rows):
+            raise UsageError(f"{what} has atom {int(rows[0])} with the label {label!r}, which is no element; {_HOW}")
+    told = np.array([known.get(label, 0) for label in labels.tolist()] or [0], np.int64)
+    found: NDArray[np.int64] = np.where(there, told[positions], 0)
     return found

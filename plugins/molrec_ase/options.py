@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from molrec_convert.formats import option
+from molrec_convert.meaning.labels import LabelOptions
 
-__all__ = ["AseTarget"]
+__all__ = ["AseOptions", "AseTarget"]
 
 
 @dataclass(frozen=True)
-class AseTarget:
-    """How a database is written."""
+class AseOptions(LabelOptions):
+    """How a file is read: `data.NAME` is what stands under a name in the data of a row."""
 
-    elements: tuple[str, ...] = option(
-        (), "element of each atom type, for atoms that have none: C,H,O from type 1 on, or CT=C,HC=H", metavar="SYMBOLS"
-    )
+
+@dataclass(frozen=True)
+class AseTarget(LabelOptions):
+    """How a database is written: `data.NAME` is what stands under a name in the data of a row."""

@@ -1,7 +1,7 @@
 """One configuration as ASE has it, turned into the columns and values of a record.
 
 Numbers are in ASE's units: angstrom, eV, dalton, elementary charges, eV/angstrom^3 (positive under tension), and
-momenta in dalton angstrom / (angstrom sqrt(dalton/eV)). A record of them has the units of the preset `metal`, so
+momenta in sqrt(dalton eV). A record of them has the units of the preset `metal`, so
 velocities are angstrom/ps.
 """
 
@@ -25,18 +25,23 @@ from molrec_ase.names import (
     DATA,
     DTYPES_KEPT,
     INFO,
-    NAN,
     RESULTS,
     VECTORS,
+    VIRIAL,
     array_name,
     key_name,
 )
 from molrec_ase.plain import NotPlain, to_plain
 from molrec_ase.values import as_value
 from molrec_convert.quantities.elements import SYMBOLS
+from molrec_convert.quantities.momenta import velocity_factor
+from molrec_convert.quantities.tensors import full_tensor
 from molrec_convert.report import Report
 
-__all__ = ["make_part", "result_value", "species", "velocities"]
+__all__ = ["make_part", "momenta_of", "result_value", "species", "table_masses", "velocities"]
+
+#: Tensors a record has as nine numbers, whatever ASE has.
+_TENSORS = frozenset(("stress", VIRIAL))
 
 
 def make_part(
@@ -103,13 +108,24 @@ def species(numbers: NDArray[Any]) -> dict[str, NDArray[Any]]:
 def velocities(momenta: NDArray[Any], masses: NDArray[Any]) -> NDArray[Any]:
     """Velocities in angstrom/ps of momenta in ASE's units and masses in dalton, a row for each atom."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        found: NDArray[Any] = momenta / masses[:, None] * _picosecond()
+        found: NDArray[Any] = momenta / masses[:, None] * _per_velocity()
+    return found
+
+
+def momenta_of(velocities: NDArray[Any], masses: NDArray[Any], per_velocity: float) -> NDArray[Any]:
+    """Momenta in ASE's units of velocities, f64[n, 3], in units of `velocity_factor` and masses in dalton."""
+    found: NDArray[Any] = velocities * (masses[:, None] / per_velocity)
     return found
 
 
 def result_value(name: str, value: Any) -> Any:
-    """A result of a configuration as the value of its key: a number, a vector, or a document for other shapes."""
+    """A result of a configuration as the value of its key: a number, a vector, or a document for other shapes.
+
+    A tensor is nine numbers, 3×3 in rows.
+    """
     array = np.asarray(value)
+    if name in _TENSORS and array.dtype.kind in "biuf" and array.shape in ((6,), (9,), (3, 3)):
+        return np.ascontiguousarray(full_tensor(array)).reshape(9)
     if array.dtype.kind not in "biuf":
         return as_value(value)
     if array.ndim == 0:
@@ -126,10 +142,11 @@ def table_masses(numbers: NDArray[Any]) -> NDArray[Any]:
 
 
 @functools.cache
-def _picosecond() -> float:
-    from ase import units
-
-    return 1000.0 * float(units.fs)
+def _per_velocity() -> float:
+    """What momentum/mass in ASE's units is multiplied by to be a velocity in angstrom/ps."""
+    factor = velocity_factor({"preset": "metal"})
+    assert factor is not None
+    return factor
 
 
 def _put_vector(part: Part, name: str, values: Any) -> None:
@@ -169,30 +186,32 @@ def _put_array(part: Part, name: str, values: Any, report: Report) -> None:
 
 
 def _put_results(part: Part, results: Mapping[str, Any], report: Report) -> None:
-    missing = []
     for name, value in results.items():
-        if value is None:
+        if value is None or (name in RESULTS and _is_nan(value)):
             continue
         if name == "forces":
             _put_vector(part, name, value)
         elif name in ATOM_RESULTS:
             part.columns[name] = _rows(value, part.count, name, np.float64)
         elif name in RESULTS:
-            found = result_value(name, value)
-            part.values[RESULTS[name]] = found
-            if not isinstance(found, (dict, list, str)) and bool(np.isnan(found).all()):
-                missing.append(name)
+            part.values[RESULTS[name]] = result_value(name, value)
         else:
             report.dropped(f"result {name}", "it is none of ASE's properties")
-    if missing:
-        part.values[NAN] = missing
+
+
+def _is_nan(value: Any) -> bool:
+    """Whether a result is not a number all through, which is none."""
+    array = np.asarray(value)
+    return array.dtype.kind == "f" and array.size > 0 and bool(np.isnan(array).all())
 
 
 def _put_info(part: Part, info: Mapping[Any, Any], report: Report) -> None:
     others = {}
     for key, value in info.items():
         try:
-            if isinstance(key, str):
+            if key == VIRIAL and np.shape(value) in ((6,), (9,), (3, 3)):
+                part.values[VIRIAL] = result_value(key, value)
+            elif isinstance(key, str):
                 part.values[key_name(key)] = as_value(value)
             else:
                 others[key] = to_plain(value)

@@ -6,7 +6,7 @@ Importing this module loads neither numpy nor ASE.
 from __future__ import annotations
 
 from molrec_ase import sniffing
-from molrec_ase.options import AseTarget
+from molrec_ase.options import AseOptions, AseTarget
 from molrec_convert.formats import ARRANGEMENTS, Capability, Format
 from molrec_convert.hookspecs import hookimpl
 
@@ -27,6 +27,7 @@ ASE_DB = Format(
     patterns=("*.db", "*.aselmdb"),
     sniff=sniffing.database_score,
     reads="molrec_ase.reader:read_database",
+    read_options=AseOptions,
     writes="molrec_ase.writer:write_database",
     write_options=AseTarget,
     carries={
@@ -52,6 +53,7 @@ ASE_TRAJ = Format(
     patterns=("*.traj",),
     sniff=sniffing.trajectory_score,
     reads="molrec_ase.reader:read_trajectory",
+    read_options=AseOptions,
     carries={
         "system": Capability("elements, and what else never changes", "none"),
         "trajectory": Capability("exact", "none"),

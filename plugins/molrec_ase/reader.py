@@ -11,6 +11,8 @@ from typing import Any
 
 from molrec_ase.collection import AseCollection, record_of_part
 from molrec_ase.declaring import Plan, collection_declaration, plan_trajectory
+from molrec_ase.labels import LabelledSource, stated_units
+from molrec_ase.options import AseOptions
 from molrec_ase.source import Source
 from molrec_ase.sqlite_rows import SqliteRows
 from molrec_ase.trajectory import AseTrajectory
@@ -45,6 +47,7 @@ def read_database(paths: Sequence[Path], context: ReadContext) -> Record | Colle
         source = open_rows(path, context.report)
     if context.arrangement is None and len(source):
         context.report.converted("rows", "one record each; --as trajectory makes one run of them")
+    source = _labelled(source, context)
     return arranged(source, context.arrangement or "collection", path, context.report, outline)
 
 
@@ -52,7 +55,7 @@ def read_trajectory(paths: Sequence[Path], context: ReadContext) -> Record | Col
     """Read one trajectory: a record, or a collection with a record of each frame."""
     from molrec_ase.traj_frames import open_frames
 
-    source = open_frames(paths[0], context.report)
+    source = _labelled(open_frames(paths[0], context.report), context)
     wanted = context.arrangement
     if wanted is None:
         wanted = "trajectory"
@@ -67,6 +70,19 @@ def read_trajectory(paths: Sequence[Path], context: ReadContext) -> Record | Col
                 "frames", "one record each: their numbers of atoms differ; --as trajectory makes one run of them"
             )
     return arranged(source, wanted, paths[0], context.report, context.outline)
+
+
+def _labelled(source: Source, context: ReadContext) -> Source:
+    """The source with the labels that are chosen, and in ASE's units where its metadata state others.
+
+    An `outline` says that somebody looked at it before, who was told.
+    """
+    options = context.options if isinstance(context.options, AseOptions) else AseOptions()
+    report = context.report if context.outline is None else Report()
+    stated = stated_units(source.metadata, options, report)
+    if options.chosen() or stated is not None:
+        source = LabelledSource(source, options, stated)
+    return source
 
 
 def arranged(

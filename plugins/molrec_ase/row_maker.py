@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from molrec_ase.chunk import has_bits
 from molrec_ase.configuration import Configuration
-from molrec_ase.names import NAN, RESULTS, foreign_name, key_name
+from molrec_ase.names import RESULTS, foreign_name, key_name
 from molrec_convert.model.tags import to_typed_json
 from molrec_convert.report import Report
 
@@ -102,7 +102,7 @@ class RowMaker:
     ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:  # fmt: skip
         """Columns and other things that those of a row cannot hold."""
         columns = dict(made.others)
-        missing = []
+        keys.update({name: [tag, to_typed_json(value, tag, name)] for name, (value, tag) in made.exact.items()})
         for name, value in made.results.items():
             # SQLite drops the sign of a negative zero
             signed = name in RESULTS and np.ndim(value) == 0 and value == 0 and bool(np.signbit(value))
@@ -112,12 +112,8 @@ class RowMaker:
                 flat = np.asarray(value, np.float64).reshape(-1)
                 tag = "f64" if np.ndim(value) == 0 else f"f64x{flat.size}"
                 keys[RESULTS[name]] = [tag, to_typed_json(float(value) if tag == "f64" else flat, tag, name)]
-                if bool(np.isnan(flat).all()):
-                    missing.append(name)
             else:
                 columns[name] = value
-        if missing:
-            keys[NAN] = ["json", missing]
         found: dict[str, Any] = {
             "keys": keys,
             "per_step": list(made.per_step),

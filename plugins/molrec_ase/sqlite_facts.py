@@ -71,7 +71,9 @@ def _add_arrays(survey: Survey, rows: SqliteRows) -> None:
     for name, width in widths.items():
         if not BLOBS[name].per_atom:
             if name != "cell":
-                survey.values[RESULTS[name]] = ValueFacts({f"f64x{width}"}, owners[name], constant=False)
+                # a stress of six numbers is nine in a record
+                tag = "f64x9" if name == "stress" else f"f64x{width}"
+                survey.values[RESULTS[name]] = ValueFacts({tag}, owners[name], constant=False)
             continue
         vectors = () if name == "momenta" else VECTORS.get(name, ())
         dtype = "i64" if name == "tags" else "f64"

@@ -30,6 +30,7 @@ from molrec_convert.errors import FormatError
 from molrec_convert.formats import NoProgress, Progress
 from molrec_convert.model.tags import from_typed_json
 from molrec_convert.quantities.elements import SYMBOLS
+from molrec_convert.quantities.tensors import full_tensor
 
 __all__ = ["SqliteRows", "connect", "is_database"]
 
@@ -325,7 +326,7 @@ class SqliteRows(Source):
             chunk.vectors = values.reshape(-1, 3, 3).transpose(0, 2, 1).copy()
             return
         if not BLOBS[name].per_atom:
-            own = list(values)
+            own = list(full_tensor(values).reshape(-1, 9) if name == "stress" else values)
             flags = [True] * len(own) if there is None else there.tolist()
             chunk.values[RESULTS[name]] = [row if flag else None for row, flag in zip(own, flags, strict=True)]
             return

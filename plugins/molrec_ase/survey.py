@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_ase.chunk import Part, has_bits
-from molrec_ase.names import RESULTS
+from molrec_ase.names import RESULTS, VIRIAL
 from molrec_ase.values import is_missing, tag_of
 from molrec_convert.model.dtypes import dtype_name, same_bits
 from molrec_convert.model.tags import same_value
 
 __all__ = ["ColumnFacts", "Survey", "ValueFacts", "survey_parts"]
 
-STEP_KEYS = frozenset(RESULTS.values())
+STEP_KEYS = frozenset((*RESULTS.values(), VIRIAL))
 
 
 @dataclass
@@ -48,15 +48,12 @@ class ValueFacts:
     first: Any = None
     negative: bool = False
 
-    def tag(self, count: int, *, marked: bool = False) -> str:
-        """The one tag all have: `json` where they differ, or where there is no value that stands for none.
-
-        `marked`: another key says which values that are not a number are there.
-        """
+    def tag(self, count: int) -> str:
+        """The one tag all have: `json` where they differ, or where there is no value that stands for none."""
         if len(self.tags) != 1:
             return "json"
         (tag,) = self.tags
-        if self.owners < count and (not tag.startswith("f64") or (self.missing and not marked)):
+        if self.owners < count and (not tag.startswith("f64") or self.missing):
             return "json"
         return tag
 

@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 
 from molrec_ase.backends import kind_of
-from molrec_ase.configuration import NULLS
-from molrec_ase.configurations import configurations, units_of
+from molrec_ase.configuration import NULLS, SPECIES, UNKNOWN_ATOMS
+from molrec_ase.configurations import configurations
+from molrec_ase.labels import put_labels
 from molrec_ase.options import AseTarget
 from molrec_ase.other_write import OtherRowWriter
 from molrec_ase.sqlite_write import RowWriter
 from molrec_convert.formats import WriteContext
+from molrec_convert.meaning.quantities import atom_blocks
 from molrec_convert.model import Record
 from molrec_convert.model.collection import Collection
 from molrec_convert.report import Report
@@ -34,7 +36,6 @@ def write_database(source: Record | Collection, path: Path, context: WriteContex
     """
     target = path if context.target is None else context.target
     kind = kind_of(target)
-    options = context.options if isinstance(context.options, AseTarget) else AseTarget()
     metadata = None
     if isinstance(source, Record):
         trajectory = source.trajectory
@@ -44,8 +45,10 @@ def write_database(source: Record | Collection, path: Path, context: WriteContex
         metadata = source.document.get(_METADATA)
         total, counted = source.n_frames, False
     context.progress.start("rows", total)
+    labels = context.options if isinstance(context.options, AseTarget) else AseTarget()
     with _writer(path, kind, context.report, metadata if isinstance(metadata, dict) else None) as writer:
-        for number, (made, meta) in enumerate(configurations(source, options.elements, context.report)):
+        for number, (made, meta) in enumerate(configurations(source, context.report)):
+            put_labels(made, labels, context.report)
             writer.write(made, meta, number if counted else 0)
             context.progress.advance(1)
 
@@ -62,11 +65,10 @@ def predict(record: Record | Collection, context: WriteContext) -> None:
         kind_of(context.target)
     report = context.report
     # atoms without an element are refused here already
-    next(iter(configurations(record, getattr(context.options, "elements", ()), Report())), None)
+    next(iter(configurations(record, Report())), None)
     if not isinstance(record, Record):
         _report_collection(record, report)
         return
-    units_of(record.units, report)
     _report_blocks(record, report)
     _report_nulls(record, report)
     if record.frame is not None and record.trajectory is not None:
@@ -76,9 +78,8 @@ def predict(record: Record | Collection, context: WriteContext) -> None:
 def _report_collection(source: Collection, report: Report) -> None:
     if source.forcefield is not None:
         report.dropped("forcefield", "ASE's databases have no place for it")
-    for name in source.declaration.blocks:
-        if name != "atoms":
-            report.dropped(f"trajectory/{name}", "ASE's databases have atoms only")
+    for name in source.declaration.blocks.keys() - set(atom_blocks(source.declaration)):
+        report.dropped(f"trajectory/{name}", "ASE's databases have atoms only")
     for record in source:
         _report_blocks(record, report)
         _report_nulls(record, report)
@@ -91,29 +92,34 @@ def _report_blocks(record: Record, report: Report) -> None:
             if name != "atoms":
                 report.dropped(f"{section}/{name}", "ASE's databases have atoms only")
     if record.trajectory is not None:
-        for name in record.trajectory.declaration.blocks:
-            if name != "atoms":
-                report.dropped(f"trajectory/{name}", "ASE's databases have atoms only")
+        declaration = record.trajectory.declaration
+        for name in declaration.blocks.keys() - set(atom_blocks(declaration)):
+            report.dropped(f"trajectory/{name}", "ASE's databases have atoms only")
 
 
 def _report_nulls(record: Record, report: Report) -> None:
     """Report columns that are null for some atoms of a frame."""
     for part in (record.system, record.frame):
         for name, column in () if part is None or "atoms" not in part.blocks else part["atoms"].columns.items():
-            if column.validity is not None and column.validity.any():
-                report.dropped(f"atoms/{name}", NULLS)
+            if column.validity is not None and column.validity.any() and not column.validity.all():
+                _report_null(name, report)
     trajectory = record.trajectory
-    declared = None if trajectory is None else trajectory.declaration.blocks.get("atoms")
-    nullable = [] if declared is None else [name for name, column in declared.columns.items() if column.nullable]
-    if not nullable:
+    if trajectory is None:
         return
-    assert trajectory is not None
-    for batch in trajectory.batches(columns=[f"atoms/{name}" for name in nullable]):
-        updates = batch.blocks.get("atoms")
-        if updates is None:
-            continue
-        offset = updates.offset
-        for name, mask in updates.validity.items():
-            there = np.diff(np.concatenate([[0], np.cumsum(mask)])[offset])
-            if bool(((there > 0) & (there < np.diff(offset))).any()):
-                report.dropped(f"atoms/{name}", NULLS)
+    declared = trajectory.declaration.blocks
+    blocks = atom_blocks(trajectory.declaration)
+    nullable = [f"{block}/{name}" for block in blocks for name, c in declared[block].columns.items() if c.nullable]
+    for batch in trajectory.batches(columns=nullable) if nullable else ():
+        for updates in (batch.blocks[block] for block in blocks if block in batch.blocks):
+            offset = updates.offset
+            for name, mask in updates.validity.items():
+                there = np.diff(np.concatenate([[0], np.cumsum(mask)])[offset])
+                if bool(((there > 0) & (there < np.diff(offset))).any()):
+                    _report_null(name, report)
+
+
+def _report_null(name: str, report: Report) -> None:
+    if name in SPECIES:
+        report.converted(f"atoms/{name}", UNKNOWN_ATOMS)
+    else:
+        report.dropped(f"atoms/{name}", NULLS)

@@ -25,7 +25,7 @@ EXTXYZ = Format(
     write_options=XyzTarget,
     carries={
         "meta": Capability("none", "not written, beyond what the frames say"),
-        "system": Capability(_READS["system"], "columns of the atoms, in every frame; no relations, no units"),
+        "system": Capability(_READS["system"], "columns of the atoms and keys, in every frame; no relations, no units"),
         "frame": Capability("none", "as a frame"),
         "trajectory": Capability(_READS["trajectory"], "columns of the atoms, cells, steps, times, values per step"),
     },

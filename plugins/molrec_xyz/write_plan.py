@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from molrec_convert.meaning.labels import LabelOptions, free_name
-from molrec_convert.model import ColumnDeclaration, Frame, MemoryTrajectory, Record, Trajectory
+from molrec_convert.model import ColumnDeclaration, Frame, MemoryTrajectory, MetaDeclaration, Record, Trajectory
 from molrec_convert.model.standard import STANDARD_DTYPES
 from molrec_convert.report import Report
 from molrec_xyz.names import SINGLE, VECTORS, file_name, record_name
 from molrec_xyz.per_step import reads_as_real
+from molrec_xyz.write_head import json_text
 from molrec_xyz.write_momenta import with_momenta
 from molrec_xyz.write_rows import as_word
 
@@ -62,8 +63,8 @@ class OutColumn:
 class FilePlan:
     """How one record is written: the source of frames, columns in the order of the file, and keys of the head.
 
-    `keys` is (name in the record, name in the file, tag, fill) of each per-step value; `step_key` names the step
-    numbers where they are not the ordinals.
+    `keys` is (name in the record, name in the file, tag, fill) of each value per step, or of the system: no frame has
+    one of these, so that it is always its fill. `step_key` names the step numbers where they are not the ordinals.
     """
 
     trajectory: Trajectory | None
@@ -98,33 +99,44 @@ def make_plan(
             report.converted("frame", "as a frame")
         else:
             report.dropped("frame", "a file has the frames of a trajectory, and none beside them")
-    _report_documents(record, report)
+    constants = _constants(record, report, plain=plain)
     candidates = _candidates(record, trajectory, report)
     columns = _columns(candidates, labels, report)
     columns = _without_partial_nulls(trajectory, columns, report)
     if plain:
         columns = _plain_columns(columns, report)
     _report_texts(record.system, trajectory, columns, report)
-    keys, step_key, time_key = _keys(trajectory, labels, report, plain=plain, counted=counted)
+    keys, step_key, time_key = _keys(trajectory, constants, labels, report, plain=plain, counted=counted)
     _report_cell(trajectory, report, plain=plain)
     return FilePlan(trajectory, record.system, columns, keys, step_key, time_key)
 
 
-def _report_documents(record: Record, report: Report) -> None:
+def _constants(record: Record, report: Report, *, plain: bool) -> dict[str, MetaDeclaration]:
+    """Return the keys of the system, each with its value, that a head has a place for; the rest is dropped.
+
+    They stand at the head of every frame. A JSON document is one of them where the grammar has such a value.
+    """
     for key in record.meta:
         if key not in ("molrec_version", "creator"):
             report.dropped(f"meta.{key}", "the format has no place for it")
     system = record.system
+    found: dict[str, MetaDeclaration] = {}
     if system is None:
-        return
+        return found
     for key in system.meta:
-        if key != "units":  # of which the conversion to the format's own is reported
+        if key == "units":  # of which the conversion to the format's own is reported
+            continue
+        value, tag = system.meta[key], system.meta.tag(key)
+        if plain or (tag == "json" and (value is None or "_JSON" in json_text(value))):
             report.dropped(f"system/meta/{key}", "the format has no place for it")
+        else:
+            found[key] = MetaDeclaration(tag, value)
     for name in system.blocks:
         if name != ATOMS:
             report.dropped(f"system/{name}", "the format has no place for it")
     if system.box is not None and record.trajectory is None and record.frame is None:
         report.dropped("system/box", "there is no frame to state it in")
+    return found
 
 
 Candidate = tuple[str | None, str, ColumnDeclaration]
@@ -292,11 +304,10 @@ def _plain_columns(columns: Sequence[OutColumn], report: Report) -> list[OutColu
 
 
 def _keys(
-    trajectory: Trajectory | None, labels: LabelOptions, report: Report, *, plain: bool, counted: bool
-) -> tuple[list[tuple[str, str, str, Any]], str | None, str | None]:
-    if trajectory is None:
-        return [], None, None
-    declared = trajectory.declaration.meta
+    trajectory: Trajectory | None, constants: dict[str, MetaDeclaration], labels: LabelOptions, report: Report, *,
+    plain: bool, counted: bool,
+) -> tuple[list[tuple[str, str, str, Any]], str | None, str | None]:  # fmt: skip
+    declared = constants | ({} if trajectory is None else trajectory.declaration.meta)
     keys: list[tuple[str, str, str, Any]] = []
     standard = {
         key: labels.name_of(quantity)
@@ -304,20 +315,23 @@ def _keys(
         if key in declared and (declared[key].dtype == "f64" or declared[key].dtype in TENSOR_TAGS)
     }
     for key, entry in declared.items():
+        node = f"{'system' if declared[key] is constants.get(key) else 'trajectory'}/meta/{key}"
         own = standard[key] if key in standard else free_name(file_name(key), standard.values())
         if plain:
             if key != "comment":
-                report.dropped(f"trajectory/meta/{key}", "a plain file has a comment only")
+                report.dropped(node, "a plain file has a comment only")
                 continue
         elif _TAKEN.fullmatch(own) and not (own == "pbc" and entry.dtype in ("bool3", "json")):
-            report.dropped(f"trajectory/meta/{key}", f"{own} means something else at the head of a frame")
+            report.dropped(node, f"{own} means something else at the head of a frame")
             continue
         if entry.dtype in TENSOR_TAGS and key in standard:
-            report.converted(f"trajectory/meta/{key}", f"as {own}, nine numbers, which ASE reads")
+            report.converted(node, f"as {own}, nine numbers, which ASE reads")
             keys.append((key, own, TENSOR, entry.fill))
             continue
-        _report_key(key, own, entry.dtype, report)
+        _report_key(node, key, own, entry.dtype, report)
         keys.append((key, own, entry.dtype, entry.fill))
+    if trajectory is None:
+        return keys, None, None
     times = trajectory.times
     names = {own for _, own, _, _ in keys}
     step_key = None if counted else next((name for name in _STEPS if name not in names), None)
@@ -331,8 +345,7 @@ def _keys(
     return keys, step_key, time_key
 
 
-def _report_key(key: str, own: str, tag: str, report: Report) -> None:
-    name = f"trajectory/meta/{key}"
+def _report_key(name: str, key: str, own: str, tag: str, report: Report) -> None:
     if tag in ("i32", "u32", "u64", "i32x3", "u32x3", "u64x3"):
         report.converted(name, f"{tag} as integers, which are read back as i64")
     elif tag in ("i64", "i64x3") and reads_as_real(own):
