@@ -284,3 +284,11 @@ def test_units_that_the_metadata_of_a_database_state(tmp_path):
     assert metadata["_property_unit_dict"] == {"energy": "eV", "forces": "eV/Ang", "gap": "eV", "mu": "e*Ang"}
     again = molrec_convert.read(tmp_path / "o.db")[0]
     assert again.to_ase().positions[1, 2] == 2.0 * bohr
+
+
+def test_labels_that_nobody_chose_are_proposed(tmp_path):
+    with connect(tmp_path / "d.db") as rows:
+        rows.write(ase.Atoms("H"), data={"dft_energy": -1.5})
+    report = Report()
+    molrec_convert.read(tmp_path / "d.db", report=report)
+    assert any("--energy-key data.dft_energy makes it the energy" in text for text in report.warnings)

@@ -14,11 +14,11 @@ __all__ = ["ALIASES", "OPTIONS", "aliases_of", "looks_like"]
 #: Quantity → the pattern of its names.
 ALIASES: dict[str, re.Pattern[str]] = {
     "energy": re.compile(
-        r"(.*[_-])?(free_?|tot_?|total_?|potential_?|dft_?|ref_?)?(energy|energies)(_pot|_[uh]0?)?|E|pe", re.IGNORECASE
+        r"(.*[_.-])?(free_?|tot_?|total_?|potential_?|dft_?|ref_?)?(energy|energies)(_pot|_[uh]0?)?|E|pe", re.IGNORECASE
     ),
-    "forces": re.compile(r"(.*[_-])?(force|forces)|f", re.IGNORECASE),
-    "stress": re.compile(r"(.*[_-])?(stress|stresses)", re.IGNORECASE),
-    "virial": re.compile(r"(.*[_-])?(virial|virials)", re.IGNORECASE),
+    "forces": re.compile(r"(.*[_.-])?(force|forces)|f", re.IGNORECASE),
+    "stress": re.compile(r"(.*[_.-])?(stress|stresses)", re.IGNORECASE),
+    "virial": re.compile(r"(.*[_.-])?(virial|virials)", re.IGNORECASE),
     "velocity": re.compile(r"velo|vel|velocity|velocities|momenta", re.IGNORECASE),
     "charge": re.compile(r"charges?|initial_charges|tot_charge|total_charge|q", re.IGNORECASE),
     "moment": re.compile(r"(initial_)?magmoms?|dipole(_moment)?|mu", re.IGNORECASE),

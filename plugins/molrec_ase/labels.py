@@ -24,7 +24,7 @@ from molrec_ase.source import Source
 from molrec_ase.survey import Survey, survey_parts
 from molrec_ase.values import as_value
 from molrec_convert.errors import FormatError
-from molrec_convert.meaning.labels import LabelOptions, free_name
+from molrec_convert.meaning.labels import LabelOptions, free_name, propose
 from molrec_convert.quantities.aliases import OPTIONS
 from molrec_convert.quantities.dimensions import unit_of_dimension
 from molrec_convert.quantities.standard import dimension_of
@@ -32,7 +32,7 @@ from molrec_convert.quantities.tensors import full_tensor, tensor_as
 from molrec_convert.quantities.units import conversion_factor
 from molrec_convert.report import Report
 
-__all__ = ["LabelledSource", "StatedUnits", "put_labels", "stated_units"]
+__all__ = ["LabelledSource", "StatedUnits", "propose_labels", "put_labels", "stated_units"]
 
 _METAL = {"preset": "metal"}
 _IN_DATA = "data."
@@ -178,6 +178,16 @@ class LabelledSource(Source):
         if left not in (None, {}) or (data == {} and left == {}):
             part.values[DATA] = to_plain(left)
         return part
+
+
+def propose_labels(source: Source, report: Report) -> None:
+    """Say which key-value pairs, entries of `info` or of the data look like an energy, where rows have none."""
+    if not len(source) or "pe" in source.array_survey.values:
+        return
+    facts = source.survey.values
+    names = [name for name, fact in facts.items() if fact.tags <= {"f64", "i64"}]
+    inside = from_plain(facts[DATA].first) if DATA in facts else None
+    propose("energy", [*names, *(f"{_IN_DATA}{name}" for name in (inside if isinstance(inside, dict) else ()))], report)
 
 
 def _names(part: Part) -> list[str]:

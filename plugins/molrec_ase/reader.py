@@ -11,7 +11,7 @@ from typing import Any
 
 from molrec_ase.collection import AseCollection, record_of_part
 from molrec_ase.declaring import Plan, collection_declaration, plan_trajectory
-from molrec_ase.labels import LabelledSource, stated_units
+from molrec_ase.labels import LabelledSource, propose_labels, stated_units
 from molrec_ase.options import AseOptions
 from molrec_ase.source import Source
 from molrec_ase.sqlite_rows import SqliteRows
@@ -82,6 +82,8 @@ def _labelled(source: Source, context: ReadContext) -> Source:
     stated = stated_units(source.metadata, options, report)
     if options.chosen() or stated is not None:
         source = LabelledSource(source, options, stated)
+    elif context.outline is None:
+        propose_labels(source, report)
     return source
 
 
