@@ -1,6 +1,8 @@
 """ASE: what units, stresses, charges, species, labels and what is missing mean, as ASE itself reads what is written."""
 
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -292,3 +294,25 @@ def test_labels_that_nobody_chose_are_proposed(tmp_path):
     report = Report()
     molrec_convert.read(tmp_path / "d.db", report=report)
     assert any("--energy-key data.dft_energy makes it the energy" in text for text in report.warnings)
+
+
+def test_labels_in_the_data_of_rows_are_results_in_extended_xyz(tmp_path):
+    labelled(tmp_path / "l.db")
+    molrec_convert.convert(tmp_path / "l.db", tmp_path / "l.extxyz", energy_key="data.energy", forces_key="data.forces")
+    read = ase.io.read(tmp_path / "l.extxyz", ":")
+    assert [atoms.get_potential_energy() for atoms in read] == [-0.5, -1.0, -1.5]
+    assert [atoms.get_forces()[0, 0] for atoms in read] == [1.0, 2.0, 3.0]
+    assert [atoms.info["other_energy"] for atoms in read] == [100.0, 200.0, 300.0]
+
+
+def test_labels_hold_in_every_process_of_a_migration(tmp_path):
+    labelled(tmp_path / "l.db")
+    done = subprocess.run(
+        [sys.executable, "-m", "molrec_convert.cli", "migrate", "l.db", "-o", "m.mrec.lmdb", "--workers", "2",
+         "--energy-key", "data.energy", "--forces-key", "data.forces"],
+        cwd=tmp_path, capture_output=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    with molrec_convert.open(tmp_path / "m.mrec.lmdb") as collection:
+        assert [record.to_ase().get_potential_energy() for record in collection] == [-0.5, -1.0, -1.5]
+        assert collection[2].to_ase().get_forces()[1].tolist() == [3.0, 3.0, 3.0]

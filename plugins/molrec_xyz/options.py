@@ -49,5 +49,10 @@ class XyzTarget(LabelOptions):
         if self.digits is not None and not 1 <= self.digits <= 17:
             raise UsageError(f"--digits {self.digits}: digits after the point are 1 to 17")
 
+    def name_of(self, quantity: str) -> str:
+        """See `LabelOptions`; a name in the data of a row (`data.energy`) says what is read, and is none in a file."""
+        name = super().name_of(quantity)
+        return quantity if name.startswith("data.") else name
+
 
 ExtxyzTarget = XyzTarget
