@@ -14,6 +14,7 @@ from lammps_runs import needs_lammps
 from test_lammps_write_run import energies
 
 import molrec_convert
+from molrec_convert.cli import run
 from molrec_convert.errors import UnsupportedError
 from molrec_convert.quantities.units import conversion_factor
 from molrec_lammps.write_units import Conversion
@@ -96,6 +97,24 @@ class TestStoredBetween:
         text = (tmp_path / "b.data").read_text()
         assert text.startswith("title, units = real\n")
         assert text.endswith("Strange\n\n1 2.5\n")
+
+    def test_inputs_of_a_migration(self, tmp_path: Path) -> None:
+        """Masses of a data file's types follow the units of the collection."""
+        inputs = []
+        for units, mass in (("real", 12.0), ("nano", 12.0 * 1.66053906892e-6)):
+            inputs.append(tmp_path / f"{units}.data")
+            inputs[-1].write_text(
+                f"title, units = {units}\n\n1 atoms\n1 atom types\n\n0 9 xlo xhi\n0 9 ylo yhi\n0 9 zlo zhi\n\n"
+                f"Masses\n\n1 {mass!r}\n\nAtoms # atomic\n\n1 1 1.0 2.0 3.0\n"
+            )
+        target = str(tmp_path / "c.mrec.lmdb")
+        assert run(["migrate", *map(str, inputs), "-o", target, "--workers", "1", "--units", "real"]) == 0
+        with molrec_convert.open(tmp_path / "c.mrec.lmdb") as collection:
+            systems = [collection[number].system for number in range(len(collection))]
+        for system in systems:
+            assert system.meta["lammps"]["masses"] == [pytest.approx(12.0)]
+            assert system.meta["lammps"]["title"] in ("title", "title, units = real")
+            assert system["atoms"]["mass"].tolist() == [pytest.approx(12.0)]
 
     def test_a_style_nothing_is_known_of(self, fixtures: Path, tmp_path: Path) -> None:
         script = fixtures / "corpus/energies/cvff/in.lmp"

@@ -183,7 +183,7 @@ class Scaling:
             own = self._stating(record.forcefield)
             left = "forcefield" in self.leave
             changes["forcefield"] = own if left else converted_force_field(own, self.units, style_registry())
-        return self._followed(dataclasses.replace(record, **changes), record)
+        return self.followed(dataclasses.replace(record, **changes), record)
 
     def force_field(self, force_field: ForceField | None) -> ForceField | None:
         """Return the force field of a collection in the target units."""
@@ -197,7 +197,7 @@ class Scaling:
         document = {**force_field.document, "units": {**own, **force_field.units}}
         return dataclasses.replace(force_field, document=document)
 
-    def _followed(self, record: Record, source: Record) -> Record:
+    def followed(self, record: Record, source: Record) -> Record:
         """Return the record, its documents amended by the plugins whose they are."""
         if self.changes:
             plugin_manager().hook.molrec_units_converted(

@@ -216,7 +216,10 @@ class Adapter:
                 factor = self._quantity("length")
                 vectors = box.vectors * factor if box.defined else box.vectors
                 box = dataclasses.replace(box, vectors=vectors, origin=box.origin * factor)
-        return Frame(blocks, meta, box, attributes=system.attributes)
+        made = Frame(blocks, meta, box, attributes=system.attributes)
+        if self._conversion is not None:
+            self._conversion.followed(Record(system=made), Record(system=system))
+        return made
 
     def _column(self, name: str, column: Column, block: str) -> Column:
         if self._conversion is None or column.values.dtype.kind != "f":

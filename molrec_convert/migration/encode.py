@@ -553,7 +553,7 @@ class Encoder:
             return known[3]
         conversion = None
         if units and dict(units) != self._units:
-            conversion = Scaling(NamedFactors(units, self._units, self._own.dimensions), self._units)
+            conversion = Scaling(NamedFactors(units, self._units, self._own.dimensions), self._units, self._report)
             conversion = conversion if conversion.changes else None
         naming = Naming.of(self._own, self._declaration if self._own.trim else None)
         left_out = naming.left_out(declaration)
