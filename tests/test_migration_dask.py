@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -300,8 +299,6 @@ def test_workers_and_coordinators_killed(tmp_path, many_parts):
             assert child.returncode == -signal.SIGKILL
             kept += len(list(parts_of(target)))
         assert kept > 3
-        # workers end what they have begun
-        time.sleep(0.5)
         whole = set(parts_of(target))
         killed = cluster.workers[1]
         engine = Counting(cluster.address, 2, killed.kill)
