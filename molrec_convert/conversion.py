@@ -183,7 +183,7 @@ def convert(
     *,
     from_format: str | None = None,
     to_format: str | None = None,
-    frames: Frames | None = None,
+    frames: int | Frames | None = None,
     columns: Iterable[str] | None = None,
     precision: float | Mapping[str, float] | None = None,
     record: int | slice | None = None,
@@ -204,7 +204,7 @@ def convert(
 
     Several sources that do not belong together become the records of one collection; so does, with `each`, every one
     of those that would. Of a collection `record` (a number, or a slice) and `select` choose as `read` does.
-    `frames` chooses frames: a slice, or numbers and slices in their order. Of a file whose configurations become
+    `frames` chooses frames: a number, a slice, or several of them in their order. Of a file whose configurations become
     records it chooses configurations, of any other collection frames of each record. `columns` ("x", "atoms/x") keeps
     only those of the frames (what says what a particle is stays), `precision` is one tolerance for `x y z` or one per
     column. `dry_run` reads what it must to predict the losses and writes nothing. `options` are those of the two
@@ -222,6 +222,7 @@ def convert(
     "records": where TARGET is one record, each under a name of its own, numbered before the suffix (`run-07.mrec`).
     Records that stand before one that fails are complete and stay.
     """
+    frames = [frames] if isinstance(frames, int) else frames
     target_format = format_named(to_format) if to_format is not None else detect_target(Path(target))
     groups = _groups(_paths(sources), from_format, target_format, each, Path(target))
 

@@ -122,6 +122,13 @@ def test_frames_that_are_not_there_are_an_error(tmp_path, frames):
     assert os.listdir(tmp_path) == ["a.mrec"]
 
 
+def test_one_frame_by_its_number(tmp_path):
+    molrec_convert.write(record(), tmp_path / "a.mrec")
+    molrec_convert.convert(tmp_path / "a.mrec", tmp_path / "b.mrec", frames=-1)
+    with molrec_convert.open(tmp_path / "a.mrec") as whole, molrec_convert.open(tmp_path / "b.mrec") as last:
+        assert [frame.step for frame in last.trajectory] == [whole.trajectory[-1].step]
+
+
 @pytest.mark.parametrize("frames", [slice(0, 0), slice(5, 3), slice(-1, 0)])
 def test_no_frames_are_reported(tmp_path, frames):
     molrec_convert.write(record(), tmp_path / "a.mrec")
@@ -212,7 +219,7 @@ def test_a_pipe_is_no_source(tmp_path):
 
 def test_unknown_options_and_inputs_are_errors(tmp_path):
     molrec_convert.write(record(), tmp_path / "a.mrec")
-    with pytest.raises(UsageError, match=r"mrec to mrec has no option 'atom_style'; it has compression"):
+    with pytest.raises(UsageError, match=r"mrec to mrec has no option 'atom_style'; it has compression, units"):
         molrec_convert.convert(tmp_path / "a.mrec", tmp_path / "b.mrec", atom_style="full")
     with pytest.raises(UsageError, match="has no option 'nope'"):
         molrec_convert.read(tmp_path / "a.mrec", nope=1)

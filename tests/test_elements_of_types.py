@@ -31,7 +31,7 @@ def test_a_stored_run_gets_its_elements_on_the_way_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("words", "match"),
-    [("O", "symbols for 2"), ("O,,H", "is missing between"), ("Qq,H", "no element")],
+    [("O", "1 symbol for 2"), ("O,,H", "is missing between"), ("Qq,H", "no element")],
 )  # fmt: skip
 def test_what_does_not_name_every_type_is_refused(words: str, match: str, tmp_path: Path) -> None:
     molrec_convert.convert(RUN, tmp_path / "w.mrec")

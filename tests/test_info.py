@@ -31,7 +31,7 @@ from molrec_convert.model.summary_words import formula
 def test_text_of_a_snapshot() -> None:
     assert summary_text(build_water()).splitlines() == [
         "record  MolRec 1",
-        'units   {"length": "angstrom", "mass": "dalton"}',
+        "units   length: angstrom, mass: dalton",
         "frame   3 atoms, 2 bonds",
         "        elements  H2O",
         "        box       10 × 10 × 10, periodic in xyz",

@@ -209,6 +209,28 @@ def test_units_agree_or_are_refused_by_name() -> None:
     assert joined(water(range(3)), water(range(3, 6), units={"preset": "metal"})).units == "metal"
 
 
+def test_units_a_record_does_not_state_are_named(tmp_path: Path) -> None:
+    for name, steps, units in (("a", range(3), "metal"), ("b", range(3, 6), None)):
+        molrec_convert.write(water(steps, units=units), tmp_path / f"{name}.mrec")
+    sources = [tmp_path / "a.mrec", tmp_path / "b.mrec"]
+    report = molrec_convert.join(sources, tmp_path / "whole.mrec", units="metal")
+    assert [str(item) for item in report.items if item.name == "units"] == [
+        f"derived: units (those of --units metal: {sources[1]} states none)"
+    ]
+    assert not report.warnings
+    with molrec_convert.open(tmp_path / "whole.mrec") as made:
+        assert len(made.trajectory) == 6
+        assert made.units == "metal"
+    with molrec_convert.open(sources[1], units="metal") as named:
+        assert named.units == {"preset": "metal"}
+    report = molrec_convert.convert(sources[0], tmp_path / "c.mrec", units="real")
+    assert report.warnings == [
+        f"{sources[0]} states its units (metal): --units real is not taken; --target-units converts"
+    ]
+    with pytest.raises(UsageError, match="did you mean metal"):
+        molrec_convert.open(sources[1], units="metall")
+
+
 def test_a_record_without_frames_over_time_is_refused() -> None:
     still = Record(frame=Frame({"atoms": Block({"x": [1.0, 2.0, 3.0]})}, {"units": "metal"}))
     with pytest.raises(UsageError, match="b has no trajectory to join, it has a single frame"):

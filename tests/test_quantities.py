@@ -66,7 +66,7 @@ def test_a_kilocalorie_alone_is_no_energy_of_a_particle() -> None:
     assert conversion_factor("kcal", "eV") == pytest.approx(2.6114473967543833e22)
     with pytest.raises(UsageError, match=r"lenght.*did you mean length"):
         parse_units("lenght=angstrom")
-    with pytest.raises(UsageError, match=r"'angstrom' is no unit of energy; such as"):
+    with pytest.raises(UsageError, match=r"'angstrom' is no unit of energy; name one such as"):
         parse_units("energy=angstrom")
 
 

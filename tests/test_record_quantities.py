@@ -56,9 +56,18 @@ def test_names_units_and_forms_that_are_none() -> None:
     with pytest.raises(UsageError, match="has no form"):
         record.quantity("position", form="voigt")
     record.system.meta.put("units", {"preset": "real"}, "json")
-    with pytest.raises(UnsupportedError, match="cannot be converted to eV"):
+    with pytest.raises(UsageError, match="position is in angstrom, which cannot be converted to eV"):
         record.quantity("position", units="eV")
+    with pytest.raises(UsageError, match="'nmm' is no unit, and position is in angstrom; did you mean nm"):
+        record.quantity("position", units="nmm")
     np.testing.assert_array_equal(record.quantity("position", units="pm"), [[100.0] * 3])
+
+
+def test_frames_are_a_number_or_a_slice() -> None:
+    record = molrec_convert.from_ase([ase.build.bulk("Cu", cubic=True)] * 2, as_="trajectory")
+    for frames in ("last", [0, 1]):
+        with pytest.raises(UsageError, match="a number, a slice, or None for all, found"):
+            record.quantity("position", frames=frames)
 
 
 def test_stress_as_ase_has_it_in_every_form() -> None:

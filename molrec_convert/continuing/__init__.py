@@ -84,7 +84,9 @@ def _check_units(sources: Sequence[Source], report: Report) -> None:
         return
     for source in sources:
         if source.record.units is None:
-            raise UsageError(f"{source.name} states no units, and others do: name them with --units, if it has them")
+            raise UsageError(
+                f"{source.name} states no units, and others do: name them with --units real, or what they are"
+            )
     for source in sources[1:]:
         mine, theirs = first.record.units, source.record.units
         spelled = collection_units(mine)

@@ -50,7 +50,8 @@ def propose(quantity: str, names: Collection[str], report: Report) -> None:
     if found:
         verb = "looks" if len(found) == 1 else "look"
         kind = "an energy" if quantity == "energy" else "forces" if quantity == "forces" else f"a {quantity}"
+        kept = "is kept under its own name" if len(found) == 1 else "are kept under their own names"
         report.warn(
-            f"no {quantity}: {', '.join(found)} {verb} like {kind} and {'is' if len(found) == 1 else 'are'} kept under "
-            f"the own name; {OPTIONS[quantity]} {found[0]} makes it the {quantity}"
+            f"no {quantity}: {', '.join(found)} {verb} like {kind} and {kept}; "
+            f"{OPTIONS[quantity]} {found[0]} makes it the {quantity}"
         )

@@ -7,6 +7,7 @@ tensor; never from type numbers, labels or masses.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -23,7 +24,7 @@ from molrec_convert.quantities.dimensions import unit_of_dimension, units_object
 from molrec_convert.quantities.elements import NUMBERS, SYMBOLS
 from molrec_convert.quantities.standard import QUANTITIES, Quantity, quantity_named
 from molrec_convert.quantities.tensors import FORMS, full_tensor, tensor_as
-from molrec_convert.quantities.units import conversion_factor, nearest_quantity
+from molrec_convert.quantities.units import conversion_factor, nearest_quantity, nearest_unit, size_of
 
 __all__ = ["AtomRows", "atom_blocks", "atom_rows", "cell_volumes", "quantity", "quantity_batches", "type_elements"]
 
@@ -64,7 +65,7 @@ def quantity(
 
     `units` is the unit wanted ("eV"). What is missing is NaN in reals, masked (`numpy.ma`) in anything else.
     Raises UsageError for a name that is no quantity, or frames of different numbers of atoms (`quantity_batches` has
-    those); UnsupportedError for a unit the record does not state, or that cannot be converted.
+    those), a unit that is none or has another dimension; UnsupportedError for a unit the record does not state.
     """
     single = isinstance(frames, (int, np.integer))
     parts = list(quantity_batches(record, name, units=units, form=form, sign=sign, frames=frames))
@@ -162,7 +163,12 @@ def _factor(record: Record, entry: Quantity, units: str | None) -> float:
         )
     factor = conversion_factor(text, units)
     if factor is None:
-        raise UnsupportedError(f"{entry.name} is in {text}, which cannot be converted to {units}")
+        near = nearest_unit(entry.dimension, units)
+        text = re.sub(r"\(([\w/]+)\)$", r"\1", re.sub(r"\((\w+)\)", r"\1", text))
+        if size_of(units) is not None:
+            raise UsageError(f"{entry.name} is in {text}, which cannot be converted to {units}")
+        hint = "" if near == entry.dimension else f"; did you mean {near}?"
+        raise UsageError(f"{units!r} is no unit, and {entry.name} is in {text}{hint}")
     return factor
 
 
@@ -357,6 +363,8 @@ def _bounds(trajectory: Trajectory, frames: Frames) -> tuple[int, int | None, in
         if trajectory.n_frames is None:
             return frames.start or 0, frames.stop, frames.step or 1
         return frames.indices(trajectory.n_frames)
+    if not isinstance(frames, (int, np.integer)):
+        raise UsageError(f"frames are a number, a slice, or None for all, found {frames!r}")
     index = int(frames)
     if index < 0 and trajectory.n_frames is not None:
         index += trajectory.n_frames

@@ -16,7 +16,7 @@ from molrec_convert.model.tags import Meta
 from molrec_convert.quantities.dimensions import units_object, written_out
 from molrec_convert.report import Report
 
-__all__ = ["collection_units", "record_of"]
+__all__ = ["collection_units", "record_of", "with_units"]
 
 
 def collection_units(units: Any) -> dict[str, str]:
@@ -46,13 +46,14 @@ def record_of(collection: Collection, index: int, report: Report | None = None) 
         changes["meta"] = {"molrec_version": version, **record.meta}
     if collection.units and record.units is None:
         report.converted("units", "the collection's, which the record's system states now")
-        changes["system"] = _with_units(record.system, collection.units)
+        changes["system"] = with_units(record.system, collection.units)
     if collection.forcefield is not None:
         changes["forcefield"] = collection.forcefield
     return dataclasses.replace(record, **changes) if changes else record
 
 
-def _with_units(system: Frame | None, units: Mapping[str, str]) -> Frame:
+def with_units(system: Frame | None, units: Mapping[str, str]) -> Frame:
+    """Return a record's system that states units, a `units` object."""
     meta = Meta() if system is None else Meta(system.meta)
     meta.put("units", dict(units), "json")
     return Frame(meta=meta) if system is None else dataclasses.replace(system, meta=meta)

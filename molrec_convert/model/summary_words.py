@@ -95,6 +95,8 @@ def _units(units: Any) -> str:
         return "not stated"
     if isinstance(units, dict) and set(units) == {"preset"}:
         return str(units["preset"])
+    if isinstance(units, dict) and all(isinstance(unit, str) for unit in units.values()):
+        return ", ".join(f"{quantity}: {unit}" for quantity, unit in units.items())
     return units if isinstance(units, str) else brief(units)
 
 

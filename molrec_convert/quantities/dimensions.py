@@ -204,7 +204,9 @@ def check_unit(quantity: str, unit: str, source: str) -> None:
         found, right = size_of(unit), None if example is None else size_of(example)
         fault = None if found and right and found.dimension == right.dimension else f"is no unit of {quantity}"
     if fault is not None:
-        raise UsageError(f"{source}: {unit!r} {fault}; such as {nearest_unit(quantity, unit)}")
+        near = nearest_unit(quantity, unit)
+        hint = f"did you mean {near}?" if fault == "is no unit" else f"name one such as {near}"
+        raise UsageError(f"{source}: {unit!r} {fault}; {hint}")
 
 
 def parse_dimensions(words: Mapping[str, str]) -> dict[str, str]:

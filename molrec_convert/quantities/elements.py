@@ -57,7 +57,7 @@ class ElementMap:
         if not self.named:
             if len(self.ordered) != count:
                 raise UsageError(
-                    f"--elements: {len(self.ordered)} symbols for {count} atom types; name one for each, X for none"
+                    f"--elements: {_counted(self.ordered)} for {count} atom types; name one for each, X for none"
                 )
             return list(self.ordered)
         found: list[str | None] = []
@@ -90,7 +90,7 @@ class ElementMap:
         else:
             if len(names) != len(self.ordered):
                 raise UsageError(
-                    f"--elements: {len(self.ordered)} symbols for the types {', '.join(names)}; name each: CT=C,HC=H"
+                    f"--elements: {_counted(self.ordered)} for the types {', '.join(names)}; name each: CT=C,HC=H"
                 )
             found = dict(zip(names, self.ordered, strict=True))
         missing = [name for name in names if name not in found]
@@ -99,6 +99,10 @@ class ElementMap:
                 f"--elements: atom type {missing[0]} is not named; name the element of each type, X for none"
             )
         return found
+
+
+def _counted(symbols: Sequence[str | None]) -> str:
+    return f"{len(symbols)} symbol{'' if len(symbols) == 1 else 's'}"
 
 
 def parse_elements(words: Sequence[str]) -> ElementMap:

@@ -9,11 +9,28 @@ from typing import Literal
 from molrec_convert.errors import UsageError
 from molrec_convert.formats import option
 
-__all__ = ["MrecOptions"]
+__all__ = ["MrecOptions", "StoreOptions"]
 
 _FORM = re.compile(r"(gzip|zstd)(?::(-?\d{1,3}))?")
 #: Default, lowest and highest level of each compressor.
 _LEVELS = {"gzip": (1, 0, 9), "zstd": (3, 1, 22)}
+
+
+@dataclass(frozen=True)
+class StoreOptions:
+    """How a record is read."""
+
+    units: str | None = option(
+        None,
+        "units of the numbers, where the source does not state them: a preset such as metal",
+        metavar="PRESET",
+    )
+
+    def __post_init__(self) -> None:
+        if self.units is not None:
+            from molrec_convert.quantities.dimensions import parse_units
+
+            parse_units(self.units)
 
 
 @dataclass(frozen=True)

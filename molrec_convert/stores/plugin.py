@@ -11,7 +11,7 @@ from pathlib import Path
 from molrec_convert.formats import Capability, Format
 from molrec_convert.hookspecs import hookimpl
 from molrec_convert.stores.lmdb.options import CollectionOptions
-from molrec_convert.stores.options import MrecOptions
+from molrec_convert.stores.options import MrecOptions, StoreOptions
 
 _EXACT = Capability("exact", "exact")
 _SECTIONS = (
@@ -62,6 +62,7 @@ def molrec_formats() -> list[Format]:
             sniff_directory,
             reads="molrec_convert.stores.zarr.record:read_store",
             writes="molrec_convert.stores.zarr.record:write_record",
+            read_options=StoreOptions,
             write_options=MrecOptions,
             carries=_ALL,
             reference="docs/formats.md",
@@ -74,6 +75,7 @@ def molrec_formats() -> list[Format]:
             sniff_zip,
             reads="molrec_convert.stores.zarr.record:read_store",
             writes="molrec_convert.stores.zarr.record:write_packed",
+            read_options=StoreOptions,
             write_options=MrecOptions,
             carries=_ALL,
             reference="docs/formats.md",

@@ -13,7 +13,9 @@ __all__ = ["CifTarget", "PdbOptions", "PdbTarget"]
 class PdbOptions:
     """How a file is read."""
 
-    infer_elements: bool = option(True, "work out elements from the columns of names where 77-78 are blank")
+    infer_elements: bool = option(
+        True, "leave elements open where columns 77-78 are blank, in place of working them out from the names"
+    )
 
 
 @dataclass(frozen=True)
