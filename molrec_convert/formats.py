@@ -123,8 +123,9 @@ class Option:
 
     @property
     def flag(self) -> str:
-        """The command-line flag."""
-        return "--" + self.name.replace("_", "-")
+        """The command-line flag; a switch that is on by default can only be switched off."""
+        word = self.name.replace("_", "-")
+        return f"--no-{word}" if self.kind is bool and self.default else f"--{word}"
 
 
 def options_of(cls: type) -> list[Option]:

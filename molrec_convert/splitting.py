@@ -73,7 +73,7 @@ def split_positions(
     found = {name: np.flatnonzero(side_of == side).astype(np.int64) for side, name in enumerate(fractions)}
     for name, positions in found.items():
         if not len(positions):
-            what = f"{count:,} records" if by is None else f"{len(labels):,} groups of equal {by}"
+            what = f"{count:,} records" if by is None else f"{len(labels):,} group{'' if len(labels) == 1 else 's'} of equal {by}"
             raise UsageError(f"of {what} none is left for {name!r}: name fewer sides with --fractions, or other parts")
     return found
 

@@ -266,15 +266,17 @@ def test_options_become_flags_and_unknown_ones_are_errors():
         atom_style: str | None = option(None, "the style", choices=("full", "bond"))
         elements: tuple[str, ...] = option((), "by type")
         exact: bool = option(False, "a switch")
+        guess: bool = option(True, "a switch that can only be switched off")
 
     found = options_of(Options)
     assert [(o.flag, o.kind, o.choices) for o in found] == [
         ("--atom-style", str, ("full", "bond")),
         ("--elements", tuple, ()),
         ("--exact", bool, ()),
+        ("--no-guess", bool, ()),
     ]
     assert make_options(Options, {"exact": True}, "x").exact
-    with pytest.raises(UsageError, match="x has no option 'nope'; it has atom_style, elements, exact"):
+    with pytest.raises(UsageError, match="x has no option 'nope'; it has atom_style, elements, exact, guess"):
         make_options(Options, {"nope": 1}, "x")
     assert make_options(NoOptions, {}, "x") == NoOptions()
 

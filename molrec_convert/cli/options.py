@@ -27,9 +27,7 @@ class FormatFlag:
         option = self.option
         text = f"{option.help} [{', '.join(self.formats)}]"
         if option.kind is bool:
-            # A switch that is on by default can only be switched off.
-            flag = f"--no-{option.flag[2:]}" if option.default else option.flag
-            return click.Option([flag, option.name], is_flag=True, flag_value=not option.default, help=text)
+            return click.Option([option.flag, option.name], is_flag=True, flag_value=not option.default, help=text)
         if option.kind is tuple:
             metavar = option.metavar or "A,B,C"
             return click.Option([option.flag, option.name], callback=words, metavar=metavar, help=text)
