@@ -73,7 +73,8 @@ def split_positions(
     found = {name: np.flatnonzero(side_of == side).astype(np.int64) for side, name in enumerate(fractions)}
     for name, positions in found.items():
         if not len(positions):
-            what = f"{count:,} records" if by is None else f"{len(labels):,} group{'' if len(labels) == 1 else 's'} of equal {by}"
+            groups_of = f"{len(labels):,} group{'' if len(labels) == 1 else 's'} of equal {by}"
+            what = f"{count:,} records" if by is None else groups_of
             raise UsageError(f"of {what} none is left for {name!r}: name fewer sides with --fractions, or other parts")
     return found
 

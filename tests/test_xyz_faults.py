@@ -294,7 +294,7 @@ def test_options_that_name_what_is_not_there(tmp_path: Path) -> None:
     assert arrays(record)["fz"] == [3.0]
     with pytest.raises(FormatError, match="expected REF_energy"):
         read_text(tmp_path, text, energy_key="REF_energy")
-    with pytest.raises(UsageError, match="--forces-key forces"):
+    with pytest.raises(FormatError, match="expected forces, as --forces-key says"):
         read_text(tmp_path, text, forces_key="forces")
     with pytest.raises(UsageError, match="there are the presets"):
         read_text(tmp_path, text, units="parsec")

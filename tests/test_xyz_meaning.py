@@ -10,7 +10,7 @@ import pytest
 from ase.calculators.singlepoint import SinglePointCalculator
 
 import molrec_convert
-from molrec_convert.errors import FormatError, UsageError
+from molrec_convert.errors import FormatError
 from molrec_convert.report import Report
 
 FAULTS = Path(__file__).parents[1] / "fixtures/faults"
@@ -58,7 +58,7 @@ def test_a_collection_is_written_with_the_keys_of_a_trainer(tmp_path: Path) -> N
 def test_labels_that_are_not_there_or_no_numbers_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"dft_stress, as --stress-key says"):
         molrec_convert.convert(FAULTS / "energy_swap.extxyz", tmp_path / "a.mrec", stress_key="dft_stress")
-    with pytest.raises(UsageError, match="--forces-key dft_forces"):
+    with pytest.raises(FormatError, match="expected dft_forces, as --forces-key says"):
         molrec_convert.convert(FAULTS / "energy_swap.extxyz", tmp_path / "a.mrec", forces_key="dft_forces")
     (tmp_path / "words.xyz").write_text("1\nwater\nH 0 0 0\n")
     with pytest.raises(FormatError, match="found comment 'water', expected a number"):

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from molrec_convert.errors import FormatError, UsageError
+from molrec_convert.errors import FormatError
 from molrec_convert.meaning.labels import propose
 from molrec_convert.model import ColumnDeclaration
 from molrec_convert.model.standard import STANDARD_DTYPES, STATE_COLUMNS
@@ -86,7 +86,7 @@ def plan_places(
     columns = _union(layouts, lines, path)
     names = list(columns)
     everywhere = [name for name in names if all(any(c.name == name for c in lay.columns) for lay in layouts)]
-    special = _special(columns, kind, options, report)
+    special = _special(columns, path, kind, options, report)
     taken = {target for targets in special.values() for target in targets}
     places: list[Place] = []
     for name, column in columns.items():
@@ -153,7 +153,7 @@ def _union(layouts: Sequence[RowLayout], lines: Sequence[int], path: object) -> 
 
 
 def _special(
-    columns: dict[str, FileColumn], kind: str, options: XyzOptions, report: Report
+    columns: dict[str, FileColumn], path: object, kind: str, options: XyzOptions, report: Report
 ) -> dict[str, tuple[str, ...]]:
     """Columns of the file that have columns of another name in the record."""
     found: dict[str, tuple[str, ...]] = {}
@@ -161,7 +161,11 @@ def _special(
     if species is not None and species.letter == "S" and species.width == 1:
         found["species"] = (kind,)
     if options.forces_key is not None and options.forces_key not in columns:
-        raise UsageError(f"--forces-key {options.forces_key}: the columns are {', '.join(columns)}")
+        raise FormatError(
+            str(path),
+            found=f"the columns {', '.join(columns)}",
+            expected=f"{options.forces_key}, as --forces-key says",
+        )
     candidates = {
         ("x", "y", "z"): POSITIONS,
         ("fx", "fy", "fz"): (options.name_of("forces"),),
