@@ -169,7 +169,8 @@ def write(
         creator=False,
         units_kept=keeps_units(target_units),
     )
-    record = for_target(_fitting(record, chosen, report), chosen, target_units, dimensions, report)
+    record = _with_symbols(_fitting(record, chosen, report), chosen, report)
+    record = for_target(record, chosen, target_units, dimensions, report)
     context.progress = WritingProgress(context.progress, record, None)
     with naming_faults((chosen, f"writing {target}")):
         _predict(record, chosen, context, ahead=strict)
@@ -353,6 +354,7 @@ def _convert(
         try:
             shaped = take(source, reading)
             shaped = _with_species(shaped, species, report)
+            shaped = _with_symbols(shaped, target_format, report)
             shaped = for_target(shaped, target_format, target_units, dimensions, report)
             writing.progress = WritingProgress(progress, shaped, watched)
             if as_ == "records" and target_format.kind == "record" and isinstance(shaped, Collection):
@@ -394,6 +396,15 @@ def _with_species(source: Record | Collection, species: Mapping[str, Any], repor
 
     elements, guess = species.get("elements", ()), species.get("guess_elements", False)
     return with_elements(source, elements, guess=guess, report=report)
+
+
+def _with_symbols(source: Record | Collection, target: Format, report: Report) -> Record | Collection:
+    """Return the source with symbols in place of atomic numbers, loaded only for targets whose atoms have elements."""
+    if target.elements is None:
+        return source
+    from molrec_convert.meaning.species import elements_for_target
+
+    return elements_for_target(source, target, report)
 
 
 def _paths(sources: PathLike | Sequence[PathLike]) -> list[Path]:

@@ -224,6 +224,9 @@ class Format:
     called (None: those the record states). `unit_styles`: presets such a file's units are one of, no others can be
     asked for. `unconverted`: sections whose units the writer sees to itself (`forcefield`, which states its own), and
     `meta`, the keys of frames, where it writes none.
+    `elements`, of a format whose atoms have elements: what its readers make of atoms that have none, which a record
+    without elements is warned of ("": nothing); atomic numbers become elements before the writer is called. None: as
+    the record has it.
     `owns`, of a format whose target is a directory: whether one that is there is this format's and holds nothing else,
     so that it may be replaced.
     """
@@ -251,6 +254,7 @@ class Format:
     units: Mapping[str, str] | None = None
     unit_styles: tuple[str, ...] = ()
     unconverted: tuple[str, ...] = ()
+    elements: str | None = None
     joins: str | Joiner | None = None
     owns: str | Owner | None = None
 

@@ -15,6 +15,7 @@ from molrec_convert.model import Block, Column, Frame, MemoryTrajectory, Record
 from molrec_convert.report import Report
 
 RUN = Path(__file__).parents[1] / "fixtures/water-run"
+NUMBERS = Path(__file__).parents[1] / "fixtures/faults/z.xyz"
 TEXT = np.dtypes.StringDType()
 
 
@@ -88,3 +89,41 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     result = CliRunner().invoke(App(), arguments)
     assert result.exit_code == 0, result.output
     assert {atoms.get_chemical_formula() for atoms in ase.io.read(tmp_path / "w.pdb", ":")} == {"H54O27"}
+
+
+@pytest.mark.parametrize("name", ["z.data", "z.pdb", "z.cif", "z.gro", "z.extxyz", "z.lammpstrj"])
+def test_atomic_numbers_are_elements_in_every_format(name: str, tmp_path: Path) -> None:
+    box = {"box": ("atoms", "2")} if name in ("z.data", "z.lammpstrj") else {}
+    report = molrec_convert.convert(NUMBERS, tmp_path / name, species="numbers", **box)
+    if name == "z.cif":
+        import gemmi
+
+        atoms = [
+            atom for chain in gemmi.read_structure(str(tmp_path / name))[0] for residue in chain for atom in residue
+        ]
+        found = [atom.element.name for atom in atoms]
+    else:
+        kind = {"z.data": "lammps-data", "z.lammpstrj": "lammps-dump-text"}.get(name)
+        found = ase.io.read(tmp_path / name, format=kind).get_chemical_symbols()
+    assert found == ["O", "H", "H"]
+    assert "atoms/atomic_number" not in " ".join(report.losses())
+
+
+def test_atomic_numbers_of_a_collection(tmp_path: Path) -> None:
+    molrec_convert.convert(NUMBERS, tmp_path / "z.mrec.lmdb", species="numbers", as_="collection")
+    molrec_convert.convert(tmp_path / "z.mrec.lmdb", tmp_path / "z.extxyz")
+    assert ase.io.read(tmp_path / "z.extxyz").get_chemical_symbols() == ["O", "H", "H"]
+
+
+@pytest.mark.parametrize("name", ["w.extxyz", "w.pdb", "w.cif"])
+def test_atoms_without_elements_are_warned_of(name: str, tmp_path: Path) -> None:
+    molrec_convert.convert(RUN, tmp_path / "w.mrec")
+    report = molrec_convert.convert(tmp_path / "w.mrec", tmp_path / name)
+    [told] = [text for text in report.warnings if "no elements" in text]
+    assert "--elements" in told
+    if name == "w.extxyz":
+        assert "ASE" in told
+        with pytest.raises(KeyError):
+            ase.io.read(tmp_path / name)
+    named = molrec_convert.convert(tmp_path / "w.mrec", tmp_path / name, elements="O,H", overwrite=True)
+    assert not any("no elements" in text for text in named.warnings)

@@ -26,7 +26,16 @@ from molrec_convert.quantities.standard import QUANTITIES, Quantity, quantity_na
 from molrec_convert.quantities.tensors import FORMS, full_tensor, tensor_as
 from molrec_convert.quantities.units import conversion_factor, nearest_quantity, nearest_unit, size_of
 
-__all__ = ["AtomRows", "atom_blocks", "atom_rows", "cell_volumes", "quantity", "quantity_batches", "type_elements"]
+__all__ = [
+    "AtomRows",
+    "atom_blocks",
+    "atom_rows",
+    "cell_volumes",
+    "quantity",
+    "quantity_batches",
+    "symbols_of_numbers",
+    "type_elements",
+]
 
 _ATOMS = "atoms"
 Sign = Literal["tension", "compression"]
@@ -296,7 +305,7 @@ def _elements(record: Record, frames: Frames, *, as_numbers: bool) -> Iterator[t
             found = True
             values, mask = rows.columns[name], rows.validity.get(name)
             if (name == "element") == as_numbers:
-                values, mask = _numbers(values, mask) if as_numbers else _symbols(values, mask)
+                values, mask = _numbers(values, mask) if as_numbers else symbols_of_numbers(values, mask)
             yield _shown(values, mask), rows.offset
         if found:
             return
@@ -333,8 +342,10 @@ def _numbers(values: NDArray[Any], mask: NDArray[np.bool_] | None) -> tuple[NDAr
     return numbers, known if mask is None else known & mask
 
 
-def _symbols(values: NDArray[Any], mask: NDArray[np.bool_] | None) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-    """Return the symbols of atomic numbers; 0 and what is no element's is missing."""
+def symbols_of_numbers(
+    values: NDArray[Any], mask: NDArray[np.bool_] | None
+) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    """Return the symbols of atomic numbers, and which are there: 0 and what is no element's is missing."""
     numbers = values.astype(np.int64)
     known = (numbers > 0) & (numbers < len(SYMBOLS))
     symbols = np.array(SYMBOLS, np.dtypes.StringDType())[np.where(known, numbers, 0)]

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import UsageError
-from molrec_convert.formats import option
+from molrec_convert.formats import Format, option
 from molrec_convert.meaning.element_guessing import elements_of_types
 from molrec_convert.meaning.mapped_collection import MappedCollection
-from molrec_convert.meaning.quantities import atom_blocks, atom_rows
+from molrec_convert.meaning.quantities import atom_blocks, atom_rows, symbols_of_numbers
 from molrec_convert.model.batch import BlockUpdates, FrameBatch
 from molrec_convert.model.collection import Collection
 from molrec_convert.model.declaration import ColumnDeclaration, Declaration
@@ -29,11 +29,13 @@ from molrec_convert.quantities.dimensions import UnitConversion, units_object
 from molrec_convert.quantities.elements import ElementMap, parse_elements
 from molrec_convert.report import Report
 
-__all__ = ["ElementOptions", "element_words", "with_elements"]
+__all__ = ["ElementOptions", "element_words", "elements_for_target", "with_elements"]
 
 _ATOMS = "atoms"
 #: Columns that tell the types, the first that is there counts.
 _TYPES = ("type_id", "type")
+#: Columns of atomic numbers, the first that is there counts.
+_NUMBERS = ("atomic_number", "Z")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +72,74 @@ def with_elements(
     return MappedCollection(source, assignment.record, declaration)
 
 
+def elements_for_target(source: Record | Collection, target: Format, report: Report) -> Record | Collection:
+    """Return what is to be written, with symbols in place of atomic numbers where the target's atoms have elements.
+
+    Where the record has neither, and what programs make of that is known (`Format.elements`), it is a warning.
+    """
+    if isinstance(source, Record):
+        if target.elements and not _states_elements(source) and _has_atoms(source):
+            report.warn(
+                f"the record has no elements, and {target.elements}: --elements C,H,O names the element of each type, "
+                "--guess-elements proposes them"
+            )
+        return _of_numbers(source, report)
+    declaration = source.declaration
+    where = _place_of(declaration, _NUMBERS)
+    if where is not None and _place_of(declaration, ("element",)) is None:
+        declaration = _with_column(declaration, where[0], instead=where[1])
+    return MappedCollection(source, lambda record: _of_numbers(record, report), declaration)
+
+
+def _of_numbers(record: Record, report: Report) -> Record:
+    """Return a record with the column `element` in place of one of atomic numbers, where it has no elements."""
+    trajectory = record.trajectory
+    if _has_column(record, ("element",)):
+        return record
+    if trajectory is not None:
+        where = _place_of(trajectory.declaration, _NUMBERS)
+        if where is not None:
+            block, name = where
+            report.converted(f"atoms/{name}", "atomic numbers as element, the symbols")
+            mapped = MappedTrajectory(
+                trajectory,
+                lambda batch: _with_symbols(batch, block, name),
+                _with_column(trajectory.declaration, block, instead=name),
+                whole=True,
+            )
+            return dataclasses.replace(record, trajectory=mapped)
+    for section in ("system", "frame"):
+        part: Frame | None = getattr(record, section)
+        atoms = None if part is None else part.blocks.get(_ATOMS)
+        kind = None if atoms is None else next((name for name in _NUMBERS if name in atoms.columns), None)
+        if part is not None and atoms is not None and kind is not None:
+            report.converted(f"atoms/{kind}", "atomic numbers as element, the symbols")
+            column = atoms.columns[kind]
+            columns = {name: own for name, own in atoms.columns.items() if name != kind}
+            columns["element"] = Column(*symbols_of_numbers(column.values, column.validity))
+            return _in_section(record, section, part, atoms, columns)
+    return record
+
+
+def _with_symbols(batch: FrameBatch, block: str, name: str) -> FrameBatch:
+    updates = batch.blocks.get(block)
+    if updates is None:
+        return batch
+    values, mask = symbols_of_numbers(updates.columns[name], updates.validity.get(name))
+    columns = {key: own for key, own in updates.columns.items() if key != name} | {"element": values}
+    masks = {key: own for key, own in updates.validity.items() if key != name}
+    masks |= {} if mask is None else {"element": mask}
+    made = BlockUpdates(updates.frames, updates.offset, columns, masks)
+    return dataclasses.replace(batch, blocks={**batch.blocks, block: made})
+
+
+def _has_atoms(record: Record) -> bool:
+    trajectory = record.trajectory
+    if trajectory is not None and atom_blocks(trajectory.declaration):
+        return True
+    return any(section is not None and _ATOMS in section.blocks for section in (record.system, record.frame))
+
+
 @dataclasses.dataclass
 class _Assignment:
     """What is asked for, applied to one record after another."""
@@ -101,7 +171,10 @@ class _Assignment:
             kind = None if block is None else next((kind for kind in _TYPES if kind in block.columns), None)
             if section is not None and block is not None and kind is not None:
                 table = self._of_types(block.columns[kind].values, _labels(block), _masses(record, block), record)
-                return record if table is None else _in_section(record, name, section, block, kind, table)
+                if table is None:
+                    return record
+                values, mask = _assigned(block.columns[kind].values, table, block.columns[kind].validity)
+                return _in_section(record, name, section, block, {**block.columns, "element": Column(values, mask)})
         if self.given and _states_elements(record):
             self.report.warn("--elements: the atoms have no types, and keep the elements they have")
             return record
@@ -184,26 +257,29 @@ def _place_of(declaration: Declaration, names: Sequence[str] = _TYPES) -> tuple[
 
 
 def _states_elements(record: Record) -> bool:
+    return _has_column(record, ("element", *_NUMBERS))
+
+
+def _has_column(record: Record, names: Sequence[str]) -> bool:
+    """True if the atoms have one of some columns, in the trajectory or beside it."""
     trajectory = record.trajectory
-    if trajectory is not None and _place_of(trajectory.declaration, ("element", "atomic_number")) is not None:
+    if trajectory is not None and _place_of(trajectory.declaration, names) is not None:
         return True
     blocks = [section.blocks.get(_ATOMS, Block()) for section in (record.system, record.frame) if section is not None]
-    return any({"element", "atomic_number"} & block.columns.keys() for block in blocks)
+    return any(not block.columns.keys().isdisjoint(names) for block in blocks)
 
 
-def _with_column(declaration: Declaration, block: str) -> Declaration:
+def _with_column(declaration: Declaration, block: str, *, instead: str | None = None) -> Declaration:
+    """Return a declaration whose block has elements, instead of another column if one is named."""
     own = declaration.blocks[block]
-    columns = {**own.columns, "element": ColumnDeclaration("string", nullable=True)}
+    columns = {name: column for name, column in own.columns.items() if name != instead}
+    columns["element"] = ColumnDeclaration("string", nullable=True)
     blocks = {**declaration.blocks, block: dataclasses.replace(own, columns=columns)}
     return dataclasses.replace(declaration, blocks=blocks)
 
 
-def _in_section(
-    record: Record, name: str, section: Frame, block: Block, kind: str, table: dict[Any, str | None]
-) -> Record:
-    column = block.columns[kind]
-    values, mask = _assigned(column.values, table, column.validity)
-    columns = {**block.columns, "element": Column(values, mask)}
+def _in_section(record: Record, name: str, section: Frame, block: Block, columns: dict[str, Column]) -> Record:
+    """Return the record whose section `name` has other columns of atoms."""
     made = Block(
         columns,
         count=block.count,

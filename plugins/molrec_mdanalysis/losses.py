@@ -20,6 +20,8 @@ __all__ = ["check_writable", "ids_serve", "predict_atoms", "predict_frames"]
 _BLOCKS = {block: name for name, (block, _) in RELATIONS.items()}
 _STATE = {column: name for name, columns in STATE.items() for column in columns}
 _OF_IDS = ("id", "serial")
+#: Columns that are the names of atoms.
+_NAMES = {column for column, attribute in COLUMNS.items() if attribute == "names"} | {"names"}
 
 
 def check_writable(record: Record, frame: Frame | None, wanted: str) -> None:
@@ -78,6 +80,9 @@ def predict_atoms(record: Record, frame: Frame | None, room: Room, wanted: str, 
                 _predict_relation(f"{where}/{block_name}", block, _BLOCKS.get(block_name), room, wanted, report)
                 continue
             for name in block.columns:
+                if name == "element" and "names" in attributes and not _NAMES & columns:
+                    report.converted(f"{where}/{ATOMS}/{name}", "as the names of the atoms")
+                    continue
                 _predict_column(f"{where}/{ATOMS}/{name}", name, block, attributes, room, wanted, report)
     report.converted("numbers of the frames", f"as {wanted} holds them: {room.digits}")
 

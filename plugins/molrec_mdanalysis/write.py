@@ -37,6 +37,8 @@ def write_mdanalysis(record: Record, path: Path, context: WriteContext) -> None:
     with said_aloud(context.report):
         universe = universe_of(record)
         universe.trajectory.units = dict(_UNITS)
+        if not hasattr(universe.atoms, "names") and hasattr(universe.atoms, "elements"):
+            universe.add_TopologyAttr("names", universe.atoms.elements)
         folder = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=path.parent))
         try:
             made = folder / name

@@ -45,6 +45,7 @@ MDANALYSIS = Format(
     many_inputs=True,
     beside=("pdb", "extxyz", "xyz", "lammps-data", "lammps-dump", "mmcif"),
     predicts="molrec_mdanalysis.write:predict",
+    elements="",
     units={"length": "angstrom", "energy": "kJ/mol", "time": "ps", "mass": "dalton", "charge": "e", "angle": "degree"},
 )
 

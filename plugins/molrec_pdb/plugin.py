@@ -22,6 +22,7 @@ PDB = Format(
     predicts="molrec_pdb.write_pdb:predict",
     takes_collections=True,
     units={"length": "angstrom", "time": "ps"},
+    elements="programs that read a PDB file guess them from the names of the atoms",
     write_options=PdbTarget,
     carries={
         "system": Capability("exact: atoms, bonds, the header", "what has columns; bonds as CONECT, SSBOND, LINK"),
@@ -44,6 +45,7 @@ MMCIF = Format(
     predicts="molrec_pdb.write_cif:predict",
     takes_collections=True,
     units={"length": "angstrom"},
+    elements="programs that read an mmCIF file take X for an atom of unknown element",
     write_options=CifTarget,
     carries={
         "system": Capability("exact: atoms, connections, other categories", "atoms, bonds, categories it came with"),

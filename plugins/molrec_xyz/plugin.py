@@ -36,6 +36,7 @@ EXTXYZ = Format(
     predicts="molrec_xyz.write:predict",
     joins="molrec_xyz.joined:read_joined",
     units={"preset": "metal"},
+    elements="the species are the types' labels, or X: ASE reads no species that are not symbols of elements",
 )
 
 XYZ = Format(
@@ -59,6 +60,7 @@ XYZ = Format(
     predicts="molrec_xyz.write:predict_plain",
     joins="molrec_xyz.joined:read_joined",
     units={"preset": "metal"},
+    elements="the species are the types' labels, or X: ASE reads no species that are not symbols of elements",
 )
 
 
