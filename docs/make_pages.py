@@ -1,7 +1,8 @@
 """Write the pages that come from the program itself: `python docs/make_pages.py`.
 
 `command-line.md` from the help of every command, `formats.md` from the format descriptors, the blocks of `layout.md`
-from stores (`make_layout.py`). A test fails when a page and the program differ.
+from stores (`make_layout.py`), `meaning.md` from the matrix of the tests (`make_meaning.py`). A test fails when a page
+and the program differ.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import click
 from make_layout import layout_page
+from make_meaning import meaning_page
 
 from molrec_convert.cli.app import COMMANDS, App
 from molrec_convert.formats import Format, options_of
@@ -86,7 +88,12 @@ def _word(way: object, capability: str) -> str:
     return capability
 
 
-PAGES = {"command-line.md": command_line, "formats.md": formats_page, "layout.md": layout_page}
+PAGES = {
+    "command-line.md": command_line,
+    "formats.md": formats_page,
+    "layout.md": layout_page,
+    "meaning.md": meaning_page,
+}
 
 if __name__ == "__main__":
     for page, make in PAGES.items():
