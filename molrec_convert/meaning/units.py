@@ -311,7 +311,9 @@ class Scaling:
         if not tag.startswith("f64"):
             return value
         factor = self.factor(key)
-        return value if factor == 1.0 else value * factor
+        return (
+            value if factor == 1.0 else _scaled_document(value, factor) if isinstance(value, list) else value * factor
+        )
 
     def meta(self, meta: Meta) -> Meta:
         """Return a typed meta document in the target units."""
