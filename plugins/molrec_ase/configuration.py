@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from molrec_ase.constraints import fixing, free_atoms
 from molrec_ase.names import ARRAYS, ATOM_RESULTS, CALCULATOR, CONSTRAINTS, DATA, RESULTS, ROW_KEYS, VECTORS, VIRIAL
 from molrec_ase.numbering import atomic_numbers
-from molrec_ase.parts import momenta_of, species, table_masses, velocities
+from molrec_ase.parts import species, table_masses, velocities
 from molrec_ase.plain import from_plain
 from molrec_ase.values import is_missing, tag_of
 from molrec_convert.errors import UsageError
@@ -21,7 +21,7 @@ from molrec_convert.meaning.quantities import cell_volumes, type_elements
 from molrec_convert.model import Column, Frame, Record
 from molrec_convert.model.dtypes import same_bits
 from molrec_convert.quantities.dimensions import same_units, unit_of_dimension, units_object
-from molrec_convert.quantities.momenta import velocity_factor
+from molrec_convert.quantities.momenta import momenta_of, velocity_factor
 from molrec_convert.quantities.tensors import full_tensor, is_symmetric, tensor_as
 from molrec_convert.quantities.units import conversion_factor
 from molrec_convert.report import Report

@@ -38,7 +38,7 @@ from molrec_convert.quantities.momenta import velocity_factor
 from molrec_convert.quantities.tensors import full_tensor
 from molrec_convert.report import Report
 
-__all__ = ["make_part", "momenta_of", "result_value", "species", "table_masses", "velocities"]
+__all__ = ["make_part", "result_value", "species", "table_masses", "velocities"]
 
 #: Tensors a record has as nine numbers, whatever ASE has.
 _TENSORS = frozenset(("stress", VIRIAL))
@@ -109,12 +109,6 @@ def velocities(momenta: NDArray[Any], masses: NDArray[Any]) -> NDArray[Any]:
     """Velocities in angstrom/ps of momenta in ASE's units and masses in dalton, a row for each atom."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         found: NDArray[Any] = momenta / masses[:, None] * _per_velocity()
-    return found
-
-
-def momenta_of(velocities: NDArray[Any], masses: NDArray[Any], per_velocity: float) -> NDArray[Any]:
-    """Momenta in ASE's units of velocities, f64[n, 3], in units of `velocity_factor` and masses in dalton."""
-    found: NDArray[Any] = velocities * (masses[:, None] / per_velocity)
     return found
 
 

@@ -11,7 +11,7 @@ from molrec_convert.meaning.quantities import atom_blocks
 from molrec_convert.model import ColumnDeclaration, FrameBatch, Record
 from molrec_convert.model.trajectory import MappedTrajectory
 from molrec_convert.quantities.dimensions import unit_of_dimension, units_object
-from molrec_convert.quantities.momenta import velocity_factor
+from molrec_convert.quantities.momenta import momenta_of, velocity_factor
 from molrec_convert.quantities.units import conversion_factor
 from molrec_convert.report import Report
 
@@ -55,7 +55,7 @@ def with_momenta(record: Record, report: Report) -> Record:
             updates.columns["mass"] * per_mass if fixed is None else np.tile(fixed, len(updates.frames))
         )
         velocities = np.stack([updates.columns[axis] for axis in _VELOCITIES], axis=1)
-        columns = {**updates.columns, "momenta": velocities * (masses[:, None] / per_velocity)}
+        columns = {**updates.columns, "momenta": momenta_of(velocities, masses, per_velocity)}
         validity = dict(updates.validity)
         if "vx" in validity:
             validity["momenta"] = validity["vx"]
