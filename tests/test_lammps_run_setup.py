@@ -271,6 +271,16 @@ class TestEnergies:
         assert float(script[script.index("cutoff") + 1]) == pytest.approx(8 / 0.529177, rel=1e-5)
         assert energy(back)["pe"] * 627.5095 == pytest.approx(energy(folder)["pe"], rel=1e-4)
 
+    def test_units_the_user_names(self, fixtures: Path, tmp_path: Path) -> None:
+        """Where `--units` says what the numbers are in, those of commands are in that, too."""
+        folder = water(fixtures, tmp_path, "neighbor 0.5 bin")
+        with molrec_convert.read(folder / "in.lmp", units="metal") as record:
+            assert record.units == {"preset": "metal"}
+            molrec_convert.write(record, tmp_path / "same", format="lammps-run")
+            molrec_convert.write(record, tmp_path / "other", format="lammps-run", target_units="nano")
+        assert "neighbor 0.5 bin" in (tmp_path / "same/in.lmp").read_text()
+        assert "neighbor 0.05 bin" in (tmp_path / "other/in.lmp").read_text()
+
     def test_what_an_if_executed(self, fixtures: Path, tmp_path: Path) -> None:
         """Without the log nothing tells what ran, which is said."""
         folder = folder_of(fixtures / "faults/lammps/A3_if_exclude", tmp_path)

@@ -16,6 +16,7 @@ from molrec_convert import join_records
 from molrec_convert.errors import UsageError
 from molrec_convert.formats import ReadContext
 from molrec_convert.model import Frame, Metrics, Observables, Record
+from molrec_convert.quantities.dimensions import units_object
 from molrec_convert.report import Fate, Report
 from molrec_lammps.data_file import DataFile
 from molrec_lammps.data_record import data_frame
@@ -307,6 +308,9 @@ def _document(record: Record, run: _Run, setup: RunSetup, timestep: float | None
     if settings is not None:
         commands = _commands(run)
         record.method = method_document(settings, commands, setup, run.logs, timestep)
+        taken = units_object(record.units).get("preset")
+        if settings.units is not None and taken is not None:
+            record.method["settings"]["units"] = taken  # that of --units, which the numbers of the commands have then
         where = run.script.path.name if run.script is not None else run.logs[0].path.name
         report.carried("commands", f"{len(commands)} of {where}, as text in method.commands")
         if settings.skipped:

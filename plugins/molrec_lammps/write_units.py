@@ -89,7 +89,7 @@ class Conversion:
 def follow_units(record: Record, source: Record, conversion: UnitConversion, report: Report) -> None:
     """Convert the masses of the document of a data file, and state the units of what stays as it stands.
 
-    That are sections kept as text (`section_units`), words of the force field (`lammps` of its document, `units`),
+    These are sections kept as text (`section_units`), words of the force field (`lammps` of its document, `units`),
     and the commands of a script (`method.settings`, `units`), without which they are taken out. See the hook
     `molrec_units_converted`.
     """
@@ -116,7 +116,7 @@ def _followed(
     """Return what a data file said, in the units of the record."""
     made = dict(document)
     preset, title = conversion.target.get("preset"), document.get("title")
-    if isinstance(title, str):
+    if isinstance(title, str) and _TITLE.search(title):
         made["title"] = title_with_units(title, str(preset)) if preset else _TITLE.sub("", title).rstrip(" ,")
     if "masses" in document:
         factor = conversion.factor("mass")
