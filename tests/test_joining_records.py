@@ -199,7 +199,7 @@ def test_what_one_says_in_its_system_and_another_in_its_frames_comes_to_one_plac
 
 
 def test_units_agree_or_are_refused_by_name() -> None:
-    with pytest.raises(ContractError, match="units: b is in other units than a: convert it first"):
+    with pytest.raises(ContractError, match="units: b is in other units than a: convert it with --target-units first"):
         joined(water(range(3)), water(range(3, 6), units="real"))
     with pytest.raises(UsageError, match="b states no units, and others do"):
         joined(water(range(3)), water(range(3, 6), units=None))

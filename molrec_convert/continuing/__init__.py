@@ -93,7 +93,7 @@ def _check_units(sources: Sequence[Source], report: Report) -> None:
         if canonical_json(mine) != canonical_json(theirs) and (not spelled or spelled != collection_units(theirs)):
             raise ContractError(
                 "units",
-                f"{source.name} is in other units than {first.name}: convert it first",
+                f"{source.name} is in other units than {first.name}: convert it with --target-units first",
                 found=canonical_json(theirs),
                 expected=canonical_json(mine),
             )
