@@ -56,11 +56,11 @@ _PLAIN = """
 """
 #: Those that take long, or are another of many of a kind.
 _PLAIN_LONG = """
-    LAMMPSdata LAMMPSdata2+LAMMPSdcd2 GRO GRO_large TPR+GRO TNG_traj_gro+TNG_traj TNG_traj_gro+TNG_traj_vels_forces
+    LAMMPSdata GRO GRO_large TPR+GRO TNG_traj_gro+TNG_traj TNG_traj_gro+TNG_traj_vels_forces
     TPR TPR2020+TPR2024_4 PRM12+TRJ12_bz2 PRMpbc+TRJpbc_bz2 GRO+TRR TPR+TRR TRZ_psf+TRZ PDB+XTC
     PDB_sub_sol+XTC_sub_sol TPR+XTC XTC contacts_villin_folded contacts_villin_unfolded PDB_rama Plength GRO+XTC+XTC
     PSF+DCD+CRD+DCD+CRD+DCD+CRD+CRD PSF+DCD+CRD+DCD PDB GRO_MEMPROT RNA_PSF PDB_CHECK_RIGHTHAND_PA PSF+DCD+DCD
-    PDB_xvf AUX_EDR_TPR AUX_EDR_XTC H5MD_xvf LAMMPSdata2 LAMMPSdcd2 PDB_sub_sol PRM12 RNA_PDB TNG_traj
+    PDB_xvf AUX_EDR_TPR AUX_EDR_XTC H5MD_xvf LAMMPSdata2 PDB_sub_sol PRM12 RNA_PDB TNG_traj
     TNG_traj_vels_forces TPR2016 TPR2018 TPR2019B3 TPR2020 TPR2020Double TPR2021 TPR2021Double TPR2022RC1 TPR2023
     TPR2024 TPR2024_4 TPR2025_0 TPR2026_0 TPR400 TPR402 TPR403 TPR404 TPR405 TPR406 TPR407 TPR450 TPR451 TPR452
     TPR453 TPR454 TPR455 TPR455Double TPR460 TPR461 TPR502 TPR504 TPR505 TPR510 TPR510_bonded TPR_xvf TPR_xvf_2024_4
@@ -77,13 +77,21 @@ _TOLD: list[tuple[str, dict[str, Any], bool]] = [
     ("LAMMPSDUMP_long", _DUMP, False),
     ("LAMMPSDUMP_non_linear", _DUMP, False),
     ("LAMMPSDUMP_triclinic", _DUMP, False),
-    ("LAMMPS_image_vf+LAMMPSDUMP_image_vf", {"format": "LAMMPSDUMP"}, False),
+    ("LAMMPS_image_vf+LAMMPSDUMP_image_vf", {"topology_format": "DATA", "format": "LAMMPSDUMP"}, False),
     ("TRC_PDB_VAC+TRC_CLUSTER_VAC", {"format": "TRC"}, False),
     ("LAMMPSDUMP_non_linear", {"format": "LAMMPSDUMP"}, False),
     ("XYZ_five+INPCRD", {"format": "RESTRT"}, False),
-    ("LAMMPS_chain+LAMMPSDUMP_chain1+LAMMPSDUMP_chain2", {"continuous": True, "format": "LAMMPSDUMP"}, False),
+    (
+        "LAMMPS_chain+LAMMPSDUMP_chain1+LAMMPSDUMP_chain2",
+        {"continuous": True, "topology_format": "DATA", "format": "LAMMPSDUMP"},
+        False,
+    ),
     ("GRO+PDB+PDB+PDB", {"format": "pdb"}, True),
-    ("LAMMPS_image_vf+LAMMPSDUMP_image_vf", {"format": "LAMMPSDUMP", "unwrap_images": True}, False),
+    (
+        "LAMMPS_image_vf+LAMMPSDUMP_image_vf",
+        {"topology_format": "DATA", "format": "LAMMPSDUMP", "unwrap_images": True},
+        False,
+    ),
     ("LAMMPSDUMP", {"format": "LAMMPSDUMP"}, False),
     ("LAMMPSDUMP_triclinic", {"format": "LAMMPSDUMP", "lammps_coordinate_convention": "auto"}, True),
     ("LAMMPSdata_triclinic", {"atom_style": "id type x y z", "format": "data"}, False),
@@ -116,24 +124,24 @@ _TOLD: list[tuple[str, dict[str, Any], bool]] = [
     ("XPDB_small", {"format": "XPDB", "topology_format": "XPDB"}, False),
     ("LAMMPScnt2", {"format": "DATA", "topology_format": "DATA"}, False),
     ("LAMMPShyd2", {"format": "DATA", "topology_format": "DATA"}, False),
-    ("LAMMPS_chain+LAMMPSDUMP_chain1", {"format": "LAMMPSDUMP"}, False),
+    ("LAMMPS_chain+LAMMPSDUMP_chain1", {"topology_format": "DATA", "format": "LAMMPSDUMP"}, False),
     ("PRM7_ala2+RST7_ala2", {"format": "RESTRT"}, False),
     ("TRZ", {"n_atoms": 8184}, True),
     (
         "LAMMPSdata_additional_columns+LAMMPSDUMP_additional_columns",
-        {"additional_columns": True, "format": "LAMMPSDUMP"},
+        {"additional_columns": True, "topology_format": "DATA", "format": "LAMMPSDUMP"},
         False,
     ),
     (
         "LAMMPSdata_additional_columns+LAMMPSDUMP_additional_columns",
-        {"additional_columns": ["q", "p"], "format": "LAMMPSDUMP"},
+        {"additional_columns": ["q", "p"], "topology_format": "DATA", "format": "LAMMPSDUMP"},
         False,
     ),
     ("LAMMPSDUMP_allcoords", {**_DUMP, "lammps_coordinate_convention": "scaled"}, True),
     ("LAMMPSDUMP_allcoords", {**_DUMP, "lammps_coordinate_convention": "unscaled"}, True),
     ("LAMMPSDUMP_allcoords", {**_DUMP, "lammps_coordinate_convention": "scaled_unwrapped"}, True),
     ("LAMMPSDUMP_allcoords", {**_DUMP, "lammps_coordinate_convention": "unwrapped"}, True),
-    ("LAMMPSdata2+LAMMPSdcd2", {"format": "LAMMPS"}, False),
+    ("LAMMPSdata2+LAMMPSdcd2", {"format": "LAMMPS", "topology_format": "DATA"}, False),
 ]
 
 #: Files and pairs MDAnalysis does not open, or fails to read to the end; the reason is what it says.

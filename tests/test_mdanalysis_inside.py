@@ -261,9 +261,9 @@ def test_numbers_come_in_the_units_of_mdanalysis(
 @pytest.mark.parametrize(
     ("units", "stated", "energy"),
     [
-        ({"preset": "metal"}, UNITS, 96.48533212331),
-        ({"preset": "real"}, UNITS, 4.184),
-        ({"length": "nm", "energy": "kJ/mol"}, {"length": "angstrom", "energy": "kJ/mol"}, 1.0),
+        ({"preset": "metal"}, {**UNITS, "pressure": "bar", "density": "g/cm**3"}, 96.48533212331),
+        ({"preset": "real"}, {**UNITS, "pressure": "atm", "density": "g/cm**3"}, 4.184),
+        ({"length": "nm", "energy": "kJ/mol"}, {"length": "angstrom", "energy": "kJ/mol", "angle": "degree"}, 1.0),
         ({"preset": "lj"}, {"preset": "lj"}, 1.0),
         (None, None, 1.0),
     ],
@@ -292,15 +292,15 @@ def test_what_is_made_of_a_record_states_the_units_its_numbers_are_in(
     again = molrec_convert.from_universe(raw)
     assert again.units == units
     assert again.trajectory[0].meta["pe"] == -2.0
-    if stated == UNITS:
+    if stated and "mass" in stated:
         report = Report()
         metal = molrec_convert.from_universe(universe, target_units="metal", report=report)
         assert metal.units == {"preset": "metal"}
         assert metal.trajectory[1].meta["pe"] == pytest.approx(-2 * energy / 96.48533212331)
-        assert any("score: kept as they are" in warning for warning in report.warnings)
+        assert any("dimension is not known: score" in warning for warning in report.warnings)
         assert np.allclose(metal.trajectory[1]["atoms"]["x"], 2.0)
     else:
-        with pytest.raises(MolrecError, match="metal"):
+        with pytest.raises(MolrecError, match="metal|does not state its units"):
             molrec_convert.from_universe(universe, target_units="metal")
 
 

@@ -16,7 +16,7 @@ datafiles = pytest.importorskip("MDAnalysisTests.datafiles")
 from MDAnalysis import transformations  # noqa: E402
 
 import molrec_convert  # noqa: E402
-from molrec_convert.errors import FormatError, LayoutChanged, MissingInputError, UsageError  # noqa: E402
+from molrec_convert.errors import FormatError, LayoutChanged, MissingInputError, UnsupportedError, UsageError  # noqa: E402
 from molrec_convert.model import Record  # noqa: E402
 from molrec_convert.report import Fate, Report  # noqa: E402
 
@@ -164,9 +164,9 @@ def test_units_converted_to_a_preset(
 ) -> None:
     report = Report()
     files = [_path("TPR_xvf"), _path("TRR_xvf")]
-    record = molrec_convert.read(*files, target_units=preset, report=report)
+    record = molrec_convert.from_universe(_universe("TPR_xvf", "TRR_xvf"), target_units=preset, report=report)
     assert record.units == {"preset": preset}
-    assert "units" in {item.name for item in report.of(Fate.CONVERTED)}
+    assert "units" in {item.name for item in report.of(Fate.DERIVED)}
     plain = molrec_convert.read(*files)
     for a, b in zip(record.trajectory, plain.trajectory, strict=True):
         assert np.allclose(a["atoms"]["y"], b["atoms"]["y"] * length, rtol=1e-15)
@@ -188,10 +188,14 @@ def test_units_that_are_stated_for_numbers_nobody_knows(tmp_path: Path) -> None:
     dump = _path("LAMMPSDUMP_allcoords")
     assert molrec_convert.read(dump, **words).units is None
     assert molrec_convert.read(dump, units="real", **words).units == {"preset": "real"}
-    with pytest.raises(UsageError, match="nothing says what the numbers are in"):
-        molrec_convert.read(dump, target_units="metal", **words)
-    metal = molrec_convert.read(dump, units="real", target_units="metal", **words)
-    assert metal.trajectory[1].time == pytest.approx(molrec_convert.read(dump, **words).trajectory[1].time / 1000)
+    converted = {**words, "from_format": words["format"], "target_units": "metal"}
+    del converted["format"]
+    with pytest.raises(UnsupportedError, match="does not state its units"):
+        molrec_convert.convert(dump, tmp_path / "a.mrec", **converted)
+    report = molrec_convert.convert(dump, tmp_path / "a.mrec", units="real", **converted)
+    assert any(item.name == "units" for item in report.of(Fate.DERIVED))
+    with molrec_convert.open(tmp_path / "a.mrec") as metal:
+        assert metal.trajectory[1].time == pytest.approx(molrec_convert.read(dump, **words).trajectory[1].time / 1000)
     with pytest.raises(UsageError, match="--target-units converts"):
         molrec_convert.read(_path("PSF"), _path("DCD"), units="real")
 

@@ -97,10 +97,10 @@ QUANTITIES: dict[str, Quantity] = {
 
 #: Dimension → LAMMPS' per-atom values that turn with nothing, and those of other programs.
 _FURTHER = {
-    "": "xs ys zs xsu ysu zsu tags",
-    "length": "diameter radius eradius shapex shapey shapez",
+    "": "xs ys zs xsu ysu zsu tags gbscreens",
+    "length": "diameter radius eradius shapex shapey shapez solventradii rmins rmin14s",
     "velocity": "ervel",
-    "energy": "pe ke energy",
+    "energy": "pe ke energy epsilons epsilon14s",
     "dipole": "mu",
     "density": "density",
     "temperature": "theta",
@@ -126,7 +126,7 @@ _FURTHER_KEYS = {
     "density": "density Density",
     "time": "time Time dt Dt time_offset",
     "charge": "total_charge charge",
-    "": "Temp temperature step Step Atoms natoms atoms spin ctime mtime",
+    "": "Temp temperature step Step Atoms natoms atoms spin ctime mtime lambda cellalpha cellbeta cellgamma",
 }
 
 

@@ -11,11 +11,11 @@ from MDAnalysis.core.topology import Topology
 from numpy.typing import NDArray
 
 from molrec_convert.errors import UnsupportedError
+from molrec_convert.meaning.quantities import atom_blocks, quantity
 from molrec_convert.model import Block, Column, Frame, Record
 from molrec_mdanalysis.grouping import Groups, groups_of
 from molrec_mdanalysis.names import COLUMNS, RELATIONS, STATE
 from molrec_mdanalysis.relations import connection_values
-from molrec_mdanalysis.units import factors_of
 
 __all__ = ["ATOMS", "first_frame", "topology_of"]
 
@@ -33,16 +33,18 @@ def first_frame(record: Record) -> Frame | None:
 
 def topology_of(record: Record) -> Topology:
     """A record's atoms and relations. UnsupportedError: it has no atoms, or none MDAnalysis can hold."""
-    frame = first_frame(record)
     blocks: dict[str, Block] = {}
-    for part in (frame, record.system):
+    for part in (first_frame(record), record.system):
         if part is not None:
             for name, block in part.blocks.items():
                 blocks[name] = _joined(blocks[name], block) if name in blocks else block
+    for name in () if record.trajectory is None else atom_blocks(record.trajectory.declaration):
+        if name != ATOMS and name in blocks:
+            blocks[ATOMS] = _joined(blocks.pop(name), blocks.get(ATOMS, Block()))
     if ATOMS not in blocks or not blocks[ATOMS].count:
         raise UnsupportedError("a record without atoms is no universe of MDAnalysis")
     count = blocks[ATOMS].count
-    columns = blocks[ATOMS].columns
+    columns = {**_elements(record), **blocks[ATOMS].columns}
     groups = groups_of(columns, count)
     attributes = [*_groups_attributes(columns, groups), *_attributes(record, columns, groups)]
     attributes += _connections(blocks)
@@ -54,6 +56,16 @@ def topology_of(record: Record) -> Topology:
         atom_resindex=groups.resindex,
         residue_segindex=groups.segindex,
     )
+
+
+def _elements(record: Record) -> dict[str, Column]:
+    """Return the column of elements, of atomic numbers where a record has these; nothing where it has neither."""
+    found = quantity(record, "element", frames=0)
+    if found is None:
+        return {}
+    mask = ~np.ma.getmaskarray(found)
+    values: NDArray[Any] = np.ma.getdata(found)
+    return {"element": Column(values, None if mask.all() else mask)}
 
 
 def _joined(first: Block, second: Block) -> Block:
@@ -89,7 +101,6 @@ def _groups_attributes(columns: Mapping[str, Column], groups: Groups) -> list[An
 def _attributes(record: Record, columns: Mapping[str, Column], groups: Groups) -> list[Any]:
     """All other attributes MDAnalysis has a name for."""
     state = {name for names in STATE.values() for name in names}
-    factors = factors_of(record.units)
     made: dict[str, Any] = {}
     for name, column in columns.items():
         attribute = _attribute_name(name, columns)
@@ -99,10 +110,6 @@ def _attributes(record: Record, columns: Mapping[str, Column], groups: Groups) -
         values = _filled(column)
         if column.trailing or attribute in RELATIONS:
             continue
-        if attribute == "masses":
-            values = values * factors.mass if factors.mass != 1.0 else values
-        elif attribute == "charges":
-            values = values * factors.charge if factors.charge != 1.0 else values
         values = _as_objects(values, attribute)
         if kind.per_object == "residue":
             values = values[groups.first]
@@ -132,12 +139,12 @@ def _attribute_name(column: str, columns: Mapping[str, Column]) -> str | None:
 
 
 def _filled(column: Column) -> NDArray[Any]:
-    """Values with nothing (zero, no text) where there is none."""
+    """Values with NaN, no text, 0 of whole numbers, where there is none."""
     values = column.values
     if column.validity is None:
         return values
     filled = values.copy()
-    filled[~column.validity] = "" if values.dtype.kind == "T" else 0
+    filled[~column.validity] = "" if values.dtype.kind == "T" else np.nan if values.dtype.kind == "f" else 0
     return filled
 
 

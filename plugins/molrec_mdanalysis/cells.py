@@ -35,12 +35,12 @@ def vectors_of(dimensions: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[n
     return vectors, good
 
 
-def dimensions_of(vectors: NDArray[Any], factor: float = 1.0) -> NDArray[np.float32]:
-    """Dimensions float32 [k, 6] of vectors [k, 3, 3] (as columns), their lengths times `factor`."""
+def dimensions_of(vectors: NDArray[Any]) -> NDArray[np.float32]:
+    """Dimensions float32 [k, 6] of vectors [k, 3, 3] (as columns)."""
     rows = np.swapaxes(np.asarray(vectors, dtype=np.float64).reshape(-1, 3, 3), 1, 2)
     lengths = np.sqrt((rows * rows).sum(axis=2))
     six = np.empty((len(rows), 6))
-    six[:, :3] = lengths * factor
+    six[:, :3] = lengths
     for column, (first, second) in enumerate(((1, 2), (0, 2), (0, 1))):
         dot = (rows[:, first] * rows[:, second]).sum(axis=1)
         with np.errstate(invalid="ignore", divide="ignore"):

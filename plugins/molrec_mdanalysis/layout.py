@@ -18,11 +18,13 @@ from molrec_convert.model.tags import infer_tag
 from molrec_mdanalysis.names import ATTRIBUTES, STATE
 from molrec_mdanalysis.shown import ShownReader
 
-__all__ = ["APART", "ATOMS", "CELLS", "STEPS", "Layout", "layout_of", "shown_data"]
+__all__ = ["APART", "ATOMS", "CELLS", "SIX", "STEPS", "Layout", "layout_of", "shown_data"]
 
 ATOMS = "atoms"
 #: Hints: cells are kept as six numbers, steps are counted.
 CELLS, STEPS = "cells as numbers", "frames are counted"
+#: Names of the six numbers of a cell in the per-step value `dimensions`; the first three are lengths.
+SIX = ("cella", "cellb", "cellc", "cellalpha", "cellbeta", "cellgamma")
 #: Before the name of a column of `ts.data` where the name alone would be another column.
 APART = "data."
 _STANDARD = frozenset((*ATTRIBUTES.values(), *(column for columns in STATE.values() for column in columns)))

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import UnsupportedError
-from molrec_convert.model import Block, Frame, Record
+from molrec_convert.meaning.quantities import atom_blocks, quantity
+from molrec_convert.model import Block, BlockUpdates, Column, Frame, Record
 from molrec_convert.report import Report
 from molrec_mdanalysis.cells import is_oriented
 from molrec_mdanalysis.layout import ATOMS
 from molrec_mdanalysis.names import COLUMNS, RELATIONS, STATE
-from molrec_mdanalysis.rooms import Room
+from molrec_mdanalysis.rooms import ROOMS, Room
 
-__all__ = ["check_writable", "ids_serve", "predict_atoms", "predict_frames"]
+__all__ = ["arrays_of", "check_frame", "check_writable", "ids_serve", "predict_atoms", "predict_frames"]
 
 _BLOCKS = {block: name for name, (block, _) in RELATIONS.items()}
 _STATE = {column: name for name, columns in STATE.items() for column in columns}
@@ -24,13 +26,12 @@ _OF_IDS = ("id", "serial")
 _NAMES = {column for column, attribute in COLUMNS.items() if attribute == "names"} | {"names"}
 
 
-def check_writable(record: Record, frame: Frame | None, wanted: str) -> None:
+def check_writable(record: Record, frame: Frame | None, wanted: str, *, many: bool) -> None:
     """UnsupportedError where MDAnalysis' writer would refuse, with what to do instead."""
     if frame is None:
         raise UnsupportedError(f"{wanted} holds coordinates, and the record has none")
     _check_counts(record, frame)
-    blocks = [part[ATOMS] for part in (record.system, frame) if part is not None and ATOMS in part.blocks]
-    columns = {name: column for block in blocks for name, column in block.columns.items()}
+    columns = _columns(record, frame)
     if wanted == "MOL2":
         declared = record.trajectory.declaration.meta if record.trajectory is not None else {}
         if "molecule" not in declared or "charge" not in columns:
@@ -44,6 +45,100 @@ def check_writable(record: Record, frame: Frame | None, wanted: str) -> None:
             raise UnsupportedError(
                 "MDAnalysis writes LAMMPS data files only of atoms whose types are numbers from 1 on; the format "
                 "lammps-data numbers them (--to lammps-data)"
+            )
+    _check_numbers(columns, wanted)
+    _check_missing(record, wanted, many=many)
+
+
+def _columns(record: Record, frame: Frame | None) -> dict[str, Column]:
+    """Return the columns of the atoms, those of the system and of the first frame."""
+    blocks = [part[ATOMS] for part in (record.system, frame) if part is not None and ATOMS in part.blocks]
+    return {name: column for block in blocks for name, column in block.columns.items()}
+
+
+def _check_numbers(columns: Mapping[str, Column], wanted: str) -> None:
+    """Refuse masses, charges and radii some atoms have none of where the format has a number for each."""
+    room = ROOMS.get(wanted)
+    for name in ("mass", "charge", "radius"):
+        column = columns.get(name)
+        if room is None or column is None or COLUMNS[name] not in room.attributes:
+            continue
+        known = ~np.isnan(column.values) if column.validity is None else column.validity & ~np.isnan(column.values)
+        if not known.all():
+            raise UnsupportedError(
+                f"{wanted} has a {name} of every atom, and {int((~known).sum())} of {len(known)} have none: leave the "
+                f"column {name} out, or state it"
+            )
+
+
+def _check_missing(record: Record, wanted: str, *, many: bool) -> None:
+    """Refuse positions, velocities, forces that are null in a frame, as far as the format cannot hold that."""
+    trajectory = record.trajectory
+    declared = {} if trajectory is None else trajectory.declaration.blocks
+    if trajectory is None or ATOMS not in declared or (not many and trajectory.n_frames is None):
+        return
+    names = [name for name in arrays_of(wanted) if any(c in declared[ATOMS].columns for c in STATE[name])]
+    nullable = [
+        f"{ATOMS}/{column}"
+        for name in names
+        for column in STATE[name]
+        if column in declared[ATOMS].columns and declared[ATOMS].columns[column].nullable
+    ]
+    if not nullable:
+        return
+    first = 0 if many else (trajectory.n_frames or 1) - 1
+    number, before = first, None
+    for batch in trajectory.batches(first, columns=nullable):
+        updates = batch.blocks.get(ATOMS)
+        for place in range(0 if updates is None else len(updates.frames)):
+            assert updates is not None
+            rows = updates.rows_of(place)
+            there = {name: _presence(updates, rows, STATE[name]) for name in names}
+            check_frame(number + int(updates.frames[place]), there, before, wanted)
+            before = before or there
+        number += batch.n_frames
+
+
+def _presence(updates: BlockUpdates, rows: slice, columns: tuple[str, ...]) -> bool | None:
+    """True if all numbers are there, False if none is, None for some of them."""
+    masks = [updates.validity[column][rows] for column in columns if column in updates.validity]
+    if all(bool(mask.all()) for mask in masks):
+        return True
+    return None if any(bool(mask.any()) for mask in masks) else False
+
+
+def arrays_of(wanted: str) -> tuple[str, ...]:
+    """Return which of positions, velocities and forces a format holds."""
+    return ROOMS[wanted].arrays if wanted in ROOMS else tuple(STATE)
+
+
+def check_frame(
+    number: int, there: Mapping[str, bool | None], first: Mapping[str, bool | None] | None, wanted: str
+) -> None:
+    """Refuse a frame the format cannot hold: numbers of some atoms missing, or an array the first frame has.
+
+    `there`: whether the frame has an array, None where some of its numbers are missing; `first`: the same of the first
+    frame, None where this is it.
+    """
+    sparse = wanted in ROOMS and ROOMS[wanted].sparse
+    for name, has in there.items():
+        if has is None:
+            raise UnsupportedError(
+                f"frame {number} lacks {name} of some atoms, and {wanted} holds them of all: choose other frames "
+                "(--frames) or columns (--columns)"
+            )
+        if sparse:
+            continue
+        if name == "positions" and not has:
+            raise UnsupportedError(
+                f"frame {number} has no positions, and {wanted} holds them in every frame (--frames)"
+            )
+        if first is not None and has != first[name]:
+            lacking, other = f"frame {number}", "the first one"
+            lacking, other = (other, lacking) if has else (lacking, other)
+            raise UnsupportedError(
+                f"{lacking} has no {name}, {other} has: {wanted} holds them in all frames or in none; TRR takes such "
+                "frames, --columns leaves columns out, --frames frames"
             )
 
 
@@ -67,8 +162,9 @@ def _check_counts(record: Record, frame: Frame) -> None:
 
 def predict_atoms(record: Record, frame: Frame | None, room: Room, wanted: str, report: Report) -> None:
     """Columns and relations."""
-    columns = {name for part in (record.system, frame) if part is not None and ATOMS in part.blocks
-               for name in part[ATOMS].columns}  # fmt: skip
+    aligned = [ATOMS, *(() if record.trajectory is None else atom_blocks(record.trajectory.declaration))]
+    columns = {name for part in (record.system, frame) if part is not None for block in aligned if block in part.blocks
+               for name in part[block].columns}  # fmt: skip
     chosen = next((name for name in room.either if any(COLUMNS.get(c, c) == name for c in columns)), None)
     attributes = room.attributes | ({chosen} if chosen is not None else set())
     for section, part in (("system", record.system), ("frame", frame)):
@@ -76,21 +172,76 @@ def predict_atoms(record: Record, frame: Frame | None, room: Room, wanted: str, 
             continue
         where = "trajectory" if section == "frame" and record.trajectory is not None else section
         for block_name, block in part.blocks.items():
-            if block_name != ATOMS:
+            if block_name not in aligned:
                 _predict_relation(f"{where}/{block_name}", block, _BLOCKS.get(block_name), room, wanted, report)
                 continue
             for name in block.columns:
-                if name == "element" and "names" in attributes and not _NAMES & columns:
-                    report.converted(f"{where}/{ATOMS}/{name}", "as the names of the atoms")
+                if block_name != ATOMS and name in _STATE:
+                    report.dropped(f"{where}/{block_name}/{name}", f"MDAnalysis has it of the block {ATOMS}")
                     continue
-                _predict_column(f"{where}/{ATOMS}/{name}", name, block, attributes, room, wanted, report)
+                if name == "element" and "names" in attributes and not _NAMES & columns:
+                    report.converted(f"{where}/{block_name}/{name}", "as the names of the atoms")
+                    continue
+                _predict_column(f"{where}/{block_name}/{name}", name, block, attributes, room, wanted, report)
+    _predict_names(record, columns, room, wanted, report)
+    _predict_changes(record, attributes, wanted, report)
     report.converted("numbers of the frames", f"as {wanted} holds them: {room.digits}")
+
+
+def _predict_changes(record: Record, attributes: frozenset[str] | set[str], wanted: str, report: Report) -> None:
+    """Name columns that change from frame to frame: MDAnalysis has those of the first frame in all."""
+    trajectory = record.trajectory
+    if trajectory is None or trajectory.n_frames == 1:
+        return
+    declared = trajectory.declaration.blocks
+    changing = [
+        f"{block}/{name}"
+        for block in atom_blocks(trajectory.declaration)
+        for name in declared[block].columns
+        if name not in _STATE and _attribute(name) in attributes
+    ]
+    if not changing:
+        return
+    first: dict[str, NDArray[Any]] = {}
+    for batch in trajectory.batches(columns=changing):
+        for item in list(changing):
+            block, _, name = item.partition("/")
+            if block not in batch.blocks or name not in batch.blocks[block].columns:
+                continue
+            updates = batch.blocks[block]
+            values = updates.columns[name]
+            own = first.setdefault(item, values[updates.rows_of(0)])
+            if len(own) and len(values) % len(own) == 0 and bool((values.reshape(-1, len(own)) != own).any()):
+                report.dropped(f"trajectory/{item} of later frames", f"{wanted} has those of the first frame in all")
+                changing.remove(item)
+
+
+def _predict_names(record: Record, columns: set[str], room: Room, wanted: str, report: Report) -> None:
+    """Say what stands for the names of atoms where there are none: elements, else what MDAnalysis writes, X."""
+    if "name" in columns or "names" not in {*room.attributes, *room.either}:
+        return
+    if quantity(record, "element", frames=0) is not None:
+        if "elements" not in room.either and "element" not in columns:
+            report.derived("names", "the elements, as the record has no names of atoms")
+        return
+    known = quantity(record, "type", frames=0)
+    labels = [] if known is None else [str(label) for label in np.unique(np.ma.getdata(known)).tolist()]
+    said = f" (types {', '.join(labels[:4])}{', ...' if len(labels) > 4 else ''})" if labels else ""
+    report.warn(
+        f"{wanted} holds names of atoms, and the record has neither names nor elements{said}: every atom comes out as "
+        f"X; --elements names the element of each type, as in --elements {','.join('CHON'[: max(1, len(labels))])}"
+    )
+
+
+def _attribute(name: str) -> str:
+    """Return the attribute of MDAnalysis a column is."""
+    return "ids" if name in _OF_IDS else "resids" if name == "res_seq" else COLUMNS.get(name, name)
 
 
 def _predict_column(
     item: str, name: str, block: Block, attributes: frozenset[str] | set[str], room: Room, wanted: str, report: Report
 ) -> None:
-    attribute = "ids" if name in _OF_IDS else "resids" if name == "res_seq" else COLUMNS.get(name, name)
+    attribute = _attribute(name)
     values = block.columns[name].values
     if _STATE.get(name) in room.arrays:
         return

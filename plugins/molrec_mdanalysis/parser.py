@@ -10,6 +10,7 @@ from MDAnalysis.topology.base import TopologyReaderBase
 from molrec_convert.model import Record
 from molrec_mdanalysis.building import topology_of
 from molrec_mdanalysis.paths import is_packed, open_record
+from molrec_mdanalysis.units import in_own_units
 
 __all__ = ["MrecParser"]
 
@@ -26,9 +27,9 @@ class MrecParser(TopologyReaderBase):  # type: ignore[misc]
     def __init__(self, filename: Any) -> None:
         super().__init__(filename)
 
-    def parse(self, **_: Any) -> Topology:
+    def parse(self, convert_units: bool = True, **_: Any) -> Topology:
         """The topology of the record."""
         if isinstance(self.filename, Record):
-            return topology_of(self.filename)
+            return topology_of(in_own_units(self.filename) if convert_units else self.filename)
         with open_record(self.filename) as record:
-            return topology_of(record)
+            return topology_of(in_own_units(record) if convert_units else record)

@@ -13,7 +13,7 @@ from molrec_convert.errors import FormatError, LayoutChanged
 from molrec_convert.model import BlockUpdates, BoxUpdates, Declaration, FrameBatch
 from molrec_convert.model.tags import TAGS
 from molrec_mdanalysis.cells import vectors_of
-from molrec_mdanalysis.layout import ATOMS, CELLS, STEPS, Layout, shown_data
+from molrec_mdanalysis.layout import ATOMS, CELLS, SIX, STEPS, Layout, shown_data
 from molrec_mdanalysis.names import STATE
 
 __all__ = ["Gatherer", "Pass", "Portion"]
@@ -126,7 +126,7 @@ class Pass:
             box = self._cells(read.dimensions[:frames], read.celled[:frames])
         else:
             cells = zip(read.dimensions[:frames].tolist(), read.celled[:frames].tolist(), strict=True)
-            meta["dimensions"] = [six if there else None for six, there in cells]
+            meta["dimensions"] = [dict(zip(SIX, six, strict=True)) if there else None for six, there in cells]
         return FrameBatch(
             steps,
             np.array(read.times, dtype=np.float64) if layout.timed else None,

@@ -17,10 +17,10 @@ from molrec_convert.model import BlockUpdates, BoxUpdates, Frame, FrameBatch, Me
 from molrec_convert.model.frame import with_missing
 from molrec_convert.model.names import unescape_name
 from molrec_mdanalysis.cells import dimensions_of
-from molrec_mdanalysis.layout import APART, ATOMS
+from molrec_mdanalysis.layout import APART, ATOMS, SIX
 from molrec_mdanalysis.names import STATE
 from molrec_mdanalysis.paths import is_packed, is_topology_alone, open_record
-from molrec_mdanalysis.units import Factors, factors_of, handed_out
+from molrec_mdanalysis.units import in_own_units, stated
 
 __all__ = ["MrecReader", "frames_of"]
 
@@ -86,8 +86,8 @@ def _state_step(data: dict[str, Any]) -> None:
 
 
 class MrecReader(ReaderBase):  # type: ignore[misc]
-    """Frames of a record. Numbers come in MDAnalysis' units where the record states its own, `pe`, `ke`, `etotal` and
-    `volume` too; `handed_out` says the units they are in, None where the record states none.
+    """Frames of a record. Numbers come in MDAnalysis' units where the record states its own, all of known dimension;
+    `handed_out` says the units they are in, None where the record states none.
 
     `ts.data` has the values per step and the columns of the atoms MDAnalysis has no name for, as they are.
     """
@@ -102,7 +102,6 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
     _frame: int
     _cell: tuple[bytes, NDArray[np.float32]]
     _record: Record | None
-    _factors: Factors
     _columns: dict[str, tuple[str, str, str]]
     _rows: dict[str, str]
     _read: list[str]
@@ -122,8 +121,7 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
         super().__init__(name, convert_units, **kwargs)
         self._open()
         assert self._record is not None
-        self._factors = factors_of(self._record.units) if convert_units else Factors()
-        self.handed_out = handed_out(self._record.units, converted=bool(convert_units))
+        self.handed_out = stated(self._record)
         known = self._trajectory.n_frames
         self.counted = known is not None
         self.n_frames = sys.maxsize if known is None else known
@@ -138,7 +136,6 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
         self._simple = (
             self._whole
             and self.counted
-            and self._factors == Factors()
             and not self._rows
             and not self._trajectory.declaration.meta
             and len(names) == len(there)
@@ -158,7 +155,8 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
     def _open(self) -> None:
         """The record, opened again where it was closed."""
         if self._record is None:
-            self._record = open_record(self._source) if self._own else self._source
+            record = open_record(self._source) if self._own else self._source
+            self._record = in_own_units(record) if self.convert_units else record
             self._trajectory = frames_of(self._record)
             self._batches: Iterator[FrameBatch] | None = None
             self._batch: FrameBatch | None = None
@@ -199,7 +197,7 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
         times = [time for batch in batches if batch.time is not None for time in batch.time.tolist()]
         if len(times) < 2:
             raise AttributeError("the record states no times")
-        return float(times[1] - times[0]) * self._factors.time
+        return float(times[1] - times[0])
 
     def _reopen(self) -> None:
         self._open()
@@ -268,26 +266,23 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
         return state
 
     def _fill(self, batch: FrameBatch, at: int, i: int) -> None:
-        ts, factors = self.ts, self._factors
+        ts = self.ts
         ts.frame = i
         ts.data.pop("time", None)
         if batch.time is not None:
-            ts.data["time"] = float(batch.time[at]) * factors.time
+            ts.data["time"] = float(batch.time[at])
         ts.data["step"] = int(batch.step[at])
         for key, entry in self._trajectory.declaration.meta.items():
             value = batch.meta[key][at] if key in batch.meta else entry.fill
             if key != "dimensions":
-                value = value.item() if isinstance(value, np.generic) else value
-                factor = self._factors.of_value(key)
-                if factor is not None and factor != 1.0 and isinstance(value, float):
-                    value *= factor
-                ts.data[unescape_name(key)] = value
+                ts.data[unescape_name(key)] = value.item() if isinstance(value, np.generic) else value
         if "source_step" in ts.data:
             _state_step(ts.data)
         state = self._state(batch, at)
         self._atoms(state, i)
         if "dimensions" in batch.meta:
-            ts.dimensions = batch.meta["dimensions"][at]
+            numbers = batch.meta["dimensions"][at]
+            ts.dimensions = None if numbers is None else [numbers[key] for key in SIX]
         elif state.vectors is None or not self._trajectory.cell_defined:
             ts.dimensions = None
         else:
@@ -319,7 +314,7 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
         """The lengths and angles of a cell, worked out once for frames that share it."""
         key = vectors.tobytes()
         if key != self._cell[0]:
-            self._cell = key, dimensions_of(vectors, self._factors.length)[0]
+            self._cell = key, dimensions_of(vectors)[0]
         return self._cell[1]
 
     def _atoms(self, state: _State, i: int) -> None:
@@ -332,15 +327,13 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
                 f"{self.filename}: frame {i} has {rows.stop - rows.start} atoms, the first {self.n_atoms}; "
                 "MDAnalysis' trajectories have the same atoms in every frame"
             )
-        factors = self._factors
-        scale = {"positions": factors.length, "velocities": factors.velocity, "forces": factors.force}
         for name, columns in self._columns.items():
-            self._array(name, columns, updates, rows, scale[name])
+            self._array(name, columns, updates, rows)
         for key, column in self._rows.items():
             mask = updates.validity.get(column)
             self.ts.data[key] = with_missing(updates.columns[column][rows].copy(), None if mask is None else mask[rows])
 
-    def _array(self, name: str, columns: tuple[str, str, str], updates: Any, rows: slice, factor: float) -> None:
+    def _array(self, name: str, columns: tuple[str, str, str], updates: Any, rows: slice) -> None:
         """One of the arrays of the time step; without it where the frame has none."""
         there = [column for column in columns if column in updates.columns]
         missing = [
@@ -351,15 +344,15 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
             return
         setattr(self.ts, f"has_{name}", True)
         target: NDArray[np.float32] = getattr(self.ts, name)
-        if len(there) == len(columns) and not missing and factor == 1.0:
+        if len(there) == len(columns) and not missing:
             np.stack([updates.columns[column][rows] for column in columns], axis=1, out=target, casting="same_kind")
             return
         for axis, column in enumerate(columns):
             if column not in there:
-                target[:, axis] = 0.0
+                target[:, axis] = np.nan
                 continue
             values = updates.columns[column][rows]
-            target[:, axis] = values if factor == 1.0 else values * factor
+            target[:, axis] = values
             if column in missing:
                 target[~updates.validity[column][rows], axis] = np.nan
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,27 +12,36 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import FormatError, UsageError
 from molrec_convert.formats import ReadContext
-from molrec_convert.model import Record
+from molrec_convert.meaning.units import in_units
+from molrec_convert.model import Column, Frame, Meta, Record, Trajectory
+from molrec_convert.quantities.dimensions import UnitConversion, units_object, units_words
+from molrec_convert.quantities.units import unit_of_quantity
 from molrec_convert.report import Report
+from molrec_mdanalysis.lammps_dcd import ClockedTrajectory, clock_of, is_of_lammps
 from molrec_mdanalysis.layout import Layout, layout_of
 from molrec_mdanalysis.names import STATE, UNITS
-from molrec_mdanalysis.selecting import scaled, selected
+from molrec_mdanalysis.selecting import selected
 from molrec_mdanalysis.shown import ShownReader
 from molrec_mdanalysis.source import open_universe
 from molrec_mdanalysis.topology import attributes_of, system_of
 from molrec_mdanalysis.trajectory import MdaTrajectory, counted
-from molrec_mdanalysis.units import Factors, factors_between, said
 from molrec_mdanalysis_format.options import MdaOptions
 
-__all__ = ["read_mdanalysis", "record_of"]
+__all__ = ["frames_of_reader", "read_mdanalysis", "record_of"]
 
 
 def read_mdanalysis(paths: Sequence[Path], context: ReadContext) -> Record:
     """A topology, and trajectories after it, through MDAnalysis' parsers and readers; frames stay where they are.
 
+    A LAMMPS data file in front of trajectories is read by the reader of its own format.
     FormatError: MDAnalysis cannot open the files.
     """
+    from molrec_mdanalysis.beside import read_beside, reader_of_topology
+
     where = [Path(path) for path in paths]
+    own = reader_of_topology(where, context.options)
+    if own is not None:
+        return read_beside(own, where, context)
     universe, guessed = open_universe(where, context.options, context.report)
     return record_of(universe, where[-1], context, guessed)
 
@@ -50,36 +60,87 @@ def record_of(
     """
     report, options = context.report, context.options
     reader = getattr(universe, "trajectory", None) if universe._trajectory is not None else None
-    own = _units(reader, options, report)
-    units, factors = _wanted_units(own, options, report)
+    lammps = shown is None and reader is not None and options.dt is None and is_of_lammps(reader)
+    units = dict(UNITS) if lammps else _units(reader, options, report)
     system = system_of(universe, guessed, units, report)
     _check_topology(universe, report)
-    system = scaled(system if rows is None else selected(system, rows), factors)
+    if rows is not None:
+        system = selected(system, rows)
     if reader is None:
         report.warn("no coordinates: the record has the topology alone")
         return Record(system=system, path=str(path))
+    columns = system["atoms"].columns
+    trajectory: Trajectory
+    if not lammps:
+        source, trajectory = _frames(reader, path, context, columns, shown)
+        return Record(system=system, trajectory=trajectory, path=str(path), _close=source.close)
+    style = None if options.units is None else {"preset": options.units}
+    source, trajectory, own = frames_of_reader(reader, path, context, columns, style)
+    if own is None:
+        report.derived("lengths", f"taken to be in Å, as MDAnalysis takes them: {path.name} states no unit (--units)")
+        own = dict(UNITS)
+    if own.get("preset") == "lj":
+        system.meta.put("units", own, "json")
+        report.warn("the frames are in reduced units (lj), which the record states; the topology is as it was read")
+        return Record(system=system, trajectory=trajectory, path=str(path), _close=source.close)
+    meta = Meta()
+    meta.put("units", own, "json")
+    frames = Record(system=Frame({}, meta), trajectory=trajectory)
+    if UnitConversion(own, UNITS).changes:
+        converted = in_units(frames, UNITS, report=report, strict=False)
+        assert isinstance(converted, Record)
+        assert converted.trajectory is not None
+        trajectory = converted.trajectory
+    return Record(system=system, trajectory=trajectory, path=str(path), _close=source.close)
+
+
+def frames_of_reader(
+    reader: Any, path: Path, context: ReadContext, taken: Mapping[str, Column], style: Any
+) -> tuple[Any, Trajectory, dict[str, Any] | None]:
+    """Return what is to be closed, the frames, and the units they are in, None where nothing says.
+
+    `style`: the units of the system beside them, in which LAMMPS' own files are. Times of a DCD file LAMMPS wrote are
+    left out where there is none, or a reduced one.
+    """
+    options, report = context.options, context.report
+    stated = units_object(style) or None
+    if options.dt is not None or not is_of_lammps(reader):
+        units = _units(reader, replace(options, units=None), report, stated)
+        return *_frames(reader, path, context, taken, None), units
+    source, trajectory = _frames(reader, path, context, taken, None)
+    steps, times = clock_of(reader)
+    if bool((np.diff(steps) <= 0).any()):
+        report.dropped("time", f"{path.name}: the steps of files LAMMPS wrote do not ascend from one to the next")
+        return source, ClockedTrajectory(trajectory, np.arange(len(steps)), None), stated
+    report.carried("steps", "as LAMMPS wrote them: the first one, and how many there are between frames")
+    if stated is None or (unit_of_quantity(stated, "time") is None and stated.get("preset") != "lj"):
+        report.dropped(
+            "time", f"{path.name}: LAMMPS wrote it in the unit of its style, which nothing states; --units names it"
+        )
+        return source, ClockedTrajectory(trajectory, steps, None), stated
+    report.derived("time", f"LAMMPS wrote {path.name}: its time step is in units {units_words(stated)}")
+    return source, ClockedTrajectory(trajectory, steps, times), stated
+
+
+def _frames(
+    reader: Any, path: Path, context: ReadContext, taken: Mapping[str, Column], shown: ShownReader | None
+) -> tuple[Any, MdaTrajectory]:
+    """Return what is to be closed, and the frames; `taken`: columns the system has."""
+    report = context.report
     if not reader.n_frames:
         raise FormatError(path, found="no frames", expected="a trajectory of one at least")
     source: Any = shown
     if source is None:
-        plain = factors == Factors() and not len(reader.aux_list)
-        source = reader if plain else ShownReader(reader, factors=factors)
+        source = ShownReader(reader) if len(reader.aux_list) else reader
         _check_whole(reader, path, report)
-    else:
-        source.factors = factors
-    hints = context.hints | counted(source, path, report)
-    ts = source[0]
-    layout = layout_of(ts, source, system["atoms"].columns, hints)
-    _tell(reader, layout, ts.dimensions is not None, report)
-    apart = [
-        name
-        for key, (name, tag) in layout.data.items()
-        if tag not in ("string", "i64") and factors.of_value(key) is None
-    ]
-    if factors != Factors() and apart:
-        report.warn(f"per-step values {', '.join(apart)}: kept as they are, as nothing says their units")
-    trajectory = MdaTrajectory(source, layout, path, report)
-    return Record(system=system, trajectory=trajectory, path=str(path), _close=source.close)
+    elif is_of_lammps(reader):
+        report.warn(
+            f"{path.name} was written by LAMMPS, and MDAnalysis takes its time step for one in AKMA units: open it "
+            'with format="LAMMPS", timeunit="fs" (or "ps")'
+        )
+    layout = layout_of(source[0], source, taken, context.hints | counted(source, path, report))
+    _tell(reader, layout, source[0].dimensions is not None, report)
+    return source, MdaTrajectory(source, layout, path, report)
 
 
 def _check_whole(reader: Any, path: Path, report: Report) -> None:
@@ -106,43 +167,35 @@ def _check_topology(universe: Any, report: Report) -> None:
         report.warn("no topology: atoms have coordinates only; name one before the trajectory")
 
 
-def _units(reader: Any, options: MdaOptions, report: Report) -> dict[str, str] | None:
-    """The units of the numbers MDAnalysis hands out; where the reader does not know its own those that are stated."""
+def _units(
+    reader: Any, options: MdaOptions, report: Report, beside: dict[str, Any] | None = None
+) -> dict[str, Any] | None:
+    """The units of the numbers MDAnalysis hands out; where the reader does not know its own those that are stated.
+
+    `beside`: those of a system that is read by others.
+    """
     stated = {} if reader is None else getattr(reader, "units", None) or {}
-    own: dict[str, str] | None = getattr(reader, "handed_out", None)  # a record's, through MrecReader
+    own: dict[str, Any] | None = getattr(reader, "handed_out", None)  # a record's, through MrecReader
     if own is None and (reader is None or stated.get("length") is not None):
         own = dict(UNITS)
     if own is not None:
         if options.units is not None:
             raise UsageError(
-                f"--units {options.units}: MDAnalysis hands these numbers out in {said(own)}; --target-units "
+                f"--units {options.units}: MDAnalysis hands these numbers out in {units_words(own)}; --target-units "
                 "converts them"
             )
+        report.carried("units", f"{units_words(own)}, as MDAnalysis hands the numbers out")
         return own
     if options.units is not None:
+        report.carried("units", f"{options.units}, as stated")
         return {"preset": options.units}
+    if beside is not None:
+        report.derived(
+            "units", f"{units_words(beside)}, those of the data file: MDAnalysis takes the numbers as they are"
+        )
+        return beside
     report.warn("MDAnalysis takes the numbers of this format as they are: the record states no units (--units)")
     return None
-
-
-def _wanted_units(
-    own: dict[str, str] | None, options: MdaOptions, report: Report
-) -> tuple[dict[str, str] | None, Factors]:
-    """The units the record is to have, and what numbers are multiplied by to be in them."""
-    if options.target_units is None:
-        if own == UNITS:
-            report.carried("units", "Å, ps, kJ/mol, u, e, as MDAnalysis hands the numbers out")
-        elif own is not None:
-            report.carried("units", f"{said(own)}, as stated")
-        return own, Factors()
-    if own is None:
-        raise UsageError(
-            f"--target-units {options.target_units}: nothing says what the numbers are in now; --units does"
-        )
-    wanted = {"preset": options.target_units}
-    factors = Factors() if own == wanted else factors_between(own, wanted)
-    report.converted("units", f"to those of the preset {options.target_units}")
-    return wanted, factors
 
 
 def _tell(reader: Any, layout: Layout, celled: bool, report: Report) -> None:

@@ -16,6 +16,7 @@ class Room:
     where `typed`. `cell`: "each" frame's, only the "first", or "" none; `times`: "each" frame's, the "interval" between
     two, or "" none. `widths`: characters a text may have, or the largest number, from which on it is cut; `decimals` of
     an attribute's numbers. `counts`: atoms are numbered from 1 on when they are read, whatever their ids were.
+    `sparse`: a frame may lack arrays that others have.
     """
 
     arrays: tuple[str, ...]
@@ -31,6 +32,7 @@ class Room:
     decimals: Mapping[str, int] = field(default_factory=dict)
     counts: bool = False
     data: frozenset[str] = frozenset()
+    sparse: bool = False
 
 
 def _room(arrays: str, attributes: str = "", relations: str = "", **rest: object) -> Room:
@@ -55,7 +57,7 @@ _PDB = _room(
 ROOMS: dict[str, Room] = {
     "DCD": _room("positions", times="interval"),
     "XTC": _room("positions", times="each", steps=True, digits="0.01 Å"),
-    "TRR": _room("positions velocities forces", times="each", steps=True),
+    "TRR": _room("positions velocities forces", times="each", steps=True, sparse=True),
     "NCDF": _room("positions velocities forces", times="each"),
     "TRZ": _room("positions velocities", times="each"),
     "H5MD": _room("positions velocities forces", times="each", steps=True),

@@ -1,4 +1,4 @@
-"""Some of the atoms of a system, with the relations among them; a system in other units."""
+"""Some of the atoms of a system, with the relations among them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,8 @@ from numpy.typing import NDArray
 
 from molrec_convert.model import Block, Column, Frame
 from molrec_convert.model.frame import references
-from molrec_mdanalysis.units import Factors
 
-__all__ = ["scaled", "selected"]
-
-#: Column of the atoms → what its numbers are.
-_QUANTITIES = {
-    "mass": "mass", "charge": "charge", "radius": "length", "solventradii": "length", "rmins": "length",
-    "rmin14s": "length", "epsilons": "energy", "epsilon14s": "energy",
-}  # fmt: skip
+__all__ = ["selected"]
 
 
 def selected(system: Frame, rows: NDArray[np.int64]) -> Frame:
@@ -48,14 +41,3 @@ def _taken(block: Block, rows: NDArray[np.int64]) -> Block:
         for name, column in block.columns.items()
     }
     return Block(columns, count=len(rows), targets=block.targets)
-
-
-def scaled(system: Frame, factors: Factors) -> Frame:
-    """A system with its numbers in other units."""
-    columns = dict(system["atoms"].columns)
-    for name, quantity in _QUANTITIES.items():
-        factor = getattr(factors, quantity)
-        if name in columns and factor != 1.0:
-            columns[name] = Column(columns[name].values * factor, columns[name].validity)
-    block = system["atoms"]
-    return Frame({**system.blocks, "atoms": Block(columns, count=block.count, targets=block.targets)}, system.meta)

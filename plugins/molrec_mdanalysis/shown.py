@@ -1,4 +1,4 @@
-"""Frames of MDAnalysis as they are asked for: some of them, some of the atoms, in other units, with auxiliary data.
+"""Frames of MDAnalysis as they are asked for: some of them, some of the atoms, with auxiliary data.
 
 What reads frames finds the same here as in a reader of MDAnalysis and its time steps.
 """
@@ -12,16 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_mdanalysis.names import STATE
-from molrec_mdanalysis.units import Factors
 
 __all__ = ["Now", "Shown", "ShownReader", "data_of"]
 
 
 class Shown:
-    """Some atoms as a time step has them; `rows` of all atoms, `factors` for numbers in other units."""
+    """Some atoms as a time step has them: those in `rows`, None for all."""
 
-    def __init__(self, ts: Any, rows: NDArray[np.int64] | None, data: Mapping[str, Any], factors: Factors) -> None:
-        self._ts, self._factors = ts, factors
+    def __init__(self, ts: Any, rows: NDArray[np.int64] | None, data: Mapping[str, Any]) -> None:
+        self._ts = ts
         everything = rows is None or np.array_equal(rows, np.arange(ts.n_atoms))
         self._rows: Any = slice(None) if everything else rows
         self.n_atoms = ts.n_atoms if rows is None else len(rows)
@@ -33,37 +32,32 @@ class Shown:
     @property
     def dimensions(self) -> NDArray[Any] | None:
         """Lengths and angles of the cell."""
-        six = self._ts.dimensions
-        if six is None or self._factors.length == 1.0:
-            return six  # type: ignore[no-any-return]
-        scaled: NDArray[Any] = np.asarray(six, dtype=np.float64).copy()
-        scaled[:3] *= self._factors.length
-        return scaled
+        return self._ts.dimensions  # type: ignore[no-any-return]
 
     @property
     def time(self) -> float:
         """The time of the frame."""
-        return float(self._ts.time) * self._factors.time
+        return float(self._ts.time)
 
     @property
     def dt(self) -> float:
         """The time between frames."""
-        return float(self._ts.dt) * self._factors.time
+        return float(self._ts.dt)
 
     @property
     def positions(self) -> NDArray[Any]:
         """[n_atoms, 3], as are velocities and forces."""
-        return _scaled(self._ts.positions[self._rows], self._factors.length)
+        return self._ts.positions[self._rows]  # type: ignore[no-any-return]
 
     @property
     def velocities(self) -> NDArray[Any]:
         """[n_atoms, 3]."""
-        return _scaled(self._ts.velocities[self._rows], self._factors.velocity)
+        return self._ts.velocities[self._rows]  # type: ignore[no-any-return]
 
     @property
     def forces(self) -> NDArray[Any]:
         """[n_atoms, 3]."""
-        return _scaled(self._ts.forces[self._rows], self._factors.force)
+        return self._ts.forces[self._rows]  # type: ignore[no-any-return]
 
 
 class ShownReader:
@@ -78,13 +72,12 @@ class ShownReader:
         reader: Any,
         frames: Sequence[int] | None = None,
         rows: NDArray[np.int64] | None = None,
-        factors: Factors | None = None,
         *,
         shared: bool = False,
     ) -> None:
         self.reader = reader
         self._frames = range(reader.n_frames) if frames is None else frames
-        self._rows, self.factors = rows, Factors() if factors is None else factors
+        self._rows = rows
         self._shared = shared
         self._stood = Now(reader).ts if shared else None
         self.n_frames = len(self._frames)
@@ -93,8 +86,8 @@ class ShownReader:
     def copy(self) -> ShownReader:
         """The same frames, to be read beside this."""
         if self._shared:
-            return ShownReader(self.reader, self._frames, self._rows, self.factors, shared=True)
-        return ShownReader(self.reader.copy(), self._frames, self._rows, self.factors)
+            return ShownReader(self.reader, self._frames, self._rows, shared=True)
+        return ShownReader(self.reader.copy(), self._frames, self._rows)
 
     def __getitem__(self, wanted: int | slice) -> Any:
         if isinstance(wanted, slice):
@@ -132,12 +125,7 @@ class ShownReader:
             yield self._show(self.reader[number])
 
     def _show(self, ts: Any) -> Shown:
-        data = data_of(ts)
-        for key, value in data.items():
-            factor = self.factors.of_value(key)
-            if factor is not None and factor != 1.0 and isinstance(value, float):
-                data[key] = value * factor
-        return Shown(ts, self._rows, data, self.factors)
+        return Shown(ts, self._rows, data_of(ts))
 
 
 class Now:
@@ -179,8 +167,3 @@ def _taken(value: Any, rows: Any, count: int) -> Any:
     if isinstance(value, np.ndarray) and value.shape[:1] == (count,) and count > 9:
         return value[rows]
     return value
-
-
-def _scaled(values: NDArray[Any], factor: float) -> NDArray[Any]:
-    """Numbers in another unit, in double precision."""
-    return values if factor == 1.0 else values.astype(np.float64) * factor

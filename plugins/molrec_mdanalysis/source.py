@@ -21,7 +21,7 @@ from molrec_mdanalysis.guessing import guesser_for
 from molrec_mdanalysis.topology import attributes_of
 from molrec_mdanalysis_format.options import MdaOptions
 
-__all__ = ["open_universe", "said_aloud"]
+__all__ = ["open_frames", "open_universe", "said_aloud"]
 
 
 def open_universe(paths: Sequence[Path], options: MdaOptions, report: Report) -> tuple[Any, dict[str, int]]:
@@ -29,18 +29,8 @@ def open_universe(paths: Sequence[Path], options: MdaOptions, report: Report) ->
 
     FormatError: MDAnalysis cannot open them.
     """
-    for place, path in enumerate(paths):
-        if path.is_file() and not path.stat().st_size:
-            raise FormatError(path, found="an empty file", expected="a trajectory" if place else "a topology")
-    keywords: dict[str, Any] = {"to_guess": ()}
-    named = {
-        "topology_format": options.topology_format,
-        "format": options.trajectory_format,
-        "atom_style": options.atom_style,
-        "dt": options.dt,
-    }
-    keywords |= {key: value for key, value in named.items() if value is not None}
-    keywords |= _further(options.keywords)
+    _check_content(paths)
+    keywords = _keywords(options, topology_format=options.topology_format, atom_style=options.atom_style, to_guess=())
     with said_aloud(report):
         try:
             universe = MDAnalysis.Universe(*(os.fspath(path) for path in paths), **keywords)
@@ -50,6 +40,37 @@ def open_universe(paths: Sequence[Path], options: MdaOptions, report: Report) ->
             raise _refusal(paths, error) from error
         _attach(universe, options.aux)
         return universe, _guess(universe, options, report)
+
+
+def open_frames(count: int, paths: Sequence[Path], options: MdaOptions, report: Report) -> Any:
+    """Return MDAnalysis' reader of trajectories of `count` atoms, whose topology, the first of the paths, others read.
+
+    FormatError: MDAnalysis cannot open them.
+    """
+    _check_content(paths)
+    with said_aloud(report):
+        try:
+            universe = MDAnalysis.Universe.empty(count)
+            files = [os.fspath(path) for path in paths[1:]]
+            universe.load_new(files[0] if len(files) == 1 else files, **_keywords(options))
+        except MolrecError:
+            raise
+        except Exception as error:  # as above
+            raise _refusal(paths, error) from error
+        _attach(universe, options.aux)
+    return universe.trajectory
+
+
+def _check_content(paths: Sequence[Path]) -> None:
+    for place, path in enumerate(paths):
+        if path.is_file() and not path.stat().st_size:
+            raise FormatError(path, found="an empty file", expected="a trajectory" if place else "a topology")
+
+
+def _keywords(options: MdaOptions, **words: Any) -> dict[str, Any]:
+    """Return the keywords the options come to; those that are None are left out."""
+    named = {"format": options.trajectory_format, "dt": options.dt, **words}
+    return {key: value for key, value in named.items() if value is not None} | _further(options.keywords)
 
 
 def _refusal(paths: Sequence[Path], error: Exception) -> FormatError:

@@ -11,25 +11,29 @@ import MDAnalysis
 import numpy as np
 from MDAnalysis.coordinates.base import FrameIteratorBase
 
-from molrec_convert.errors import UsageError
+from molrec_convert.errors import UnsupportedError, UsageError
 from molrec_convert.formats import ReadContext
+from molrec_convert.meaning.units import in_units
 from molrec_convert.model import Record
+from molrec_convert.quantities.dimensions import UnitConversion, parse_units, units_object, units_words, written_out
 from molrec_convert.report import Report
 from molrec_mdanalysis.building import first_frame, topology_of
 from molrec_mdanalysis.layout import STEPS
+from molrec_mdanalysis.names import UNITS
 from molrec_mdanalysis.reader import MrecReader
 from molrec_mdanalysis.record import record_of
 from molrec_mdanalysis.shown import Now, ShownReader
+from molrec_mdanalysis.units import in_own_units
 from molrec_mdanalysis_format.options import UNITS_PRESETS, MdaOptions
 
 __all__ = ["from_universe", "to_universe", "universe_of"]
 
 
 def universe_of(record: Record) -> Any:
-    """The universe of a record, with nothing guessed; it reads from the record as long as that is open."""
+    """The universe of a record, its numbers as they are, nothing guessed; it reads as long as the record is open."""
     universe = MDAnalysis.Universe(topology_of(record), to_guess=())
     if first_frame(record) is not None:
-        universe.trajectory = MrecReader(record)
+        universe.trajectory = MrecReader(record, convert_units=False)
     return universe
 
 
@@ -38,7 +42,7 @@ def to_universe(record: Record, **keywords: Any) -> Any:
 
     Types and masses a record does not state are guessed as `MDAnalysis.Universe` does it.
     """
-    universe = MDAnalysis.Universe(topology_of(record))
+    universe = MDAnalysis.Universe(topology_of(in_own_units(record) if keywords.get("convert_units", True) else record))
     if first_frame(record) is not None:
         universe.trajectory = MrecReader(record, **keywords)
     return universe
@@ -54,9 +58,27 @@ def from_universe(
     report: Report | None = None,
 ) -> Record:
     """A record of a `Universe` or an `AtomGroup`; see `molrec_convert.from_universe`."""
-    for name, preset in (("units", units), ("target_units", target_units)):
-        if preset is not None and preset not in UNITS_PRESETS:
-            raise UsageError(f"{name}={preset!r}: there are the presets {', '.join(UNITS_PRESETS)}")
+    if units is not None and units not in UNITS_PRESETS:
+        raise UsageError(f"units={units!r}: there are the presets {', '.join(UNITS_PRESETS)}")
+    wanted = None if target_units is None else parse_units(target_units, "target_units")
+    report = Report() if report is None else report
+    record = _record(atoms, frames, units, hints, report)
+    if wanted is None:
+        return record
+    conversion = UnitConversion(units_object(record.units), wanted)
+    for quantity in UNITS:
+        if record.units and quantity in written_out(wanted) and conversion.factor(quantity) is None:
+            raise UnsupportedError(
+                f"numbers cannot be converted to units {units_words(wanted)}: the source states "
+                f"{units_words(conversion.source)}, and no {quantity}"
+            )
+    made = in_units(record, wanted, report=report, strict=False)
+    assert isinstance(made, Record)
+    return made
+
+
+def _record(atoms: Any, frames: Any, units: str | None, hints: Collection[str], report: Report) -> Record:
+    """Return the record in the units MDAnalysis hands the numbers out in."""
     try:
         group = atoms.atoms
         universe = group.universe
@@ -67,11 +89,7 @@ def from_universe(
         raise UsageError("a group without atoms makes no record")
     if len(np.unique(rows)) != len(rows):
         raise UsageError("the group has atoms more than once; group.unique has each once")
-    context = ReadContext(
-        MdaOptions(units=units, target_units=target_units),
-        report=Report() if report is None else report,
-        hints=frozenset(hints),
-    )
+    context = ReadContext(MdaOptions(units=units), report=report, hints=frozenset(hints))
     some = None if np.array_equal(rows, np.arange(len(universe.atoms))) else rows
     if universe._trajectory is None:
         if frames is not None:
@@ -85,12 +103,12 @@ def from_universe(
     else:
         # transformations hold on to the atoms of this universe, so that they do nothing right in a copy of its reader
         shared = bool(reader.transformations)
-        wanted = _numbers(frames, reader)
-        if wanted is not None and not len(wanted):
+        numbers = _numbers(frames, reader)
+        if numbers is not None and not len(numbers):
             raise UsageError(f"there are no frames among those asked for of a trajectory of {reader.n_frames}")
-        if wanted is not None and any(a >= b for a, b in pairwise(wanted)):
+        if numbers is not None and any(a >= b for a, b in pairwise(numbers)):
             context.hints |= {STEPS}
-        shown = ShownReader(reader if shared else reader.copy(), wanted, some, shared=shared)
+        shown = ShownReader(reader if shared else reader.copy(), numbers, some, shared=shared)
     try:
         return record_of(universe, path, context, {}, shown, some)
     finally:

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import MDAnalysis
+import numpy as np
 
 from molrec_convert.errors import MolrecError, UnsupportedError
 from molrec_convert.formats import WriteContext
 from molrec_convert.model import Record
 from molrec_mdanalysis.building import first_frame
-from molrec_mdanalysis.losses import check_writable, ids_serve, predict_atoms, predict_frames
+from molrec_mdanalysis.losses import arrays_of, check_frame, check_writable, ids_serve, predict_atoms, predict_frames
 from molrec_mdanalysis.names import STATE
 from molrec_mdanalysis.rooms import ELSEWHERE, ROOMS
 from molrec_mdanalysis.source import said_aloud
@@ -37,12 +38,11 @@ def write_mdanalysis(record: Record, path: Path, context: WriteContext) -> None:
     with said_aloud(context.report):
         universe = universe_of(record)
         universe.trajectory.units = dict(_UNITS)
-        if not hasattr(universe.atoms, "names") and hasattr(universe.atoms, "elements"):
-            universe.add_TopologyAttr("names", universe.atoms.elements)
+        _name(universe)
         folder = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=path.parent))
         try:
             made = folder / name
-            _write(universe, kind, made, context)
+            _write(universe, kind, made, _format_name(name, context), context)
             os.replace(made, path)
         except MolrecError:
             raise
@@ -56,7 +56,7 @@ def write_mdanalysis(record: Record, path: Path, context: WriteContext) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _write(universe: Any, kind: Any, made: Path, context: WriteContext) -> None:
+def _write(universe: Any, kind: Any, made: Path, wanted: str, context: WriteContext) -> None:
     trajectory = universe.trajectory
     total = trajectory.n_frames if trajectory.counted else None
     context.progress.start(made.name, total if _holds_many(kind) else 1)
@@ -64,14 +64,39 @@ def _write(universe: Any, kind: Any, made: Path, context: WriteContext) -> None:
         for _ in trajectory.frames() if total is None else [trajectory[total - 1]]:
             pass
         # of a source that does not tell how many frames it has the last one was read just now
+        check_frame(trajectory.ts.frame, _presence(trajectory.ts, wanted), None, wanted)
         with kind(str(made), n_atoms=len(universe.atoms), **_keywords(kind, universe)) as writer:
             writer.write(universe.atoms)
         context.progress.advance(1)
         return
     with kind(str(made), n_atoms=len(universe.atoms), **_keywords(kind, universe)) as writer:
-        for _ in trajectory.frames():
+        first = None
+        for ts in trajectory.frames():
+            there = _presence(ts, wanted)
+            check_frame(ts.frame, there, first, wanted)
+            first = first or there
             writer.write(universe.atoms)
             context.progress.advance(1)
+
+
+def _presence(ts: Any, wanted: str) -> dict[str, bool | None]:
+    """Return which arrays a time step has, None of one some of whose numbers are missing."""
+    found: dict[str, bool | None] = {}
+    for name in arrays_of(wanted):
+        there = bool(getattr(ts, f"has_{name}"))
+        found[name] = None if there and bool(np.isnan(getattr(ts, name)).any()) else there
+    return found
+
+
+def _name(universe: Any) -> None:
+    """Have elements stand for the names of atoms where there are none."""
+    atoms = universe.atoms
+    if not hasattr(atoms, "names") and hasattr(atoms, "elements"):
+        universe.add_TopologyAttr("names", [element or "X" for element in atoms.elements])
+    for attribute, usual in (("occupancies", 1.0), ("tempfactors", 0.0)):
+        values = getattr(atoms, attribute, None)
+        if values is not None and bool(np.isnan(values).any()):
+            setattr(atoms, attribute, np.where(np.isnan(values), usual, values))
 
 
 def _holds_many(kind: Any) -> bool:
@@ -127,7 +152,7 @@ def predict(record: Record, context: WriteContext) -> None:
     kind = _writer(name, context)
     wanted, report = _format_name(name, context), context.report
     frame = first_frame(record)
-    check_writable(record, frame, wanted)
+    check_writable(record, frame, wanted, many=_holds_many(kind))
     room = ROOMS.get(wanted)
     frames = record.trajectory.n_frames if record.trajectory is not None else 1
     if not _holds_many(kind) and frames != 1:

@@ -27,7 +27,6 @@ from molrec_mdanalysis.reader import MrecReader
 from molrec_mdanalysis.selecting import selected
 from molrec_mdanalysis.shown import Shown, data_of
 from molrec_mdanalysis.topology import system_of
-from molrec_mdanalysis.units import Factors
 
 __all__ = ["MrecWriter"]
 
@@ -87,7 +86,7 @@ class MrecWriter(WriterBase):  # type: ignore[misc]
         units = reader.handed_out if isinstance(reader, MrecReader) else dict(UNITS)
         whole = system_of(atoms.universe, {}, units, Report())
         self._system = selected(whole, rows)
-        first = Shown(ts, rows, data_of(ts), Factors())
+        first = Shown(ts, rows, data_of(ts))
         layout = layout_of(first, None, self._system["atoms"].columns, frozenset())
         # a value that later frames lack is no number, or null
         data = {key: (name, tag if tag == "f64" else "json") for key, (name, tag) in layout.data.items()}
@@ -115,7 +114,7 @@ class MrecWriter(WriterBase):  # type: ignore[misc]
                 warnings.warn("step numbers do not ascend from frame to frame: they are counted on", stacklevel=4)
             step = 0 if last is None else last + 1
         data["step"] = self._last_step = int(step)
-        return Shown(ts, np.asarray(atoms.ix), data, Factors())
+        return Shown(ts, np.asarray(atoms.ix), data)
 
     def _flush(self) -> None:
         """What was gathered goes to the hidden record."""

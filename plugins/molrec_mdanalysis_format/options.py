@@ -23,7 +23,10 @@ class MdaOptions:
         None, "MDAnalysis' name of the trajectory's format, where its file name does not tell", metavar="NAME"
     )
     atom_style: str | None = option(
-        None, "columns of the atoms in a LAMMPS data file MDAnalysis reads, as it takes them", metavar="WORDS"
+        None,
+        "atom style of a LAMMPS data file: full, charge, ...; with --topology-format DATA its columns, as MDAnalysis "
+        "takes them",
+        metavar="WORDS",
     )
     dt: float | None = option(None, "ps between frames, in place of what the trajectory says", metavar="PS")
     no_guess: bool = option(False, "leave out the types and masses MDAnalysis guesses where the topology has none")
@@ -34,10 +37,9 @@ class MdaOptions:
         metavar="NAME=FILE,...",
     )
     units: str | None = option(
-        None, "units of the numbers where MDAnalysis takes them as they are (LAMMPS dumps, GSD)", choices=UNITS_PRESETS
-    )
-    target_units: str | None = option(
-        None, "units to convert the numbers to; without it they are MDAnalysis' own", choices=UNITS_PRESETS
+        None,
+        "units of LAMMPS data files, of DCD files LAMMPS wrote, and of what MDAnalysis takes as it is (dumps, GSD)",
+        choices=UNITS_PRESETS,
     )
     keywords: tuple[str, ...] = option(
         (),
