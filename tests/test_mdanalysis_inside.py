@@ -300,7 +300,7 @@ def test_what_is_made_of_a_record_states_the_units_its_numbers_are_in(
         assert any("dimension is not known: score" in warning for warning in report.warnings)
         assert np.allclose(metal.trajectory[1]["atoms"]["x"], 2.0)
     else:
-        with pytest.raises(MolrecError, match="metal|does not state its units"):
+        with pytest.raises(MolrecError, match=r"metal|does not state its units"):
             molrec_convert.from_universe(universe, target_units="metal")
 
 
