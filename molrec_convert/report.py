@@ -41,6 +41,17 @@ class Item:
         return f"{self.fate}: {self.name}" + (f" ({self.detail})" if self.detail else "")
 
 
+def _last(name: str) -> str:
+    """Return the last part of a node's path: `pe` of `trajectory/meta/pe`."""
+    return name.rpartition("/")[2]
+
+
+def _called(item: Item) -> set[str]:
+    """Return what a record calls an item of a source: its own name, and `x y z` of one that is carried "as x y z"."""
+    words = item.detail.partition(";")[0].partition(" (")[0].split()
+    return {_last(item.name), *(words[1:] if words[:1] == ["as"] else ())}
+
+
 @dataclass
 class Report:
     """All items of one conversion, its warnings, and the places where a source broke off.
@@ -90,8 +101,9 @@ class Report:
         del self.items[items:], self.warnings[warnings:], self.truncations[truncations:]
 
     def of(self, fate: Fate) -> Iterator[Item]:
-        """The items of one fate, in order."""
-        return (item for item in self.items if item.fate is fate)
+        """The items of one fate, in order; what a writer drops of what a reader carried is not carried."""
+        gone = {_last(item.name) for item in self.items if item.fate is Fate.DROPPED}
+        return (i for i in self.items if i.fate is fate and not (fate is Fate.CARRIED and _called(i) & gone))
 
     @property
     def lossy(self) -> bool:
