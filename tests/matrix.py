@@ -224,7 +224,6 @@ KNOWN: dict[tuple[str, str, str], str] = {
     ("species", "*", "mmcif"): _OTHER_ATOMS,
     ("species", "*", "lammps-dump"): "mdtraj reads dumps with numbers of types alone",
     ("missing", "force", "lammps-dump"): "MDAnalysis keeps the forces of the frame before where one has none",
-    ("missing", "force", "ncdf"): "forces that the first frame lacks are left out of NetCDF unsaid",
 }
 
 
