@@ -632,7 +632,10 @@ def _divide(options: Mapping[str, Any], sources: Sequence[Format], target: Forma
     for name in options:
         if name not in every:
             known = ", ".join(sorted(every)) or "none"
-            raise UsageError(f"{', '.join(reads)} to {target.name} has no option {name!r}; it has {known}")
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(
+                f"converting {', '.join(reads)} to {target.name} takes no {flag} ({name} in Python); it takes {known}"
+            )
     return (
         {
             entry.name: make_options(

@@ -219,9 +219,11 @@ def test_a_pipe_is_no_source(tmp_path):
 
 def test_unknown_options_and_inputs_are_errors(tmp_path):
     molrec_convert.write(record(), tmp_path / "a.mrec")
-    with pytest.raises(UsageError, match=r"mrec to mrec has no option 'atom_style'; it has compression, units"):
+    with pytest.raises(
+        UsageError, match=r"converting mrec to mrec takes no --atom-style .*; it takes compression, units"
+    ):
         molrec_convert.convert(tmp_path / "a.mrec", tmp_path / "b.mrec", atom_style="full")
-    with pytest.raises(UsageError, match="has no option 'nope'"):
+    with pytest.raises(UsageError, match="takes no --nope"):
         molrec_convert.read(tmp_path / "a.mrec", nope=1)
     with pytest.raises(MissingInputError, match="there is no file or directory"):
         molrec_convert.open(tmp_path / "absent.mrec")

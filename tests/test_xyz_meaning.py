@@ -167,3 +167,10 @@ def test_what_looks_like_a_label_is_proposed(tmp_path: Path) -> None:
     molrec_convert.read(tmp_path / "a.extxyz", report=report)
     assert any("--energy-key REF_energy makes it the energy" in text for text in report.warnings)
     assert any("--forces-key dft_forces makes it the forces" in text for text in report.warnings)
+
+
+def test_a_number_beyond_the_range_of_doubles_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.extxyz").write_text("1\nProperties=species:S:1:pos:R:3 energy=1e400\nH 0 0 0\n")
+    report = Report()
+    molrec_convert.read(tmp_path / "a.extxyz", report=report)
+    assert any("beyond the range of doubles" in line for line in report.losses())

@@ -115,11 +115,19 @@ def _quick(key: str, parts: Sequence[Part], frames: int) -> PerStep | None:
         integers[np.concatenate([part.frames for part in parts])] = numbers
         return PerStep(MetaDeclaration("i64"), integers)
     values = np.full(frames, math.nan)
-    stated = 0
+    stated = beyond = 0
     for part in parts:
         values[part.frames] = found = np.array(_numbers(part.raws))
         stated += int(np.isnan(found).sum())
-    return PerStep(MetaDeclaration("f64", NO_FILL if whole else math.nan), values, loss=_blurred(stated, whole))
+        infinite = np.flatnonzero(np.isinf(found)).tolist()
+        beyond += sum(b"inf" not in part.raws[number].lower() for number in infinite)
+    loss = _blurred(stated, whole)
+    if beyond:
+        loss = f"{beyond} numbers are beyond the range of doubles and read as infinite" if beyond > 1 else _BEYOND
+    return PerStep(MetaDeclaration("f64", NO_FILL if whole else math.nan), values, loss=loss)
+
+
+_BEYOND = "a number is beyond the range of doubles and reads as infinite"
 
 
 def _numbers(raws: list[bytes]) -> list[float]:
