@@ -240,7 +240,7 @@ def test_missing_elements_say_how_to_give_one():
         record.to_ase()
     assert record.to_ase(elements=("O", "H")).get_chemical_symbols() == ["H", "O"]
     assert record.to_ase(elements="O,H").get_chemical_symbols() == ["H", "O"]
-    with pytest.raises(UsageError, match="1 symbols for 2 atom types"):
+    with pytest.raises(UsageError, match="1 symbol for 2 atom types"):
         record.to_ase(elements=("O",))
     with pytest.raises(UsageError, match="'Zz' is no element symbol"):
         record.to_ase(elements=("O", "Zz"))

@@ -20,6 +20,7 @@ from molrec_convert.model.frame import Frame
 from molrec_convert.model.record import Record, check_document
 from molrec_convert.model.trajectory import BATCH_BYTES
 from molrec_convert.quantities.dimensions import parse_units, same_units, units_object, units_words
+from molrec_convert.report import Report
 from molrec_convert.stores.zarr.frames import read_frame
 from molrec_convert.stores.zarr.record_writer import RecordWriter, write_packed, write_record
 from molrec_convert.stores.zarr.storage import Storage, open_storage, read_document
@@ -52,22 +53,23 @@ def open_record(path: str | os.PathLike[str]) -> Record:
 def read_store(paths: Sequence[Path], context: ReadContext) -> Record:
     """The reader of both stores as formats: `open_record`, everything carried, with the units named if it has none."""
     record = open_record(paths[0])
-    if context.options.units is not None:
-        record = _with_named_units(record, paths[0], context)
+    units = getattr(context.options, "units", None)  # a hook may call the reader without options
+    if units is not None:
+        record = _with_named_units(record, paths[0], units, context.report)
     for section in record.sections:
         context.report.carried(section)
     return record
 
 
-def _with_named_units(record: Record, path: Path, context: ReadContext) -> Record:
+def _with_named_units(record: Record, path: Path, asked: str, report: Report) -> Record:
     """Return the record with the units of the option, where it states none; a warning where it states others."""
-    named = parse_units(context.options.units)
+    named = parse_units(asked)
     if record.units is None:
-        context.report.derived("units", f"those of --units {context.options.units}: {path} states none")
+        report.derived("units", f"those of --units {asked}: {path} states none")
         return replace(record, system=with_units(record.system, named))
     if not same_units(units_object(record.units), named):
-        context.report.warn(
-            f"{path} states its units ({units_words(units_object(record.units))}): --units {context.options.units} is "
+        report.warn(
+            f"{path} states its units ({units_words(units_object(record.units))}): --units {asked} is "
             "not taken; --target-units converts"
         )
     return record
