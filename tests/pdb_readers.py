@@ -31,7 +31,7 @@ def _pairs(bonds: Any) -> list[tuple[int, int]]:
 
 
 def parmed(path: Path) -> Seen:
-    import parmed
+    parmed = pytest.importorskip("parmed")
 
     found = parmed.load_file(str(path))
     atoms = found.atoms

@@ -98,6 +98,7 @@ def test_a_record_without_elements_is_told_them(tmp_path):
     assert str(ase.io.read(tmp_path / "x.mrec", format="mrec", elements=("O", "H")).symbols) == "OH"
 
 
+@pytest.mark.slow
 def test_ase_convert_knows_it(tmp_path):
     ase.io.write(tmp_path / "a.traj", images())
     done = call("convert", "-o", "mrec", tmp_path / "a.traj", tmp_path / "b.mrec")

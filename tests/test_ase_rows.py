@@ -69,6 +69,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_row_at_fault_is_passed_over(tmp_path, monkeypatch, fault):
     whole = database(tmp_path / "a.db")

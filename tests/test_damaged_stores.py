@@ -88,6 +88,7 @@ def altered_bytes(raw: bytes, chance: random.Random) -> bytes:
     return raw[: chance.randrange(len(raw) + 1)] if act < 0.75 else raw + chance.randbytes(chance.randrange(1, 9))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["vibration", "reaction"])
 @pytest.mark.parametrize("seed", range(8))
 def test_no_damage_is_more_than_a_typed_error(tmp_path: Path, name: str, seed: int) -> None:

@@ -8,6 +8,12 @@ from make_pages import PAGES
 DOCS = Path(__file__).parents[1] / "docs"
 
 
-@pytest.mark.parametrize("page", PAGES)
+#: The page of the matrix opens every file with every program.
+_LONG = {"meaning.md"}
+
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=pytest.mark.slow if page in _LONG else ()) for page in PAGES]
+)
 def test_generated_pages_are_current(page):
     assert (DOCS / page).read_text(encoding="utf-8") == PAGES[page](), "run python docs/make_pages.py"

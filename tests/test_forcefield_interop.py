@@ -162,6 +162,7 @@ def good() -> dict[str, ForceField]:
     return {"first": peroxide(), "second": second, "more": more}
 
 
+@pytest.mark.slow
 def test_what_we_accept_is_accepted(tmp_path: Path) -> None:
     for made in good().values():
         made.check()

@@ -340,6 +340,7 @@ join(sys.argv[3:], sys.argv[2], progress=Watch())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frames", [0, 1, 9, 21])
 def test_what_is_killed_leaves_nothing_under_the_name(pieces: Path, tmp_path: Path, frames: int) -> None:
     target = tmp_path / "all.mrec"

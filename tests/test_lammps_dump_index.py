@@ -116,6 +116,7 @@ class TestThreeWays:
         index = index_source(TextSource(Path("a.dump"), TEXTS[name].encode()))
         assert len(index.table) == TEXTS[name].count("TIMESTEP")
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", ["uniform", "npt", "growing"])
     def test_no_end_of_a_block_is_a_doubt(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         source = TextSource(Path("a.dump"), TEXTS[name].encode())

@@ -48,6 +48,7 @@ def _needs(names: tuple[str, ...]) -> None:
             pytest.importorskip(library)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("names", "keywords"), _cases(PAIRS, _QUICK))
 def test_pair(names: tuple[str, ...], keywords: dict[str, Any], tmp_path: Path) -> None:
     _needs(names)

@@ -183,6 +183,7 @@ def test_units_converted_to_a_preset(
         assert np.allclose(a.forces, b.forces, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_units_that_are_stated_for_numbers_nobody_knows(tmp_path: Path) -> None:
     words = {"format": "mdanalysis", "topology_format": "LAMMPSDUMP", "trajectory_format": "LAMMPSDUMP"}
     dump = _path("LAMMPSDUMP_allcoords")

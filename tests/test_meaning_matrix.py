@@ -14,12 +14,13 @@ def test_other_programs_see_what_the_record_says(sample: str, format: str) -> No
 
 
 @pytest.mark.parametrize("key", KNOWN, ids="-".join)
-@pytest.mark.xfail(strict=True, reason="what KNOWN says of each")
 def test_what_is_known_is_still_so(key: tuple[str, str, str]) -> None:
     sample, row, format = key
     missing = READERS[format].keys() - readers_of(format, samples()[sample].style).keys()
+    if missing:
+        pytest.skip(f"it takes {', '.join(sorted(missing))}")
     rows = samples()[sample].rows if row == "*" else [row]
-    assert missing or not any(cells_of(sample)[name, format].faults for name in rows), KNOWN[key]
+    assert any(cells_of(sample)[name, format].faults for name in rows), f"mended, to be taken out: {KNOWN[key]}"
 
 
 def test_stores_hold_every_number_as_it_was() -> None:

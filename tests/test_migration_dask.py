@@ -73,6 +73,7 @@ def same_in_all(a: Path, b: Path) -> None:
 SETTINGS = {"dedupe": True, "index": ("kind",), "group_by": "formula"}
 
 
+@pytest.mark.slow
 def test_equal_to_a_local_migration(tmp_path, cluster, many_parts, monkeypatch):
     make_inputs(tmp_path / "in")
     monkeypatch.chdir(tmp_path)
@@ -170,6 +171,7 @@ def test_a_scheduler_that_does_not_answer(tmp_path, capsys, monkeypatch):
     assert os.listdir(tmp_path) == ["in"]
 
 
+@pytest.mark.slow
 def test_workers_that_cannot_do_it(tmp_path, capsys, cluster, monkeypatch):
     make_files(tmp_path / "in", 2)
     common = (tmp_path / "in", "-o", tmp_path / "a.mrec.lmdb", "--units", "metal", "--engine", "dask")

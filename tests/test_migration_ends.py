@@ -85,6 +85,7 @@ def test_interrupts_wait() -> None:
     assert (done.returncode, done.stdout.split()) == (0, ["reached", "raised"]), done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0.2, 0.6])
 def test_interrupted_from_the_keyboard(tmp_path: Path, seconds: float) -> None:
     """Every process gets it, as in a terminal: one line is said, and the same command goes on."""

@@ -50,6 +50,7 @@ def test_index_has_formula_and_counts(tmp_path):
         assert len(collection.select("n_C > 0 and energy < -1.9")) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dedupe", [False, True])
 def test_any_number_of_workers_gives_the_same_file(tmp_path, dedupe):
     make_files(tmp_path / "in", 40)

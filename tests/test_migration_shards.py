@@ -58,6 +58,7 @@ def same_records(one: Path, several: Path, most: int) -> None:
     assert not [name for name in os.listdir(several.parent) if name.startswith(".")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("workers", "most"), [(1, 1), (1, 7), (2, 10), (1, 40), (1, 10000)])
 def test_a_set_equals_one_file(tmp_path, workers, most):
     make_inputs(tmp_path / "in")

@@ -32,6 +32,7 @@ def leaf(number: int, size: int) -> np.ndarray[Any, Any]:
     return np.frombuffer(page + bytes(upper - len(page)) + node + bytes(len(node) % 2), np.uint8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, 3, 203, 204, 205, 206, 407, 408, 41_209, 41_210, 41_617])
 def test_trees_of_any_number_of_pages(tmp_path: Path, count: int) -> None:
     """Also where a branch would be left with one child, at which LMDB stops the process."""
@@ -100,6 +101,7 @@ def test_a_merged_collection_is_appended_to(tmp_path: Path) -> None:
     assert [r.meta["record_id"] for r in molrec_convert.open(tmp_path / "m.mrec.lmdb")] == [f"r{n}" for n in range(91)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_damage_is_refused_or_harmless(tmp_path: Path, seed: int) -> None:
     """Bytes changed anywhere: an error of ours, or a file whose pages are sound; never the end of the process."""

@@ -183,6 +183,7 @@ def melt() -> Record:
     return Record(system=system, trajectory=MemoryTrajectory(states))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("peer", list(PEERS))
 def test_a_trajectory_is_read_the_same(peer: str, tmp_path: Path) -> None:
     path = tmp_path / "melt.pdb"
@@ -191,6 +192,7 @@ def test_a_trajectory_is_read_the_same(peer: str, tmp_path: Path) -> None:
     same(ours(path), ask(peer, path), leave=("bonds",))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("peer", list(PEERS))
 @pytest.mark.parametrize("name", ["gemmi_5wkd.pdb", "mda_1hvr.pdb", "parmed_2koc.pdb", "cf_1bcu.pdb"])
 def test_exports_of_real_files_are_read_the_same(peer: str, name: str, corpus: Path, tmp_path: Path) -> None:

@@ -389,6 +389,7 @@ def test_lines_of_what_is_wrong_in_a_part(tmp_path: Path, monkeypatch: pytest.Mo
         assert f"big.cif, line {line}: " in str(caught.value)
 
 
+@pytest.mark.slow
 def test_memory_of_a_long_file_is_a_few_times_its_length(tmp_path: Path) -> None:
     """gemmi's document takes thirty times the file, in Python's texts more."""
     path = tmp_path / "big.cif"

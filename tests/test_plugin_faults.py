@@ -58,6 +58,7 @@ def codes(text: str) -> list[int]:
     return [int(line.split()[1]) for line in text.splitlines() if line.startswith("exit ")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extra", _EXTRAS)
 def test_a_library_that_is_missing_is_named_with_its_extra(extra: str, files: Path) -> None:
     libraries, commands = _EXTRAS[extra]

@@ -161,6 +161,7 @@ PLACES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("value", [None, {"a": [1, 2.5]}])
 def test_an_unknown_attribute_anywhere_is_carried_and_a_difference(
