@@ -222,7 +222,7 @@ class ShapedCollection(Collection):
 
 
 def _taken(trajectory: Trajectory, frames: Frames) -> Trajectory:
-    """The frames asked for that a trajectory has."""
+    """Return the frames asked for that a trajectory has."""
     if not isinstance(frames, slice):
         return PickedTrajectory(trajectory, ordinals_of(frames, frame_count(trajectory), lenient=True))
     if trajectory.n_frames is not None:

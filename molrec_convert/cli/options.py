@@ -54,7 +54,7 @@ class FormatCommand(click.Command):
 
 
 def words(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
-    """A comma-separated list as its words, blanks around them left off; none may be missing between two commas."""
+    """Return the words of a comma-separated list, blanks left off; none may be missing between two commas."""
     if value is None or not value.strip():
         return None if value is None else ()
     found = tuple(word.strip() for word in value.split(","))

@@ -24,7 +24,7 @@ _DERIVED = ("type", "count", "latest_step", "latest_timestamp")
 
 
 def forcefield_differences(a: ForceField | None, b: ForceField | None) -> Iterator[str]:
-    """What differs between two force fields, either of which may be missing: not the files they were read from."""
+    """Return what differs between two force fields, of which either may be missing; their files do not count."""
     if a is None or b is None:
         yield from presence(_SECTION, a, b)
         return

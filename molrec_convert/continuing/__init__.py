@@ -100,7 +100,7 @@ def _check_units(sources: Sequence[Source], report: Report) -> None:
 
 
 def _forcefield(sources: Sequence[Source], report: Report) -> ForceField | None:
-    """The force field of all; its name may be that of the file it came from. `ContractError` where two differ."""
+    """Return the force field of all, whose name may be that of its file. `ContractError` where two differ."""
     having = [(source.name, source.record.forcefield) for source in sources if source.record.forcefield is not None]
     if not having:
         return None
@@ -118,7 +118,7 @@ def _forcefield(sources: Sequence[Source], report: Report) -> ForceField | None:
 
 
 def _attributes(sources: Sequence[Source], report: Report) -> dict[str, dict[str, Any]]:
-    """The attributes of the trajectories, those of the first where they differ."""
+    """Return the attributes of the trajectories, those of the first where they differ."""
     found: dict[str, dict[str, Any]] = {}
     for source in sources:
         for path, attributes in source.trajectory.attributes.items():
@@ -129,7 +129,7 @@ def _attributes(sources: Sequence[Source], report: Report) -> dict[str, dict[str
 
 
 def _meta(sources: Sequence[Source], report: Report) -> dict[str, Any]:
-    """The first record's, with what others add; the version is the newest of all."""
+    """Return the first record's, with what others add; the version is the newest of all."""
     meta = dict(sources[0].record.meta)
     for source in sources[1:]:
         for key, value in source.record.meta.items():
@@ -144,7 +144,7 @@ def _meta(sources: Sequence[Source], report: Report) -> dict[str, Any]:
 
 
 def _method(sources: Sequence[Source], report: Report) -> dict[str, Any] | None:
-    """The first there is; those of later records that say something else are kept in it, under `continued`."""
+    """Return the first there is; what later records say otherwise is kept in it, under `continued`."""
     having = [source for source in sources if source.record.method is not None]
     if not having:
         return None
