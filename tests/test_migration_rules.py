@@ -125,7 +125,7 @@ def test_a_killed_migration_goes_on_with_the_same_rules_only(inputs: Path, tmp_p
         ('[[input]]\nenergy_key = "E"', "rule 1: match is to be a pattern"),
         ('[[input]]\nmatch = "*.xyz"\nenergy_key = 3', "energy_key is to be of the kind str"),
         ('[[input]]\nmatch = "*.xyz"\nspecies = "nope"', "species is one of"),
-        ('[[input]]\nmatch = "*.xyz"\nunits = "nope"', "units nope"),
+        ('[[input]]\nmatch = "*.xyz"\nunits = "nope"', "rules.toml, rule 1: "),
         ('[[input]]\nmatch = "*.xyz"\ndrop = "a"', "drop is to be a list of names"),
         ('[[inputs]]\nmatch = "*.xyz"', "expected rules, each under [[input]]"),
         ("[[input", "no TOML"),

@@ -54,6 +54,14 @@ def test_a_run_in_kilocalories_is_in_electron_volts_for_ase(tmp_path: Path) -> N
     assert units == ["derived: units (converted from real to metal)"]
 
 
+def test_a_dimension_of_a_name_that_is_not_there_is_told(tmp_path: Path) -> None:
+    report = molrec_convert.write(
+        one_atom(strange=1.5), tmp_path / "u.mrec", target_units="metal",
+        dimensions={"gap": "energy", "gpa": "energy", "strange": "none"},
+    )  # fmt: skip
+    assert "--dimension gpa: there are no numbers of that name" in report.warnings
+
+
 def test_one_factor_on_every_way(tmp_path: Path) -> None:
     record = one_atom(fx=100.0, fy=0.0, fz=0.0)
     molrec_convert.write(record, tmp_path / "u.mrec")

@@ -105,6 +105,9 @@ def in_units(
     else:
         made = UnitsCollection(source, scaling)
     scaling.tell(report, strict=strict)
+    idle = sorted(scaling.conversion.idle)
+    if idle and isinstance(source, Record):  # records of a collection are met one by one, later
+        report.warn(f"--dimension {', '.join(idle)}: there are no numbers of that name")
     return made
 
 

@@ -144,9 +144,15 @@ def _check_value(here: str, name: str, value: Any, option: Option | None) -> Non
     if name in ("from", "units") and not isinstance(value, str):
         raise UsageError(f"{here}: {name} is to be a text")
     if name == "from":
-        format_named(value)
+        try:
+            format_named(value)
+        except UsageError as error:
+            raise UsageError(f"{here}: {error}") from None
     if name == "units":
-        parse_units(value)
+        try:
+            parse_units(value)
+        except UsageError as error:
+            raise UsageError(f"{here}: {error}") from None
         return
     if option is None:
         return

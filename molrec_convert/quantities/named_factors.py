@@ -22,11 +22,17 @@ class NamedFactors(UnitConversion):
     ) -> None:
         super().__init__(source, target)
         self.dimensions = dict(dimensions or {})
+        #: Names given in `dimensions` that nothing has had so far.
+        self.idle = set(self.dimensions)
 
     def dimension(self, name: str, *, block: str | None = None) -> str | None:
         """Return the dimension of a column of a block, or of a per-step key (no block); None where nobody knows."""
         whole = name if block is None else f"{block}/{name}"
-        return self.dimensions.get(whole, self.dimensions.get(name, dimension_of(name, key=block is None)))
+        given = whole if whole in self.dimensions else name
+        if given not in self.dimensions:
+            return dimension_of(name, key=block is None)
+        self.idle.discard(given)
+        return self.dimensions[given]
 
     def of_name(self, name: str, *, block: str | None = None) -> float | None:
         """Return what the values of a name are multiplied by, None where nobody can tell."""
