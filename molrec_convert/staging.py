@@ -7,28 +7,21 @@ untouched until the new one takes its place in one step.
 
 from __future__ import annotations
 
-import ctypes
-import ctypes.util
-import errno
 import fcntl
-import functools
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from molrec_convert.disk import remove, swap, sync
 from molrec_convert.errors import UsageError
 
-__all__ = ["Staging", "check_apart", "check_is_no_part", "check_target", "swap"]
+__all__ = ["Staging", "check_apart", "check_is_no_part", "check_target"]
 
 #: The document at the root of a record's directory, and of a collection's in several files.
 _ROOTS = ("zarr.json", "mrec-set.json")
 _SET = _ROOTS[1]
-
-_EXCHANGE = 2
-_AT_FDCWD = -100
 
 
 class Staging:
@@ -81,7 +74,7 @@ class Staging:
 
     def discard(self) -> None:
         """Remove what this or an earlier attempt left beside the target."""
-        _remove(self.path)
+        remove(self.path)
         self.note_path.unlink(missing_ok=True)
 
     def commit(self) -> None:
@@ -92,8 +85,8 @@ class Staging:
             os.replace(self.path, self.target)
         else:
             exchange(self.path, self.target)
-            _remove(self.path)
-        _sync_directory(self.target.parent)
+            remove(self.path)
+        sync(self.target.parent)
         self.note_path.unlink(missing_ok=True)
 
 
@@ -146,48 +139,12 @@ def check_apart(target: Path, sources: Iterable[Path]) -> None:
             raise UsageError(f"{target} {what}, which the result would replace: name another target")
 
 
-def swap(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> bool:
-    """Swap two names in one step; False where the system cannot. OSError: one of them is not there, for instance."""
-    call = _renameat2()
-    if call is None:
-        return False
-    if call(_AT_FDCWD, os.fsencode(a), _AT_FDCWD, os.fsencode(b), _EXCHANGE) == 0:
-        return True
-    code = ctypes.get_errno()
-    if code not in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
-        raise OSError(code, os.strerror(code), os.fspath(b))
-    return False
-
-
 def exchange(a: Path, b: Path) -> None:
     """Swap two names in one step where the system can, else by way of a third name."""
     if swap(a, b):
         return
     third = b.parent / f".{b.name}.replaced"
-    _remove(third)
+    remove(third)
     os.rename(b, third)
     os.rename(a, b)
     os.rename(third, a)
-
-
-@functools.cache
-def _renameat2() -> Any:
-    try:
-        return ctypes.CDLL(None, use_errno=True).renameat2
-    except (OSError, AttributeError):
-        return None
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

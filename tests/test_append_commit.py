@@ -21,6 +21,7 @@ import trajectory_stores as ts
 from hand_built import edit_json
 from trajectory_stores import atoms, frames_of
 
+from molrec_convert import disk
 from molrec_convert.errors import ContractError, UsageError
 from molrec_convert.model import (
     Block,
@@ -33,7 +34,7 @@ from molrec_convert.model import (
     Meta,
     MetaDeclaration,
 )
-from molrec_convert.stores.zarr import shards, storage
+from molrec_convert.stores.zarr import shards
 from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
 
 F64 = ColumnDeclaration("f64")
@@ -257,7 +258,7 @@ def test_durable_flush_syncs_files_then_folders_then_commits(root: Path, monkeyp
 def test_a_second_writer_is_refused_while_one_is_open(root: Path) -> None:
     with TrajectoryWriter.create(root, DECLARATION) as writer:
         writer.append_frame(FRAMES[0])
-        with pytest.raises(UsageError, match="being written to by another writer"):
+        with pytest.raises(UsageError, match="being written by this process already"):
             TrajectoryWriter.open(root)
         code = (
             "import sys\n"
@@ -321,7 +322,7 @@ def _steps(monkeypatch: pytest.MonkeyPatch, stop_at: int) -> list[str]:
 
     wrap(os, "pwritev", lambda fd, *_: f"write {os.readlink(f'/proc/self/fd/{fd}')}")
     wrap(os, "replace", lambda _, target: f"replace {target}")
-    wrap(storage, "swap", lambda _, target: f"replace {target}")
+    wrap(disk, "swap", lambda _, target: f"replace {target}")
     wrap(os, "mkdir", lambda path, *_: f"mkdir {path}")
     wrap(os, "rename", lambda _, target: f"rename {target}")
     wrap(os, "unlink", lambda path, *_: f"unlink {path}")

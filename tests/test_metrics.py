@@ -459,7 +459,7 @@ def test_unsafe_names_of_others_are_read_and_put_right(tmp_path: Path) -> None:
 def test_one_writer(tmp_path: Path) -> None:
     path = store(tmp_path / "a.mrec")
     log = MetricsLog.open(path)
-    with pytest.raises(UsageError, match="another writer"):
+    with pytest.raises(UsageError, match="by this process already"):
         MetricsLog.open(path)
     with pytest.raises(UsageError, match=r"a writer has .* open"):
         pack(path, tmp_path / "a.mrec.zip")

@@ -5,8 +5,8 @@ import os
 import pytest
 
 from molrec_convert.errors import UsageError
+from molrec_convert.locking import PathLock
 from molrec_convert.staging import Staging, check_apart, exchange
-from molrec_convert.stores.zarr.trajectory_commit import RecordLock
 
 
 def fill(path, text):
@@ -82,7 +82,7 @@ def test_a_target_that_another_writes_is_left_to_it(tmp_path):
     staging.check_free()
     fill(staging.path, "half")
     staging.check_free()
-    lock = RecordLock(staging.path)
+    lock = PathLock(staging.path)
     with pytest.raises(UsageError, match=r"another conversion is writing .*run\.mrec"):
         staging.check_free()
     lock.release()
@@ -123,7 +123,7 @@ def test_a_target_that_holds_a_source_is_refused(tmp_path):
 @pytest.mark.parametrize("in_one_step", [True, False])
 def test_two_names_are_exchanged(tmp_path, monkeypatch, in_one_step):
     if not in_one_step:
-        monkeypatch.setattr("molrec_convert.staging._renameat2", lambda: None)
+        monkeypatch.setattr("molrec_convert.disk._renameat2", lambda: None)
     fill(tmp_path / "a", "a")
     fill(tmp_path / "b", "b")
     exchange(tmp_path / "a", tmp_path / "b")

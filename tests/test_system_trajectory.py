@@ -462,7 +462,7 @@ def test_what_cannot_be_appended_to(tmp_path: Path, stored: Path) -> None:
     pack(stored, tmp_path / "a.mrec.zip")
     with pytest.raises(UnsupportedError, match="unpack"):
         append_record(tmp_path / "a.mrec.zip")
-    with append_record(stored), pytest.raises(UsageError, match="another writer"):
+    with append_record(stored), pytest.raises(UsageError, match="by this process already"):
         append_record(stored)
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import google_crc32c
 
+from molrec_convert.disk import replace_file
 from molrec_convert.errors import ContractError, FormatError, MissingInputError, UnsupportedError
 
 __all__ = [
@@ -163,13 +164,8 @@ def files_of(path: Path) -> list[Path]:
 def save_manifest(folder: Path, parts: Sequence[Part], name: str = MANIFEST) -> Path:
     """Write the manifest of a set, in one step, and return its path."""
     target = folder / name
-    partial = folder / f".{name}.partial"
-    with open(partial, "w", encoding="utf-8") as file:
-        json.dump(Manifest(folder, tuple(parts)).to_json(), file, ensure_ascii=False, indent=1)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, target)
+    text = json.dumps(Manifest(folder, tuple(parts)).to_json(), ensure_ascii=False, indent=1)
+    replace_file(target, f"{text}\n".encode())
     return target
 
 

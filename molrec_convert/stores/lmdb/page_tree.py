@@ -5,7 +5,6 @@ The file is LMDB's own form, so that LMDB goes on with it. Source: LMDB 0.9, mdb
 
 from __future__ import annotations
 
-import os
 import struct
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,6 +14,7 @@ from types import TracebackType
 import numpy as np
 from numpy.typing import NDArray
 
+from molrec_convert.disk import write_all
 from molrec_convert.writeback import start_writeback
 
 __all__ = ["PageTree"]
@@ -48,7 +48,6 @@ class PageTree:
         self._keys: list[Keys] = []
         self._leaves: list[Numbers] = []
         self._overflow = self._entries = 0
-        file.seek(2 * page_size)
         self._written = self._started = 2 * page_size
         self._writer = ThreadPoolExecutor(1, "pages")
         self._waiting: deque[Future[None]] = deque()
@@ -88,9 +87,7 @@ class PageTree:
             depth, branches = depth + 1, branches + len(level)
         self._wait(0)
         tree = _TREE.pack(0, 0, depth, branches, leaves, self._overflow, self._entries, int(level[0]))
-        number = self._file.fileno()
-        base = self.page_size
-        os.pwrite(number, tree + _LAST.pack(self.next - 1, 1), base + _MAIN)
+        write_all(self._file.fileno(), [tree + _LAST.pack(self.next - 1, 1)], self.page_size + _MAIN)
 
     def _branches(self, keys: Keys, children: Numbers) -> tuple[Keys, Numbers]:
         """Branch pages over pages with their first keys, two at least on each; their own keys and numbers."""
@@ -141,9 +138,8 @@ class PageTree:
 
     def _put(self, left: memoryview) -> None:
         """Write some bytes, and have the system begin to bring them to the disk."""
+        write_all(self._file.fileno(), [left], self._written)
         self._written += len(left)
-        while left:
-            left = left[self._file.write(left) or 0 :]
         if self._written - self._started >= _AHEAD:
             start_writeback(self._file.fileno(), self._started, self._written - self._started)
             self._started = self._written

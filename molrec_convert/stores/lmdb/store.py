@@ -15,6 +15,7 @@ from io import RawIOBase
 from pathlib import Path
 from typing import Any
 
+from molrec_convert.disk import sync
 from molrec_convert.errors import UsageError
 from molrec_convert.staging import check_is_no_part
 from molrec_convert.stores.lmdb.environment import lmdb_library
@@ -165,11 +166,7 @@ class StoreFile:
         if self.path != self.target:
             os.replace(self.path, self.target)
         self._release()
-        descriptor = os.open(self.target.parent, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync(self.target.parent)
 
     def discard(self) -> None:
         """Remove the unfinished file; what has the target's name stays."""

@@ -16,7 +16,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from molrec_convert.disk import replace_file, sync, sync_tree
 from molrec_convert.errors import ContractError, UnsupportedError, UsageError
+from molrec_convert.locking import PathLock
 from molrec_convert.model.metrics import Curves, Metrics, Series, log_events, watermark
 from molrec_convert.model.metrics_events import Event, event_line, log_lines
 from molrec_convert.model.names import escape_name
@@ -27,12 +29,9 @@ from molrec_convert.stores.zarr.metrics import FIELDS, LOG, DenseSeries, read_me
 from molrec_convert.stores.zarr.storage import (
     DirectoryStorage,
     read_document,
-    replace_file,
-    sync_folder,
-    sync_tree,
     write_document,
 )
-from molrec_convert.stores.zarr.trajectory_commit import RecordLock, clean_record
+from molrec_convert.stores.zarr.trajectory_commit import clean_record
 from molrec_convert.stores.zarr.unknown import StoredUnknown, write_said
 from molrec_convert.stores.zarr.unsynced import Unsynced
 
@@ -46,7 +45,7 @@ class MetricsLog:
     arrays of the log, which stays. Leaving the context by an exception keeps the log and makes none.
     """
 
-    def __init__(self, root: Path, lock: RecordLock, descriptor: int, metrics: Metrics) -> None:
+    def __init__(self, root: Path, lock: PathLock, descriptor: int, metrics: Metrics) -> None:
         self._root, self._lock = root, lock
         self._descriptor = descriptor
         self._size = os.fstat(descriptor).st_size
@@ -66,7 +65,7 @@ class MetricsLog:
         document = read_document(DirectoryStorage(root), "") if root.is_dir() else None
         if document is None or document["node_type"] != "group":
             raise UsageError(f"{root} is not a record's directory: write a record there before its metrics")
-        lock = RecordLock(root)
+        lock = PathLock(root)
         try:
             clean_record(root, Unsynced())
             metrics = _prepared(root)
@@ -168,7 +167,7 @@ def _prepared(root: Path) -> Metrics:
     if metrics.log is None:
         (root / "metrics").mkdir(exist_ok=True)
         text = b"".join(_lines_of(metrics))
-        replace_file(root / LOG, text, durable=True)
+        replace_file(root / LOG, text)
         _commit(root, metrics, text.count(b"\n"), len(text))
     else:
         whole = _cut_tail(root / LOG)
@@ -179,7 +178,7 @@ def _prepared(root: Path) -> Metrics:
             _commit(root, metrics, lines, whole if metrics.dense else 0)
         elif mark and metrics.log.read(mark - 1, mark) != b"\n":
             raise ContractError("metrics.wal", "the watermark is not at the end of a line of the log")
-    sync_folder(root)
+    sync(root)
     return metrics
 
 

@@ -18,9 +18,10 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from molrec_convert.disk import remove, sync
 from molrec_convert.errors import ContractError, FormatError, UsageError
 from molrec_convert.staging import check_apart, check_target
-from molrec_convert.stores.zarr.storage import DirectoryStorage, read_document, sync_folder
+from molrec_convert.stores.zarr.storage import DirectoryStorage, read_document
 
 __all__ = ["pack", "unpack"]
 
@@ -53,9 +54,9 @@ def pack(source: str | os.PathLike[str], target: str | os.PathLike[str], *, over
         with zipfile.ZipFile(temporary, "x", zipfile.ZIP_STORED, allowZip64=True) as packed:
             for key in storage.keys():  # noqa: SIM118
                 _add(packed, where, key)
-        _sync_file(temporary)
+        sync(temporary)
         os.replace(temporary, goal)
-    sync_folder(goal.parent)
+    sync(goal.parent)
 
 
 def unpack(source: str | os.PathLike[str], target: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -82,7 +83,7 @@ def unpack(source: str | os.PathLike[str], target: str | os.PathLike[str], *, ov
             for entry in entries:
                 _extract(packed, entry, temporary)
             _take_place(temporary, goal)
-    sync_folder(goal.parent)
+    sync(goal.parent)
 
 
 def check_entries(entries: list[zipfile.ZipInfo], where: Path) -> None:
@@ -147,11 +148,11 @@ def _extract(packed: zipfile.ZipFile, entry: zipfile.ZipInfo, root: Path) -> Non
 def _beside(target: Path) -> Iterator[Path]:
     """A free name beside the target; what still bears it afterwards is removed."""
     temporary = target.parent / f".{target.name}.{os.getpid()}.tmp"
-    _remove(temporary)
+    remove(temporary)
     try:
         yield temporary
     finally:
-        _remove(temporary)
+        remove(temporary)
 
 
 @contextlib.contextmanager
@@ -178,18 +179,3 @@ def _take_place(temporary: Path, target: Path) -> None:
     else:
         target.unlink(missing_ok=True)
         os.rename(temporary, target)
-
-
-def _sync_file(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)

@@ -5,12 +5,12 @@ Source: Record; Zarr V3 binding.
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from molrec_convert._version import __version__
+from molrec_convert.disk import remove, sync_tree
 from molrec_convert.errors import ContractError, UsageError
 from molrec_convert.formats import WriteContext
 from molrec_convert.model.alignment import Alignment
@@ -28,7 +28,7 @@ from molrec_convert.stores.zarr.metadata import group_document
 from molrec_convert.stores.zarr.metrics import write_metrics
 from molrec_convert.stores.zarr.observables import write_observables
 from molrec_convert.stores.zarr.packing import pack
-from molrec_convert.stores.zarr.storage import sync_tree, write_document
+from molrec_convert.stores.zarr.storage import write_document
 from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
 from molrec_convert.stores.zarr.unknown import write_unknown
 
@@ -74,10 +74,10 @@ def write_record(record: Record, path: Path, context: WriteContext) -> None:
         _write_frame(path, "frame", record.frame, compression)
         _report_step(record.frame, context)
     if record.forcefield is not None:
-        _remove(path / "forcefield")
+        remove(path / "forcefield")
         write_forcefield(path, record.forcefield, compression=compression)
     if record.observables is not None:
-        _remove(path / "observables")
+        remove(path / "observables")
         write_observables(path, record.observables, compression)
         _report_observables(record.observables, record.trajectory, context)
     for name in ("method", "status"):
@@ -85,7 +85,7 @@ def write_record(record: Record, path: Path, context: WriteContext) -> None:
         if document is not None:
             _write_document(path, name, document)
     if record.metrics is not None:
-        _remove(path / "metrics")
+        remove(path / "metrics")
         write_metrics(path, record.metrics, compression)
     system_written = False
     if record.trajectory is not None:
@@ -99,12 +99,12 @@ def write_record(record: Record, path: Path, context: WriteContext) -> None:
 def write_packed(record: Record, path: Path, context: WriteContext) -> None:
     """Write a record as the packed file `path`, by way of a directory beside it."""
     directory = path.parent / f".{path.name}.directory"
-    _remove(directory)
+    remove(directory)
     try:
         write_record(record, directory, context)
         pack(directory, path, overwrite=True)
     finally:
-        _remove(directory)
+        remove(directory)
 
 
 def _compression(context: WriteContext) -> Stage | None:
@@ -148,12 +148,12 @@ def _report_observables(observables: Observables, trajectory: Trajectory | None,
 
 
 def _write_document(root: Path, section: str, document: dict[str, Any]) -> None:
-    _remove(root / section)
+    remove(root / section)
     write_document(root / section, group_document(document))
 
 
 def _write_frame(root: Path, section: str, frame: Frame, compression: Stage | None) -> None:
-    _remove(root / section)
+    remove(root / section)
     write_frame(root, section, frame, compression=compression)
 
 
@@ -168,7 +168,7 @@ def _write_trajectory(
     if resumed:
         writer = RecordWriter.open(root, **rows, compression=compression)
     else:
-        _remove(root / _TRAJECTORY)
+        remove(root / _TRAJECTORY)
         writer = RecordWriter.create(
             root,
             declaration,
@@ -247,10 +247,3 @@ def _with_columns(system: Frame | None, settled: dict[str, dict[str, Column]], d
             attributes=block.attributes,
         )
     return replace(base, blocks=blocks)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)

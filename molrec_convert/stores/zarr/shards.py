@@ -16,16 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from molrec_convert.disk import replace_file, write_all
 from molrec_convert.errors import ContractError
 from molrec_convert.stores.zarr.codecs import Pipeline, crc32c
 from molrec_convert.stores.zarr.shard_index import MISSING, index_size, is_missing, pack_index, unpack_index
-from molrec_convert.stores.zarr.storage import replace_file
 from molrec_convert.stores.zarr.unsynced import Unsynced, make_folder
 from molrec_convert.writeback import start_writeback
 
 __all__ = ["ShardFile"]
 
-_IOVECS = 1024
 #: So many new bytes are on their way to the disk before a flush asks for them.
 _AHEAD = 2**20
 #: Shards that stay open between writes, of all arrays together: a process may have 1024 files, or fewer.
@@ -103,7 +102,7 @@ class ShardFile:
         self._set([position for position, _ in chunks], entries)
         if pieces:
             descriptor = self._open()
-            _write_all(descriptor, pieces, self._end)
+            write_all(descriptor, pieces, self._end)
             if end - self._started >= _AHEAD:
                 start_writeback(descriptor, self._started, end - self._started)
                 self._started = end
@@ -134,7 +133,7 @@ class ShardFile:
             # It appears with an index that says there is nothing, as its absence did: chunks of zeros that are
             # committed have no other sign.
             make_folder(os.path.dirname(self.path), self._unsynced)
-            replace_file(self.path, pack_index(np.full((self.chunks, 2), MISSING, dtype=np.uint64)))
+            replace_file(self.path, pack_index(np.full((self.chunks, 2), MISSING, dtype=np.uint64)), durable=False)
             self._exists = True
         self._unsynced.file(self.path)
         if self._close is None:
@@ -145,7 +144,7 @@ class ShardFile:
 
     def _write_index(self, descriptor: int) -> None:
         start = 16 * self._changed
-        _write_all(descriptor, [memoryview(pack_index(self._entries))[start:]], start)
+        write_all(descriptor, [memoryview(pack_index(self._entries))[start:]], start)
         self._unsynced.file(self.path)
         self._changed = self.chunks
 
@@ -165,16 +164,3 @@ def _check_entries(descriptor: int, entries: NDArray[np.uint64], size: int, pipe
             raise ContractError(
                 node, f"the index of the shard is torn and its committed chunk {position} does not stand"
             )
-
-
-def _write_all(descriptor: int, pieces: list[bytes | memoryview], offset: int) -> None:
-    """`pwritev` until everything is written: one call takes at most `IOV_MAX` pieces and 2 GiB."""
-    position = 0
-    while position < len(pieces):
-        done = os.pwritev(descriptor, pieces[position : position + _IOVECS], offset)
-        offset += done
-        while position < len(pieces) and done >= len(pieces[position]):
-            done -= len(pieces[position])
-            position += 1
-        if done:
-            pieces[position] = pieces[position][done:]

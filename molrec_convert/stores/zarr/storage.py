@@ -6,7 +6,6 @@ a writer's temporary files, or litter, and are never seen; a folder of such a na
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
@@ -22,8 +21,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from molrec_convert.disk import replace_file
 from molrec_convert.errors import ContractError, FormatError
-from molrec_convert.staging import swap
 from molrec_convert.stores.zarr.metadata import dump_document, parse_document
 
 __all__ = [
@@ -32,9 +31,6 @@ __all__ = [
     "ZipStorage",
     "open_storage",
     "read_document",
-    "replace_file",
-    "sync_folder",
-    "sync_tree",
     "write_document",
 ]
 
@@ -357,61 +353,6 @@ def _behind(pieces: list[memoryview], done: int) -> list[memoryview]:
             return [piece[done:], *pieces[position + 1 :]]
         done -= len(piece)
     return []
-
-
-def replace_file(path: str | os.PathLike[str], data: bytes, *, durable: bool = False, promised: bool = True) -> None:
-    """Write a file so that its name holds the old bytes or the new ones, never a part: a temporary file, renamed.
-
-    With `durable` the bytes and the rename have reached the disk when this returns. Where nothing is `promised`, that
-    is where a failure of the power may leave neither the old nor the new bytes, the names are swapped: a file system
-    that guards against such failures starts to write a file that takes another's name, which takes longer than all
-    the rest.
-    """
-    folder, name = os.path.split(os.fspath(path))
-    temporary = os.path.join(folder, f".{name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        if promised or durable or not _swapped(temporary, path):
-            os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-    if durable:
-        sync_folder(folder)
-
-
-def _swapped(temporary: str, path: str | os.PathLike[str]) -> bool:
-    """Put a new file in an older one's place, which is removed; False, and nothing done, where there is none."""
-    try:
-        if not os.path.exists(path) or not swap(temporary, path):
-            return False
-    except OSError:
-        return False  # a rename says what is wrong, or works where this does not
-    os.unlink(temporary)
-    return True
-
-
-def sync_folder(path: str | os.PathLike[str]) -> None:
-    """Have the names in a folder, or the bytes of a file, reach the disk."""
-    descriptor = os.open(path or ".", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def sync_tree(path: str | os.PathLike[str]) -> None:
-    """Have everything below a folder reach the disk, and the folder's own name."""
-    for folder, _, files in os.walk(path):
-        for name in files:
-            sync_folder(os.path.join(folder, name))
-        sync_folder(folder)
-    sync_folder(os.path.dirname(os.path.abspath(path)))
 
 
 def read_document(storage: Storage, folder: str) -> dict[str, Any] | None:

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from molrec_convert.disk import replace_file
 from molrec_convert.model.batch import BoxUpdates
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.stores.zarr.codecs import Stage
 from molrec_convert.stores.zarr.metadata import NumberedDocument, dump_document, says, stated_group
 from molrec_convert.stores.zarr.shard_appender import ShardAppender
-from molrec_convert.stores.zarr.storage import replace_file
 from molrec_convert.stores.zarr.trajectory_batch import Presented
 from molrec_convert.stores.zarr.trajectory_block import BlockWriter
 from molrec_convert.stores.zarr.trajectory_box import BoxSeries
@@ -202,7 +202,7 @@ class TrajectoryArrays:
         path = os.path.join(self._root, TRAJECTORY, "zarr.json")
         text = self._text.dump(document, ("attributes", "nstep"), self.n_frames)
         if durable:
-            replace_file(path, text, durable=True)
+            replace_file(path, text)
         else:
             self._unsynced.replace(path, text)
         self._committed = document

@@ -1,4 +1,4 @@
-"""One writer at a time, and a clean store to go on from: the lock, and what an interrupted writer left behind.
+"""A clean store to go on from: what an interrupted writer left behind.
 
 Source: Zarr V3 binding, "Commit protocol", "Reopen".
 """
@@ -6,43 +6,21 @@ Source: Zarr V3 binding, "Commit protocol", "Reopen".
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import re
 import shutil
-import weakref
 from pathlib import Path
 from typing import Any
 
-from molrec_convert.errors import UsageError
-from molrec_convert.stores.zarr.storage import replace_file
+from molrec_convert.disk import replace_file
 from molrec_convert.stores.zarr.unsynced import Unsynced
 
-__all__ = ["ASIDE", "RecordLock", "clean_record", "remove_group", "restore_settled", "set_aside"]
+__all__ = ["ASIDE", "clean_record", "remove_group", "restore_settled", "set_aside"]
 
 _TEMPORARY = re.compile(r"\..+\.\d+\.tmp")
 #: Where the groups of blocks that settle wait until the declaration no longer names them.
 ASIDE = ".settled"
-
-
-class RecordLock:
-    """The right to write to a record: an advisory lock on its directory, gone when the process is."""
-
-    def __init__(self, root: Path) -> None:
-        descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(descriptor)
-            raise UsageError(
-                f"{root} is being written to by another writer; wait until it has closed the record"
-            ) from None
-        self._release = weakref.finalize(self, os.close, descriptor)
-
-    def release(self) -> None:
-        """Let others write."""
-        self._release()
 
 
 def clean_record(root: Path, unsynced: Unsynced) -> None:
@@ -66,7 +44,7 @@ def _drop_consolidated(path: str, unsynced: Unsynced) -> None:
         document: Any = json.loads(raw)
         if isinstance(document, dict) and "consolidated_metadata" in document:
             del document["consolidated_metadata"]
-            replace_file(path, json.dumps(document, ensure_ascii=False, indent=2).encode())
+            replace_file(path, json.dumps(document, ensure_ascii=False, indent=2).encode(), durable=False)
             unsynced.file(path)
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError, UsageError
+from molrec_convert.locking import PathLock
 from molrec_convert.model.batch import FrameBatch, batch_from_frames
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.frame import Column, Frame, references
@@ -29,7 +30,7 @@ from molrec_convert.stores.zarr.trajectory_arrays import Accepted, TrajectoryArr
 from molrec_convert.stores.zarr.trajectory_batch import mask_key, meta_array, presented_blocks
 from molrec_convert.stores.zarr.trajectory_block import BlockWriter
 from molrec_convert.stores.zarr.trajectory_buffer import FrameBuffer
-from molrec_convert.stores.zarr.trajectory_commit import ASIDE, RecordLock, clean_record, restore_settled
+from molrec_convert.stores.zarr.trajectory_commit import ASIDE, clean_record, restore_settled
 from molrec_convert.stores.zarr.trajectory_layout import TRAJECTORY, read_layout, unknown_attributes
 from molrec_convert.stores.zarr.trajectory_rules import FrameRules, check_frame_relations
 from molrec_convert.stores.zarr.unsynced import Unsynced, make_folder
@@ -51,7 +52,7 @@ class TrajectoryWriter:
         self,
         root: Path,
         declaration: Declaration,
-        lock: RecordLock | None,
+        lock: PathLock | None,
         *,
         cell_defined: bool,
         attributes: dict[str, dict[str, Any]],
@@ -103,7 +104,7 @@ class TrajectoryWriter:
         where = Path(root)
         unsynced = Unsynced()
         make_folder(os.fspath(where), unsynced)
-        lock = RecordLock(where)
+        lock = PathLock(where)
         try:
             if (where / TRAJECTORY / "zarr.json").exists():
                 raise UsageError(f"{where} has a trajectory already; open it to append to it")
@@ -144,7 +145,7 @@ class TrajectoryWriter:
         stored; the other options are those of `create`. Raises `UsageError` while another writer is at work.
         """
         where = Path(root)
-        lock = RecordLock(where)
+        lock = PathLock(where)
         try:
             writer = cls._resume(where, lock, system, frame, compression, flush_bytes)
             writer._declare_settling(settling or {})
@@ -157,7 +158,7 @@ class TrajectoryWriter:
     def _resume(
         cls,
         root: Path,
-        lock: RecordLock,
+        lock: PathLock,
         system: Mapping[str, int] | None,
         frame: Mapping[str, int] | None,
         compression: Stage | None,

@@ -5,13 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 
-from molrec_convert.stores.zarr.storage import replace_file, sync_folder
+from molrec_convert.disk import replace_file, sync_all
 
 __all__ = ["Unsynced", "make_folder"]
-
-_AT_ONCE = 8
 
 
 class Unsynced:
@@ -27,7 +24,7 @@ class Unsynced:
 
     def replace(self, path: str, data: bytes) -> None:
         """Write a file that appears whole, or takes an older one's place, in one step."""
-        replace_file(path, data, promised=self.promised)
+        replace_file(path, data, durable=False, promised=self.promised)
         self.file(path)
 
     def file(self, path: str) -> None:
@@ -45,7 +42,7 @@ class Unsynced:
     def sync(self) -> None:
         """Have everything reach the disk: files, and the folders that name them."""
         self.promised = True
-        _at_once([*self.files, *self.folders])
+        sync_all([*self.files, *self.folders])
         self.files.clear()
         self.folders.clear()
 
@@ -67,10 +64,3 @@ def make_folder(path: str, unsynced: Unsynced) -> None:
     with contextlib.suppress(FileExistsError):
         os.mkdir(path)
     unsynced.folder(parent or ".")
-
-
-def _at_once(paths: list[str]) -> None:
-    """Sync several paths side by side: each waits for the disk, which takes them together."""
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for _ in pool.map(sync_folder, paths):
-            pass

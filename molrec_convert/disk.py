@@ -1,0 +1,157 @@
+"""Files and folders as they reach the disk: syncing, replacing in one step, swapping names, removing.
+
+A name is only safe when its folder was synced, bytes only when their file was; a rename of bytes that are not on the
+disk may leave a name with neither the old nor the new ones after a failure of the power.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import functools
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+__all__ = ["remove", "replace_file", "swap", "sync", "sync_all", "sync_tree", "write_all"]
+
+PathLike = str | os.PathLike[str]
+
+_AT_ONCE = 8
+_IOVECS = 1024
+_EXCHANGE = 2
+_AT_FDCWD = -100
+
+
+def sync(path: PathLike) -> None:
+    """Have the bytes of a file, or the names in a folder, reach the disk."""
+    descriptor = os.open(path or ".", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_all(paths: Sequence[PathLike]) -> None:
+    """Sync several paths side by side: each waits for the disk, which takes them together."""
+    if len(paths) < 2:
+        for path in paths:
+            sync(path)
+        return
+    with ThreadPoolExecutor(min(_AT_ONCE, len(paths))) as pool:
+        for _ in pool.map(sync, paths):
+            pass
+
+
+def sync_tree(path: PathLike) -> None:
+    """Have everything below a folder, or the bytes of a file, reach the disk, and its own name."""
+    files, folders = _below(path)
+    sync_all(files)
+    sync_all(folders)
+    sync(os.path.dirname(os.path.abspath(path)))
+
+
+def _below(path: PathLike) -> tuple[list[str], list[str]]:
+    """Return the files and the folders at and below a path; links and what is neither are left out."""
+    if not os.path.isdir(path):
+        return [os.fspath(path)], []
+    files: list[str] = []
+    folders = [os.fspath(path)]
+    for folder in folders:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif entry.is_file(follow_symlinks=False):
+                    files.append(entry.path)
+    return files, folders
+
+
+def write_all(descriptor: int, pieces: Iterable[bytes | memoryview], offset: int) -> None:
+    """Write pieces of bytes one behind the other at an offset of a file, however many calls it takes.
+
+    One call takes at most `IOV_MAX` pieces and 2 GiB, and any may take less than it was given. Raises `OSError` where
+    the system refuses, or takes nothing at all.
+    """
+    left = [piece for piece in pieces if len(piece)]
+    first = 0
+    while first < len(left):
+        done = os.pwritev(descriptor, left[first : first + _IOVECS], offset)
+        if not done:
+            raise OSError(errno.EIO, "the system took none of the bytes it was given to write")
+        offset += done
+        while first < len(left) and done >= len(left[first]):
+            done -= len(left[first])
+            first += 1
+        if done:
+            left[first] = left[first][done:]
+
+
+def replace_file(path: PathLike, data: bytes | memoryview, *, durable: bool = True, promised: bool = True) -> None:
+    """Write a file so that its name holds the old bytes or the new ones, never a part: a temporary file, renamed.
+
+    With `durable` the bytes and the rename have reached the disk when this returns. Where nothing is `promised`, that
+    is where a failure of the power may leave neither the old nor the new bytes, the names are swapped: a file system
+    that guards against such failures starts to write a file that takes another's name, which takes longer than all
+    the rest.
+    """
+    folder, name = os.path.split(os.fspath(path))
+    temporary = os.path.join(folder, f".{name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        if promised or durable or not _swapped(temporary, path):
+            os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    if durable:
+        sync(folder)
+
+
+def _swapped(temporary: str, path: PathLike) -> bool:
+    """Put a new file in an older one's place, which is removed; False, and nothing done, where there is none."""
+    try:
+        if not os.path.exists(path) or not swap(temporary, path):
+            return False
+    except OSError:
+        return False  # a rename says what is wrong, or works where this does not
+    os.unlink(temporary)
+    return True
+
+
+def swap(a: PathLike, b: PathLike) -> bool:
+    """Swap two names in one step; False where the system cannot. OSError: one of them is not there, for instance."""
+    call = _renameat2()
+    if call is None:
+        return False
+    if call(_AT_FDCWD, os.fsencode(a), _AT_FDCWD, os.fsencode(b), _EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code not in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
+        raise OSError(code, os.strerror(code), os.fspath(b))
+    return False
+
+
+@functools.cache
+def _renameat2() -> Any:
+    try:
+        return ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):
+        return None
+
+
+def remove(path: PathLike) -> None:
+    """Remove a file, a link, or a folder with all that is in it; nothing where there is none."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
