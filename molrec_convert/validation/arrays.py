@@ -18,6 +18,7 @@ from molrec_convert.model.precision import off_grid
 from molrec_convert.stores.zarr.array_reader import ArrayReader
 from molrec_convert.stores.zarr.metadata import ArrayMetadata, parse_array
 from molrec_convert.stores.zarr.storage import Storage
+from molrec_convert.stores.zarr.stored_files import missing_files, stored_ordinals
 from molrec_convert.tree.nodes import Node
 from molrec_convert.validation.findings import Findings
 
@@ -32,6 +33,8 @@ _LARGEST_CHUNK = 2**30
 _PLAUSIBLE = 50
 #: No compressor among ours packs tighter: zstd makes 128 KiB of 4 bytes.
 _MOST_PACKED = 2**15
+#: So many files that are gone are named.
+_NAMED = 4
 _CODECS = frozenset(
     ("bytes", "gzip", "zstd", "numcodecs.shuffle", "crc32c", "vlen-utf8", "sharding_indexed", "transpose")
 )
@@ -182,18 +185,21 @@ class CheckedArray:
 
     def _ordinals(self) -> set[int]:
         """Leading ordinals of the chunk files that are there."""
-        found: set[int] = set()
-        for key in self._chunk_keys():
-            below = key[len(self.node) + 1 :]
-            parts = below.replace(".", "/").split("/") if self.metadata.separator == "." else below.split("/")
-            if self.metadata.prefixed:
-                if parts[0] != "c":
-                    continue
-                parts = parts[1:]
-            first = parts[0] if parts else "0"
-            if first.isascii() and first.isdigit() and len(first) < 19:
-                found.add(int(first))
-        return found
+        start = len(self.node) + 1
+        return stored_ordinals(self.metadata, [key[start:] for key in self._chunk_keys()])
+
+    def check_files(self) -> None:
+        """An error where chunk files are gone, whose values would be read as the fill value."""
+        if not math.prod(self.shape):
+            return
+        with self.findings.guard(self.node):
+            gone = missing_files(self._storage, self.node, self.metadata, self._ordinals())
+            if gone == ["c/"]:
+                self.findings.error(self.node, "the file of its values is gone from the folder c, which is empty")
+            elif gone:
+                names = f"{', '.join(gone[:_NAMED])}{', …' if len(gone) > _NAMED else ''}"
+                verb = "file is" if len(gone) == 1 else "files are"
+                self.findings.error(self.node, f"{len(gone)} {verb} gone that held values of it: {names}")
 
     def _chunk_keys(self) -> list[str]:
         with self.findings.guard(self.node):
@@ -249,6 +255,7 @@ def load_array(storage: Storage, node: Node, findings: Findings) -> CheckedArray
         return None
     if not metadata.direct and math.prod(metadata.shape) > 0 and array.unreadable():
         return None
+    array.check_files()
     if metadata.fill != DTYPES[metadata.dtype].fill:
         findings.warning(node.key, f"the fill value is {metadata.fill!r:.40}, not {DTYPES[metadata.dtype].fill!r}")
     return array

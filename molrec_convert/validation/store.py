@@ -11,6 +11,7 @@ from pathlib import Path
 
 from molrec_convert.model.names import name_fault
 from molrec_convert.stores.zarr.storage import Storage
+from molrec_convert.stores.zarr.stored_files import packed_fault
 from molrec_convert.tree.nodes import Node, children_of, read_node
 from molrec_convert.validation.findings import Findings
 
@@ -27,10 +28,13 @@ def check_zip(path: Path, findings: Findings) -> None:
     """Entries of a packed record: plain relative names, stored, sorted, no folders, each once."""
     try:
         with zipfile.ZipFile(path) as packed:
-            entries = packed.infolist()
+            entries, comment = packed.infolist(), packed.comment
     except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError):
         return  # opening the storage says so
     names = [entry.orig_filename for entry in entries]
+    fault = packed_fault(comment, names)
+    if fault is not None:
+        findings.error("", fault)
     for entry, name in zip(entries, names, strict=True):
         shown = name if name.isprintable() else ascii(name)[1:-1]
         if name.endswith("/"):
@@ -82,6 +86,13 @@ def check_group(node: Node, findings: Findings) -> None:
         findings.warning(node.key, "has consolidated metadata, which goes stale; readers of records ignore it")
 
 
+def _held_a_node(storage: Storage, node: Node) -> bool:
+    """Whether a folder without metadata looks like an array's or a group's: chunks, or nodes, lie in it."""
+    chunks = storage.children(node.child("c"))[1] if "c" in node.folders else []
+    nodes = (storage.size(f"{node.child(name)}/zarr.json") for name in node.folders)
+    return any(name.isdigit() for name in chunks) or any(size is not None for size in nodes)
+
+
 def known_children(node: Node, names: set[str]) -> set[str]:
     """Those of `names` that are folders of the node."""
     return names & set(node.folders)
@@ -97,6 +108,8 @@ def note_unknown(storage: Storage, node: Node, known: set[str], findings: Findin
             findings.error(child.key, f"the name {fault} and cannot name a node")
         elif child.fault is not None:
             findings.error(child.key, child.fault)
+        elif child.kind is None and _held_a_node(storage, child):
+            findings.error(child.key, "its zarr.json is gone: what lies in the folder is read by nobody")
         elif child.kind is None:
             findings.warning(child.key, "a folder without zarr.json is no Zarr node")
         else:

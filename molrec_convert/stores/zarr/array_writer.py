@@ -21,6 +21,7 @@ from molrec_convert.stores.zarr.codecs import Pipeline, crc32c, is_fill
 from molrec_convert.stores.zarr.extents import Extents, fixed_extents
 from molrec_convert.stores.zarr.metadata import array_document, chunk_key
 from molrec_convert.stores.zarr.storage import write_document
+from molrec_convert.stores.zarr.stored_files import STORED, stored_text
 
 __all__ = ["write_array"]
 
@@ -80,11 +81,15 @@ def _encode(pipeline: Pipeline, chunk: NDArray[Any]) -> bytes:
 
 
 def _write_chunks(folder: Path, array: NDArray[Any], pipeline: Pipeline, extents: Extents) -> None:
+    stored = []
     for position, chunk in _chunks(array, pipeline, extents.rows):
+        stored.append(position)
         path = folder / chunk_key((position, *(0 for _ in array.shape[1:])) if array.ndim else ())
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(path, "wb") as file:
             file.write(_encode(pipeline, chunk))
+    if len(stored) > 1:
+        (folder / STORED).write_bytes(stored_text(stored))
 
 
 def _write_shard(folder: Path, array: NDArray[Any], pipeline: Pipeline, extents: Extents) -> None:

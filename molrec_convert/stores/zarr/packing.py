@@ -22,6 +22,7 @@ from molrec_convert.disk import remove, sync
 from molrec_convert.errors import ContractError, FormatError, UsageError
 from molrec_convert.staging import check_apart, check_target
 from molrec_convert.stores.zarr.storage import DirectoryStorage, read_document
+from molrec_convert.stores.zarr.stored_files import list_stored, lost_files, packed_comment, packed_fault
 
 __all__ = ["pack", "unpack"]
 
@@ -51,9 +52,13 @@ def pack(source: str | os.PathLike[str], target: str | os.PathLike[str], *, over
     if where.resolve() in goal.resolve().parents:
         raise UsageError(f"{goal} lies inside the record that is to be packed")
     with _closed(where), _beside(goal) as temporary:
+        keys = list(storage.keys())
+        for key in lost_files(storage):
+            raise ContractError(key, "the file is gone, and its values would be zeros: 'mrec validate' tells all that is")
         with zipfile.ZipFile(temporary, "x", zipfile.ZIP_STORED, allowZip64=True) as packed:
-            for key in storage.keys():  # noqa: SIM118
+            for key in keys:
                 _add(packed, where, key)
+            packed.comment = packed_comment(keys)
         sync(temporary)
         os.replace(temporary, goal)
     sync(goal.parent)
@@ -78,10 +83,14 @@ def unpack(source: str | os.PathLike[str], target: str | os.PathLike[str], *, ov
     with packed:
         entries = packed.infolist()
         check_entries(entries, where)
+        fault = packed_fault(packed.comment, packed.namelist())
+        if fault is not None:
+            raise ContractError("", f"{where}: {fault}")
         with _beside(goal) as temporary:
             temporary.mkdir()
             for entry in entries:
                 _extract(packed, entry, temporary)
+            list_stored(temporary, packed.namelist())
             _take_place(temporary, goal)
     sync(goal.parent)
 

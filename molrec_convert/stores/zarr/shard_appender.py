@@ -7,6 +7,7 @@ earlier version stay behind unused. Source: Zarr V3 binding, "Writer's extents",
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -25,6 +26,7 @@ from molrec_convert.stores.zarr.codecs import Buffer, Pipeline
 from molrec_convert.stores.zarr.extents import Extents
 from molrec_convert.stores.zarr.metadata import ArrayMetadata, NumberedDocument, array_document, parse_array
 from molrec_convert.stores.zarr.shards import ShardFile
+from molrec_convert.stores.zarr.stored_files import STORED, listed, stored_text
 from molrec_convert.stores.zarr.unsynced import Unsynced, make_folder
 from molrec_convert.stores.zarr.workers import submit
 
@@ -73,6 +75,9 @@ class ShardAppender:
         #: Bytes of chunks that are encoded only when they are drained: there is nothing to do but a checksum.
         self.undone = 0
         self._shard: tuple[int, ShardFile] | None = None
+        #: Shards that have a file, and those the list of files names.
+        self._files: set[int] = set()
+        self._listed: set[int] = set()
         self._stated: int | None = None
         self._text = NumberedDocument()
 
@@ -153,7 +158,9 @@ class ShardAppender:
             self._shard_at(shard).write([(position, encoded[0])])
             self._tail_changed = False
         if self._shard is not None:
-            self._shard[1].flush()
+            self._leave(*self._shard)
+        if len(self._files) > 1 and self._files != self._listed:
+            self._list_files(self._files)
         if self._stated != self.rows:
             self._state(self.rows)
 
@@ -184,9 +191,19 @@ class ShardAppender:
     def _shard_at(self, ordinal: int) -> ShardFile:
         if self._shard is None or self._shard[0] != ordinal:
             if self._shard is not None:
-                self._shard[1].flush()
+                self._leave(*self._shard)
             self._shard = (ordinal, ShardFile(self._shard_path(ordinal), self._per_shard, self._unsynced))
         return self._shard[1]
+
+    def _leave(self, ordinal: int, shard: ShardFile) -> None:
+        """Bring a shard to its file, and count the file."""
+        shard.flush()
+        if shard.exists:
+            self._files.add(ordinal)
+
+    def _list_files(self, ordinals: set[int]) -> None:
+        self._unsynced.replace(os.path.join(self._folder, STORED), stored_text(ordinals))
+        self._listed = set(ordinals)
 
     def _shard_path(self, ordinal: int) -> str:
         trailing = (0,) * (len(self._chunk_shape) - 1)
@@ -205,6 +222,8 @@ class ShardAppender:
             self._state(rows)
         chunks = -(-rows // self._chunk_rows)
         last = (chunks - 1) // self._per_shard if chunks else -1
+        present = self._present()
+        self._keep_files(last, present, cut=self._metadata.shape[0] != rows)
         self._remove_shards_after(last)
         if last >= 0:
             path = self._shard_path(last)
@@ -212,14 +231,40 @@ class ShardAppender:
             node = f"{self.key}/{self._metadata.key(last, *(0,) * (len(self._chunk_shape) - 1))}"
             shard = ShardFile.reopen(path, self._per_shard, keep, self._pipeline, node, self._unsynced)
             self._shard = (last, shard)
+            if last in present and not shard.exists:
+                self._files.discard(last)
+        for ordinal in present - self._files:
+            self._remove_empty_folders(os.path.dirname(self._shard_path(ordinal)))
+
+    def _keep_files(self, last: int, present: set[int], *, cut: bool) -> None:
+        """Count the files up to shard `last`, those that are gone too; none is listed when it is removed."""
+        with contextlib.suppress(FileNotFoundError), open(os.path.join(self._folder, STORED), "rb") as file:
+            self._listed = listed(file.read())
+        self._files = {each for each in self._listed | present if each <= last}
+        staying = self._files - ({last} & present)
+        if cut and not self._listed <= staying:
+            self._list_files(staying)
+
+    def _remove_empty_folders(self, path: str) -> None:
+        """Remove a folder and those above it that hold nothing: one that is left says that what it held is gone."""
+        while path != self._folder and not (os.path.isdir(path) and os.listdir(path)):
+            if os.path.isdir(path):
+                os.rmdir(path)
+                self._unsynced.forget([path])
+                self._unsynced.folder(os.path.dirname(path))
+            path = os.path.dirname(path)
+
+    def _present(self) -> set[int]:
+        """Shards that have a file or folder."""
+        folder = os.path.join(self._folder, "c")
+        names = os.listdir(folder) if os.path.isdir(folder) else []
+        return {int(name) for name in names if name.isascii() and name.isdigit()}
 
     def _remove_shards_after(self, last: int) -> None:
         folder = os.path.join(self._folder, "c")
-        if not os.path.isdir(folder):
-            return
-        for name in os.listdir(folder):
-            if name.isascii() and name.isdigit() and int(name) > last:
-                path = os.path.join(folder, name)
+        for ordinal in self._present():
+            if ordinal > last:
+                path = os.path.join(folder, str(ordinal))
                 if os.path.isdir(path):
                     shutil.rmtree(path)
                 else:

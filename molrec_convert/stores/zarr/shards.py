@@ -47,6 +47,11 @@ class ShardFile:
         self._close: Callable[[], object] | None = None
         self._descriptor = -1
 
+    @property
+    def exists(self) -> bool:
+        """Whether there is a file."""
+        return self._exists
+
     @classmethod
     def reopen(cls, path: str, chunks: int, keep: int, pipeline: Pipeline, node: str, unsynced: Unsynced) -> ShardFile:
         """A shard on disk of which the first `keep` chunks are committed.

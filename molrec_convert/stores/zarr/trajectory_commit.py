@@ -72,8 +72,8 @@ def set_aside(section: Path, name: str, unsynced: Unsynced) -> Path:
 def restore_settled(section: Path, declared: set[str], unsynced: Unsynced) -> None:
     """After an interruption: bring back the groups of blocks that are still declared, remove the others."""
     aside = section / ASIDE
-    if not aside.is_dir():
-        return
+    if not aside.is_dir() or (aside / "zarr.json").exists():
+        return  # a node of that name is somebody's content
     for entry in list(aside.iterdir()):
         if entry.name in declared and not (section / entry.name).exists():
             os.rename(entry, section / entry.name)
