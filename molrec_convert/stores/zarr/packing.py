@@ -54,7 +54,9 @@ def pack(source: str | os.PathLike[str], target: str | os.PathLike[str], *, over
     with _closed(where), _beside(goal) as temporary:
         keys = list(storage.keys())
         for key in lost_files(storage):
-            raise ContractError(key, "the file is gone, and its values would be zeros: 'mrec validate' tells all that is")
+            raise ContractError(
+                key, "the file is gone, and its values would be zeros: 'mrec validate' tells all that is"
+            )
         with zipfile.ZipFile(temporary, "x", zipfile.ZIP_STORED, allowZip64=True) as packed:
             for key in keys:
                 _add(packed, where, key)

@@ -115,7 +115,11 @@ def packed_fault(comment: bytes, names: Iterable[str]) -> str | None:
     every = sorted(names)
     if len(every) != stated["files"]:
         return f"the zip has {len(every)} of the {stated['files']} files it was packed with"
-    return None if stated["names_crc32c"] == _checksum(every) else "the zip has files of other names than it was packed with"
+    return (
+        None
+        if stated["names_crc32c"] == _checksum(every)
+        else "the zip has files of other names than it was packed with"
+    )
 
 
 def _checksum(names: list[str]) -> str:
