@@ -19,8 +19,9 @@ from molrec_convert.stores.zarr.codecs import Pipeline, Stage, column_pipeline, 
 from molrec_convert.stores.zarr.extents import Extents
 from molrec_convert.stores.zarr.metadata import array_document
 from molrec_convert.stores.zarr.shard_appender import ShardAppender
-from molrec_convert.stores.zarr.storage import DirectoryStorage, ZipStorage, write_document
+from molrec_convert.stores.zarr.storage import DirectoryStorage, write_document
 from molrec_convert.stores.zarr.unsynced import Unsynced
+from molrec_convert.stores.zarr.zip_storage import ZipStorage
 
 SHAPES: list[tuple[int, ...]] = [(), (0,), (1,), (37,), (37, 3), (5, 2, 3), (4, 0)]
 
@@ -265,12 +266,12 @@ def test_huge_claims_cost_nothing(tmp_path: Path) -> None:
             document = array_document(tuple(shape), column_pipeline("f64"), Extents(chunk[0], 2**20 if sharded else 0))
             write_document(tmp_path / name, document)
             reader = ArrayReader(DirectoryStorage(tmp_path), name)
-            with pytest.raises(ContractError, match=r"too large|far more rows"):
+            with pytest.raises(ContractError, match="out of all proportion"):
                 reader.read_with_zarr()
             if shape[0] > 5 and len(shape) == 1:
                 assert reader.read(shape[0] - 3, shape[0]).tolist() == [0.0] * 3, "asked rows that no chunk backs"
             if shape[0] > 2**40:
-                with pytest.raises(ContractError, match="too large"):
+                with pytest.raises(ContractError, match="out of all proportion"):
                     reader.read()
 
 

@@ -24,7 +24,8 @@ from molrec_convert.model.forcefield import ForceField, table_from_rows
 from molrec_convert.quantities.units import PRESETS, QUANTITIES, dimension_fault, same_unit
 from molrec_convert.stores.zarr.frames import read_frame
 from molrec_convert.stores.zarr.record_writer import write_record
-from molrec_convert.stores.zarr.storage import open_storage, read_document
+from molrec_convert.stores.zarr.storage import read_document
+from molrec_convert.stores.zarr.zip_storage import open_storage
 
 
 def refused(forcefield: ForceField, node: str, words: str) -> None:

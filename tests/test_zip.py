@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import fcntl
+import multiprocessing
 import os
+import random
 import stat
+import struct
 import zipfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import frame_stores as stores
@@ -18,10 +22,12 @@ from seed_page import seed_listing
 from molrec_convert.errors import ContractError, FormatError, MolrecError, UsageError
 from molrec_convert.formats import WriteContext
 from molrec_convert.model import Block, Frame, Record
+from molrec_convert.stores.plugin import sniff_zip
 from molrec_convert.stores.zarr.frames import read_frame, write_frame
 from molrec_convert.stores.zarr.packing import pack, unpack
 from molrec_convert.stores.zarr.record import open_record, write_packed
-from molrec_convert.stores.zarr.storage import ZipStorage, write_document
+from molrec_convert.stores.zarr.storage import write_document
+from molrec_convert.stores.zarr.zip_storage import ZipStorage
 
 
 def store(path: Path, record: Record) -> Path:
@@ -195,13 +201,14 @@ def test_names_that_are_not_ascii(tmp_path: Path) -> None:
         "a/../b",
     ],
 )
-def test_escaping_names_are_refused_on_unpack(tmp_path: Path, name: str) -> None:
+def test_escaping_names_are_refused(tmp_path: Path, name: str) -> None:
     # ZipInfo would tidy some of these up, so they are patched into the finished archive.
     place = "x" * len(name)
     path = archive(tmp_path / "evil.mrec.zip", root(), (place, b"evil"))
     path.write_bytes(path.read_bytes().replace(place.encode(), name.encode()))
-    with pytest.raises(ContractError, match="zip entry"):
-        unpack(path, tmp_path / "target.mrec")
+    for act in (open_record, lambda path: unpack(path, tmp_path / "target.mrec")):
+        with pytest.raises(ContractError, match="zip entry has"):
+            act(path)
     assert sorted(f.name for f in tmp_path.iterdir()) == ["evil.mrec.zip"]
     assert not (tmp_path.parent / "escape").exists()
 
@@ -219,7 +226,7 @@ def test_duplicate_entries_are_refused(tmp_path: Path) -> None:
         path = archive(tmp_path / "twice.mrec.zip", root(), ("a", b"1"), ("a", b"2"))
     with pytest.raises(ContractError, match="comes twice"):
         unpack(path, tmp_path / "target.mrec")
-    with pytest.raises(ContractError, match="two entries"):
+    with pytest.raises(ContractError, match="comes twice"):
         ZipStorage(path)
     assert not (tmp_path / "target.mrec").exists()
 
@@ -229,9 +236,45 @@ def test_links_are_refused(tmp_path: Path) -> None:
     link.create_system = 3
     link.external_attr = (stat.S_IFLNK | 0o777) << 16
     path = archive(tmp_path / "link.mrec.zip", root(), (link, b"/etc/passwd"))
-    with pytest.raises(ContractError, match="link"):
-        unpack(path, tmp_path / "target.mrec")
+    for act in (open_record, lambda path: unpack(path, tmp_path / "target.mrec")):
+        with pytest.raises(ContractError, match="link: the zip entry is a link"):
+            act(path)
     assert not (tmp_path / "target.mrec").exists()
+
+
+def test_encrypted_entries_are_refused(tmp_path: Path, water: Path) -> None:
+    path = tmp_path / "water.mrec.zip"
+    pack(water, path)
+    raw = bytearray(path.read_bytes())
+    raw[raw.rindex(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(raw)
+    for act in (open_record, lambda path: unpack(path, tmp_path / "target.mrec")):
+        with pytest.raises(ContractError, match="encrypted"):
+            act(path)
+
+
+def test_a_name_no_file_can_have_is_refused(tmp_path: Path) -> None:
+    path = archive(tmp_path / "long.mrec.zip", root(), ("frame/" + "水" * 86 + "/zarr.json", b"{}"))
+    for act in (open_record, lambda path: unpack(path, tmp_path / "target.mrec")):
+        with pytest.raises(ContractError, match="more than 255 bytes"):
+            act(path)
+
+
+def test_entries_over_one_another_are_refused(tmp_path: Path) -> None:
+    entries = [(f"frame/a/{number:05}", b"") for number in range(200)]
+    path = archive(tmp_path / "overlapping.mrec.zip", root(), ("frame/a/all", bytes(60_000)), *entries)
+    raw = bytearray(path.read_bytes())
+    place = raw.index(b"PK\x01\x02")
+    kernel = raw.index(b"PK\x03\x04", 1)
+    for number in range(len(entries) + 2):
+        sizes = struct.pack("<II", 60_000, 60_000)
+        if number:
+            raw[place + 20 : place + 28], raw[place + 42 : place + 46] = sizes, struct.pack("<I", kernel)
+        place = raw.index(b"PK\x01\x02", place + 1) if number <= len(entries) else place
+    path.write_bytes(raw)
+    for act in (open_record, lambda path: unpack(path, tmp_path / "target.mrec")):
+        with pytest.raises(FormatError, match="lie over one another"):
+            act(path)
 
 
 def test_folder_entries_are_refused_on_unpack(tmp_path: Path) -> None:
@@ -254,6 +297,89 @@ def test_a_file_that_is_no_zip_is_refused(tmp_path: Path, content: bytes) -> Non
         unpack(path, tmp_path / "target.mrec")
     with pytest.raises(FormatError, match="zip"):
         ZipStorage(path)
+
+
+def test_a_zip_with_any_bytes_changed_or_cut_gives_one_of_our_errors(tmp_path: Path, water: Path) -> None:
+    path, bad = tmp_path / "water.mrec.zip", tmp_path / "bad.mrec.zip"
+    pack(water, path)
+    raw = path.read_bytes()
+    directory = raw.index(b"PK\x01\x02")
+    chance = random.Random(5)
+    refused = 0
+    for number in range(200):
+        altered = bytearray(raw)
+        if number % 4 == 0:
+            start = chance.randrange(len(raw))
+            del altered[start : start + chance.choice([1, 7, 100, len(raw)])]
+        else:
+            for _ in range(number % 4):
+                altered[chance.randrange(directory, len(raw))] = chance.choice([0, 1, 0xFF, chance.randrange(256)])
+        bad.write_bytes(altered)
+        assert sniff_zip(bytes(altered[:64]), bad) in (0.0, 0.9, 1.0)
+        for act in (read_all, lambda where: unpack(where, tmp_path / "target.mrec", overwrite=True)):
+            try:
+                act(bad)
+            except MolrecError:
+                refused += 1
+    assert refused > 200
+
+
+def read_all(path: Path) -> Record:
+    """Everything of a packed record with a frame, decoded."""
+    with open_record(path) as record:
+        if record.frame is not None:
+            record.frame.check()
+        return record
+
+
+# Several at once
+
+
+def deflated(source: Path, target: Path) -> Path:
+    """A zip as other tools make it, its entries compressed."""
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as packed:
+        for file in sorted(source.rglob("*")):
+            if file.is_file():
+                packed.write(file, str(file.relative_to(source)))
+    return target
+
+
+@pytest.mark.parametrize("make", [deflated, lambda source, target: pack(source, target) or target])
+@pytest.mark.parametrize("way", ["fork", "threads", "spawn"])
+def test_an_open_zip_is_read_by_several_at_once(tmp_path: Path, make: Callable[[Path, Path], Path], way: str) -> None:
+    columns = {f"c{number}": np.random.default_rng(number).integers(0, 99, 20_000) for number in range(8)}
+    where = store(tmp_path / "a.mrec", Record(frame=Frame({"sites": Block(columns)})))
+    storage = ZipStorage(make(where, tmp_path / "a.mrec.zip"))
+    if way == "spawn":
+        with multiprocessing.get_context("spawn").Pool(2) as pool:
+            parts = pool.map(sums_of, [(storage.path, name) for name in columns])
+    elif way == "fork":
+        # the file has been read before, and all of them read it at once
+        read_frame(storage, "frame")["sites"]["c0"]
+        with multiprocessing.get_context("fork").Pool(4, lambda: shared.append(storage)) as pool:
+            parts = pool.map(sums_of_shared, [name for name in columns for _ in range(8)], chunksize=1)[::8]
+    else:
+        with ThreadPoolExecutor(4) as pool:
+            parts = list(pool.map(lambda name: sums(storage, name), [name for name in columns for _ in range(8)]))[::8]
+    assert parts == [int((values * np.arange(20_000)).sum()) for values in columns.values()]
+
+
+shared: list[ZipStorage] = []
+
+
+def sums(storage: ZipStorage, name: str) -> int:
+    """A checksum of a column."""
+    return int((read_frame(storage, "frame")["sites"][name] * np.arange(20_000)).sum())
+
+
+def sums_of_shared(name: str) -> int:
+    """The same in a process that was forked when the file was open."""
+    return sums(shared[-1], name)
+
+
+def sums_of(task: tuple[Path, str]) -> int:
+    """The same in a process of its own."""
+    return sums(ZipStorage(task[0]), task[1])
 
 
 def test_a_zip_of_something_else_is_refused(tmp_path: Path) -> None:

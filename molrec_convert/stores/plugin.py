@@ -5,9 +5,10 @@ They come in through the same door as any other format.
 
 from __future__ import annotations
 
-import zipfile
+import os
 from pathlib import Path
 
+from molrec_convert.errors import FormatError
 from molrec_convert.formats import Capability, Format
 from molrec_convert.hookspecs import hookimpl
 from molrec_convert.stores.lmdb.options import CollectionOptions
@@ -33,11 +34,16 @@ def sniff_zip(head: bytes, path: Path) -> float:
     """A zip file with a `zarr.json` at its root."""
     if not head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return 0.0
+    from molrec_convert.regular_files import open_regular
+    from molrec_convert.stores.zarr.zip_storage import read_entries
+
+    descriptor = open_regular(path)
     try:
-        with zipfile.ZipFile(path) as packed:
-            return 1.0 if "zarr.json" in packed.namelist() else 0.0
-    except zipfile.BadZipFile:
+        return 1.0 if any(entry.filename == "zarr.json" for entry in read_entries(descriptor, path)[0]) else 0.0
+    except FormatError:
         return 0.9 if path.name.endswith(".mrec.zip") else 0.0
+    finally:
+        os.close(descriptor)
 
 
 def sniff_lmdb(head: bytes, path: Path) -> float:

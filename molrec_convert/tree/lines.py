@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from molrec_convert.errors import MolrecError, UsageError
-from molrec_convert.stores.zarr.storage import Storage, open_storage
+from molrec_convert.stores.zarr.storage import Storage
+from molrec_convert.stores.zarr.zip_storage import open_storage
 from molrec_convert.tree.nodes import Node, children_of, read_node, read_root, shown_name
 from molrec_convert.tree.order import ordered
 from molrec_convert.tree.text import (

@@ -13,7 +13,7 @@ from typing import Any
 
 from molrec_convert.errors import FormatError, MolrecError
 from molrec_convert.stores.zarr.metadata import parse_document
-from molrec_convert.stores.zarr.storage import Storage
+from molrec_convert.stores.zarr.storage import Storage, read_metadata
 
 __all__ = ["Node", "children_of", "read_node", "read_root", "shown_name", "walk"]
 
@@ -60,7 +60,7 @@ class Node:
 def read_node(storage: Storage, key: str) -> Node:
     """The node at `key`, whatever lies there."""
     try:
-        raw = storage.read(f"{key}/zarr.json" if key else "zarr.json")
+        raw = read_metadata(storage, key)
     except (MolrecError, OSError, ValueError) as error:
         return Node(key, None, fault=str(error))
     document: dict[str, Any] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from molrec_convert.stores.zarr.storage import open_storage
+from molrec_convert.stores.zarr.zip_storage import open_storage
 from molrec_convert.tree.nodes import Node, children_of, read_root, shown_name
 from molrec_convert.tree.order import ordered
 from molrec_convert.tree.text import WIDTH, json_lines, plain

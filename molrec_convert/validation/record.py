@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from molrec_convert.stores.zarr.storage import open_storage
+from molrec_convert.stores.zarr.zip_storage import open_storage
 from molrec_convert.tree import is_collection, is_set
 from molrec_convert.validation.collection import check_collection
 from molrec_convert.validation.collection_set import check_set

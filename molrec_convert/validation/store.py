@@ -5,13 +5,15 @@ Source: Record, "Root and sections"; Zarr V3 binding, "Packed form".
 
 from __future__ import annotations
 
-import stat
+import os
 import zipfile
 from pathlib import Path
 
 from molrec_convert.model.names import name_fault
+from molrec_convert.regular_files import open_regular
 from molrec_convert.stores.zarr.storage import Storage
 from molrec_convert.stores.zarr.stored_files import packed_fault
+from molrec_convert.stores.zarr.zip_storage import entry_faults, read_entries, shown
 from molrec_convert.tree.nodes import Node, children_of, read_node
 from molrec_convert.validation.findings import Findings
 
@@ -21,39 +23,27 @@ SECTIONS = (
     "meta", "system", "frame", "trajectory", "forcefield", "observables", "method", "status", "metrics",
 )  # fmt: skip
 _SUFFICIENT = ("frame", "system", "trajectory", "forcefield", "status")
-_UNIX, _ENCRYPTED = 3, 0x1
 
 
 def check_zip(path: Path, findings: Findings) -> None:
     """Entries of a packed record: plain relative names, stored, sorted, no folders, each once."""
+    descriptor = open_regular(path)
     try:
-        with zipfile.ZipFile(path) as packed:
-            entries, comment = packed.infolist(), packed.comment
-    except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError):
-        return  # opening the storage says so
+        entries, comment = read_entries(descriptor, path)
+    finally:
+        os.close(descriptor)
+    for name, fault, _ in entry_faults(entries):
+        findings.error(name, fault)
+    for entry in entries:
+        if entry.compress_type != zipfile.ZIP_STORED:
+            name = shown(entry.orig_filename)
+            findings.error(name, "the zip entry is compressed, a packed record stores its files as they are")
     names = [entry.orig_filename for entry in entries]
     fault = packed_fault(comment, names)
     if fault is not None:
         findings.error("", fault)
-    for entry, name in zip(entries, names, strict=True):
-        shown = name if name.isprintable() else ascii(name)[1:-1]
-        if name.endswith("/"):
-            findings.error(shown, "the zip has an entry for a folder, a packed record has entries for files only")
-        elif name.startswith("/") or "\\" in name or "\0" in name or not _plain(name.split("/")):
-            findings.error(shown, "the name of the zip entry is no plain path below the root")
-        if entry.flag_bits & _ENCRYPTED:
-            findings.error(shown, "the zip entry is encrypted")
-        elif entry.compress_type != zipfile.ZIP_STORED:
-            findings.error(shown, "the zip entry is compressed, a packed record stores its files as they are")
-        kind = stat.S_IFMT(entry.external_attr >> 16) if entry.create_system == _UNIX else 0
-        if kind not in (0, stat.S_IFREG) and not name.endswith("/"):
-            findings.error(shown, "the zip entry is a link or a special file")
     if names != sorted(names):
         findings.warning("", "the zip entries are not sorted by name")
-
-
-def _plain(parts: list[str]) -> bool:
-    return all(part not in ("", ".", "..") for part in parts)
 
 
 def check_root(storage: Storage, findings: Findings) -> Node | None:

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from molrec_convert.errors import ContractError
 from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.stores.zarr.codecs import Pipeline, crc32c
-from molrec_convert.stores.zarr.metadata import ArrayMetadata, parse_array, parse_document
+from molrec_convert.stores.zarr.metadata import ArrayMetadata, parse_array
 from molrec_convert.stores.zarr.shard_index import MISSING, is_missing, read_index
-from molrec_convert.stores.zarr.storage import Storage
+from molrec_convert.stores.zarr.storage import SMALL, Storage, read_document
 from molrec_convert.stores.zarr.workers import run_all
 
 __all__ = ["ArrayReader", "read_together"]
@@ -111,13 +111,17 @@ class ArrayReader:
     def read_with_zarr(self, start: int = 0, stop: int | None = None) -> NDArray[Any]:
         """The same through the Zarr library, whatever the layout."""
         start, stop = self._bounds(start, stop)
-        self._refuse_unbacked(stop - start)
+        inner = self.metadata.inner_shape or self.metadata.chunk_shape
+        index = 16 * math.prod(-(-c // i) for c, i in zip(self.metadata.chunk_shape, inner, strict=False))
+        self._check_backed(stop - start, max(math.prod(inner) * self._itemsize, index))
         import zarr
+
+        from molrec_convert.stores.zarr.zarr_store import zarr_store
 
         try:
             with python_warnings.catch_warnings():
                 python_warnings.simplefilter("ignore")
-                array = zarr.open_array(store=self.storage.zarr_store(), path=self.key, mode="r", zarr_format=3)
+                array = zarr.open_array(store=zarr_store(self.storage), path=self.key, mode="r", zarr_format=3)
                 values = array[start:stop] if self.shape else array[()]
                 return np.array(values, dtype=DTYPES[self.dtype].numpy)
         except (ContractError, KeyboardInterrupt):
@@ -158,10 +162,10 @@ class ArrayReader:
         if piece is None:
             return self._allocate(self._rows)
         key, offset, length = piece
+        self._check_size(key, length)
         values = np.empty(self._chunk_shape, dtype=DTYPES[self.dtype].numpy)
         body = values.reshape(-1).view(np.uint8)
         closing = np.empty(4 if self._pipeline.checked else 0, dtype=np.uint8)
-        self._check_size(key, length)
         if self.storage.read_into(key, offset, (body, closing)) != length:
             raise ContractError(key, "the file ends within a chunk")
         if len(closing) and crc32c(body) != closing.tobytes():
@@ -198,6 +202,8 @@ class ArrayReader:
         first, last = start // self._rows, -(-stop // self._rows)
         pieces = self._locate(first, last) if self.shape else self._locate(0, 1)
         fill = self._fill_plain if self._pipeline.plain else self._fill_packed
+        if pieces and not self._pipeline.plain:
+            self._check_backed(0, self._chunk_bytes)
         tasks: list[_Task] = []
         for run in _runs(pieces):
             tasks.extend(fill(run, out, start, stop))
@@ -337,23 +343,22 @@ class ArrayReader:
 
     def _allocate(self, rows: int) -> NDArray[Any]:
         """Zeros, which take memory only where they are written to."""
+        self._check_backed(rows, 0)
         shape = (rows, *self.shape[1:]) if self.shape else ()
         try:
             return np.zeros(shape, dtype=DTYPES[self.dtype].numpy)
         except (MemoryError, ValueError, OverflowError):
             raise ContractError(self.key, "the array is too large to be held in memory", found=str(shape)) from None
 
-    def _refuse_unbacked(self, rows: int) -> None:
-        """The Zarr library touches all memory it hands out: refuse to have it make what no stored chunk backs."""
-        wanted = rows * math.prod(self.shape[1:]) * self._itemsize
-        if wanted > 2**30:
-            files = sum(1 for key in self.storage.keys(self.key) if not key.endswith("zarr.json"))
-            backed = files * math.prod(self.metadata.chunk_shape) * self._itemsize
-            if wanted > 2**30 + 64 * backed:
-                raise ContractError(
-                    self.key, "the array claims far more rows than are stored", found=str(list(self.shape))
-                )
-        self._allocate(rows)
+    def _check_backed(self, rows: int, chunk_bytes: int) -> None:
+        """Refuse to make values, or to decode chunks, beyond all proportion to what the store holds."""
+        wanted = max(rows * math.prod(self.shape[1:]) * self._itemsize, chunk_bytes)
+        if wanted > SMALL and wanted > self.storage.most_bytes():
+            raise ContractError(
+                self.key,
+                f"{wanted} bytes of values are out of all proportion to what the store holds",
+                found=f"shape {list(self.shape)}, chunks {list(self._chunk_shape)}",
+            )
 
     @property
     def _pipeline(self) -> Pipeline:
@@ -396,10 +401,9 @@ def _runs(pieces: list[_Piece]) -> list[list[_Piece]]:
 
 
 def _load(storage: Storage, key: str) -> ArrayMetadata:
-    raw = storage.read(f"{key}/zarr.json")
-    if raw is None:
+    document = read_document(storage, key)
+    if document is None:
         raise ContractError(key, "there is no such array")
-    document = parse_document(raw, key)
     if document["node_type"] != "array":
         raise ContractError(key, "is a group where an array is expected")
     return parse_array(document, key)

@@ -10,28 +10,25 @@ import contextlib
 import errno
 import fcntl
 import os
-import re
 import shutil
 import stat
 import zipfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 from molrec_convert.disk import remove, sync
 from molrec_convert.errors import ContractError, FormatError, UsageError
+from molrec_convert.regular_files import open_regular
 from molrec_convert.staging import check_apart, check_target
-from molrec_convert.stores.zarr.storage import DirectoryStorage, read_document
+from molrec_convert.stores.zarr.storage import METADATA, DirectoryStorage, read_document
 from molrec_convert.stores.zarr.stored_files import list_stored, lost_files, packed_comment, packed_fault
+from molrec_convert.stores.zarr.zip_storage import UNIX, check_claims, check_entries, read_entries, read_entry
 
 __all__ = ["pack", "unpack"]
 
 _DATE = (1980, 1, 1, 0, 0, 0)
-_UNIX = 3
 _MODE = (stat.S_IFREG | 0o644) << 16
-_ENCRYPTED = 0x1
 _PIECE = 4 * 2**20
-_DRIVE = re.compile(r"[A-Za-z]:")
 
 
 def pack(source: str | os.PathLike[str], target: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -78,81 +75,46 @@ def unpack(source: str | os.PathLike[str], target: str | os.PathLike[str], *, ov
         raise UsageError(f"{where} is not a file: there is nothing to unpack")
     check_target(goal, overwrite=overwrite)
     check_apart(goal, [where])
+    descriptor = open_regular(where)
     try:
-        packed = zipfile.ZipFile(where)
-    except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError) as error:
-        raise FormatError(where, found=f"no readable zip file ({error})", expected="a packed record") from None
-    with packed:
-        entries = packed.infolist()
-        check_entries(entries, where)
-        fault = packed_fault(packed.comment, packed.namelist())
+        entries, comment = read_entries(descriptor, where)
+        check_entries(entries)
+        check_claims(entries, descriptor, whole=True)
+        names = [entry.filename for entry in entries]
+        if METADATA not in names:
+            raise FormatError(where, found="a zip without a zarr.json at its root", expected="a packed record")
+        fault = packed_fault(comment, names)
         if fault is not None:
             raise ContractError("", f"{where}: {fault}")
         with _beside(goal) as temporary:
             temporary.mkdir()
             for entry in entries:
-                _extract(packed, entry, temporary)
-            list_stored(temporary, packed.namelist())
+                _extract(descriptor, entry, temporary)
+            list_stored(temporary, names)
             _take_place(temporary, goal)
+    finally:
+        os.close(descriptor)
     sync(goal.parent)
-
-
-def check_entries(entries: list[zipfile.ZipInfo], where: Path) -> None:
-    """Refuse a zip whose entries are not exactly the files of one record."""
-    names: set[str] = set()
-    for entry in entries:
-        # What zipfile cut off at a NUL, or turned into another separator, is judged as it stands in the file.
-        name = entry.orig_filename
-        fault = _fault(name, entry)
-        if fault is None and name in names:
-            fault = "comes twice"
-        if fault is not None:
-            raise ContractError(ascii(name)[1:-1], f"the zip entry {fault}")
-        names.add(name)
-    folders = {name[:end] for name in names for end in range(len(name)) if name[end] == "/"}
-    for name in sorted(names & folders):
-        raise ContractError(name, "the zip has an entry of this name and others below it")
-    if "zarr.json" not in names:
-        raise FormatError(where, found="a zip without a zarr.json at its root", expected="a packed record")
-
-
-def _fault(name: str, entry: zipfile.ZipInfo) -> str | None:
-    if not name or name.endswith("/"):
-        return "is a folder: a packed record holds files only"
-    if name.startswith("/") or _DRIVE.match(name):
-        return "has an absolute name"
-    if "\\" in name or "\0" in name:
-        return "has a name with a backslash or a NUL"
-    if any(part in ("", ".", "..") for part in name.split("/")):
-        return "has a name that is no plain path below the root"
-    mode = entry.external_attr >> 16
-    if entry.create_system == _UNIX and stat.S_IFMT(mode) not in (0, stat.S_IFREG):
-        return "is a link or a special file"
-    if entry.flag_bits & _ENCRYPTED:
-        return "is encrypted"
-    return None
 
 
 def _add(packed: zipfile.ZipFile, where: Path, key: str) -> None:
     entry = zipfile.ZipInfo(key, _DATE)
     entry.compress_type = zipfile.ZIP_STORED
-    entry.create_system = _UNIX
+    entry.create_system = UNIX
     entry.external_attr = _MODE
-    with open(where / key, "rb") as file:
+    with open(open_regular(where / key), "rb") as file:
         # The size decides whether the entry needs ZIP64 before its first byte is written.
         entry.file_size = os.fstat(file.fileno()).st_size
         with packed.open(entry, "w") as sink:
             shutil.copyfileobj(file, sink, _PIECE)
 
 
-def _extract(packed: zipfile.ZipFile, entry: zipfile.ZipInfo, root: Path) -> None:
+def _extract(descriptor: int, entry: zipfile.ZipInfo, root: Path) -> None:
     path = root / entry.filename
     path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with packed.open(entry) as file, open(path, "xb") as sink:
-            shutil.copyfileobj(file, sink, _PIECE)
-    except (zipfile.BadZipFile, NotImplementedError, EOFError, zlib.error) as error:
-        raise ContractError(entry.filename, f"the zip entry cannot be read: {error}") from None
+    with open(path, "xb") as sink:
+        for piece in read_entry(descriptor, entry):
+            sink.write(piece)
 
 
 @contextlib.contextmanager

@@ -23,11 +23,12 @@ from molrec_convert.quantities.dimensions import parse_units, same_units, units_
 from molrec_convert.report import Report
 from molrec_convert.stores.zarr.frames import read_frame
 from molrec_convert.stores.zarr.record_writer import RecordWriter, write_packed, write_record
-from molrec_convert.stores.zarr.storage import Storage, open_storage, read_document
+from molrec_convert.stores.zarr.storage import Storage, read_document
 from molrec_convert.stores.zarr.stored_record import LateSections, StoredRecord, frame_nodes
 from molrec_convert.stores.zarr.trajectory_reader import StoredTrajectory
 from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
 from molrec_convert.stores.zarr.unknown import KnownNodes, StoredUnknown
+from molrec_convert.stores.zarr.zip_storage import open_storage
 
 __all__ = ["append_record", "open_record", "read_store", "write_packed", "write_record"]
 

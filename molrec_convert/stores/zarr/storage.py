@@ -1,4 +1,4 @@
-"""Where the files of a record are: a directory, or the entries of a zip read in place.
+"""Where the files of a record are: a directory, or the entries of a zip (`zip_storage.py`).
 
 Keys are relative to the record root with `/` between parts ("frame/atoms/x/c/0"). Files whose name starts with `.` are
 a writer's temporary files, or litter, and are never seen; a folder of such a name is seen when it is a Zarr node.
@@ -6,39 +6,42 @@ a writer's temporary files, or litter, and are never seen; a folder of such a na
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
-import struct
-import weakref
-import zipfile
-import zlib
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.disk import replace_file
-from molrec_convert.errors import ContractError, FormatError
+from molrec_convert.errors import ContractError
+from molrec_convert.regular_files import implausible, kind_of, pread_all, stored_bytes
 from molrec_convert.stores.zarr.metadata import dump_document, parse_document
 
 __all__ = [
+    "METADATA",
+    "SMALL",
     "DirectoryStorage",
     "Storage",
-    "ZipStorage",
-    "open_storage",
+    "check_size",
+    "fill",
+    "most_bytes",
     "read_document",
+    "read_metadata",
     "write_document",
 ]
 
+METADATA = "zarr.json"
+#: Up to here no value is too large for what is stored, and beyond it up to this many times of that.
+SMALL, _GROWTH = 2**28, 64
+_MOST_METADATA = 2**28
 _OPEN_FILES = 64
 _IOVECS = 1024
-_METADATA = "zarr.json"
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
-_ENCRYPTED = 0x1
 
 
 class Storage(Protocol):
@@ -46,8 +49,8 @@ class Storage(Protocol):
 
     path: Path
 
-    def read(self, key: str) -> bytes | None:
-        """A whole file, None when it is not there."""
+    def read(self, key: str, most: int | None = None) -> bytes | None:
+        """A whole file, None when it is not there; `ContractError` for one of more than `most` bytes."""
 
     def size(self, key: str) -> int | None:
         """Bytes of a file, None when it is not there."""
@@ -64,8 +67,8 @@ class Storage(Protocol):
     def keys(self, prefix: str = "") -> Iterator[str]:
         """Keys of all files below a folder, sorted."""
 
-    def zarr_store(self) -> Any:
-        """A read-only store of the Zarr library over the same files."""
+    def most_bytes(self) -> int:
+        """Return the most bytes worth making at once of what is stored: values beyond all proportion are refused."""
 
     def forget(self) -> None:
         """Let go of cached file handles: files may have been replaced."""
@@ -74,14 +77,14 @@ class Storage(Protocol):
         """Let go of everything."""
 
 
-def open_storage(path: str | os.PathLike[str]) -> Storage:
-    """The storage at a path: a directory, or a zip file."""
-    where = Path(path)
-    if where.is_dir():
-        return DirectoryStorage(where)
-    if where.is_file():
-        return ZipStorage(where)
-    raise FileNotFoundError(f"no such file or directory: {where}")
+class _File:
+    """An open file, closed when nobody uses it any more: not while another thread reads it."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
 
 
 class DirectoryStorage:
@@ -90,19 +93,17 @@ class DirectoryStorage:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self._root = os.fspath(self.path)
-        self._files: OrderedDict[str, int] = OrderedDict()
-        # a record nobody closes lets go of its files when nobody holds it any more
-        weakref.finalize(self, _close_files, self._files)
+        self._files: OrderedDict[str, _File] = OrderedDict()
 
-    def read(self, key: str) -> bytes | None:
+    def read(self, key: str, most: int | None = None) -> bytes | None:
         """See `Storage.read`."""
-        try:
-            with open(f"{self._root}/{key}", "rb") as file:
-                return file.read()
-        except OSError as error:
-            if error.errno in _ABSENT:
-                return None
-            raise
+        file = self._opened(key)
+        if file is None:
+            return None
+        status = os.fstat(file.descriptor)
+        check_size(key, status.st_size, most)
+        self._check_plausible(key, status.st_size, stored_bytes(status))
+        return pread_all(file.descriptor, status.st_size, 0)
 
     def size(self, key: str) -> int | None:
         """See `Storage.size`."""
@@ -112,36 +113,62 @@ class DirectoryStorage:
             if error.errno in _ABSENT:
                 return None
             raise
-        return status.st_size if stat.S_ISREG(status.st_mode) else None
+        return status.st_size if self._is_file(key, status) else None
+
+    def most_bytes(self) -> int:
+        """See `Storage.most_bytes`."""
+        return most_bytes(sum(stored_bytes(os.stat(f"{self._root}/{key}")) for key in self.keys()))
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
         """See `Storage.read_range`; open files are kept, so that the next range costs one system call."""
-        descriptor = self._open(key)
-        return b"" if descriptor is None else os.pread(descriptor, length, start)
+        file = self._kept(key)
+        if file is None:
+            return b""
+        if length > SMALL:
+            self._check_plausible(key, length, stored_bytes(os.fstat(file.descriptor)))
+        return pread_all(file.descriptor, length, start)
 
     def read_into(self, key: str, start: int, buffers: Sequence[NDArray[Any]]) -> int:
         """See `Storage.read_into`."""
-        descriptor = self._open(key)
-        return 0 if descriptor is None else _fill(descriptor, start, buffers)
+        file = self._kept(key)
+        return 0 if file is None else fill(file.descriptor, start, buffers)
 
-    def _open(self, key: str) -> int | None:
-        descriptor = self._files.get(key)
-        if descriptor is not None:
+    def _kept(self, key: str) -> _File | None:
+        """Return a file that stays open for the next time."""
+        file = self._files.get(key)
+        if file is None:
+            file = self._opened(key)
+            if file is None:
+                return None
+            self._files[key] = file
+        with contextlib.suppress(KeyError):  # another thread may have let go of them
             self._files.move_to_end(key)
-            return descriptor
+            if len(self._files) > _OPEN_FILES:
+                self._files.popitem(last=False)
+        return file
+
+    def _opened(self, key: str) -> _File | None:
+        """Return a file that was opened now, None where there is none; a pipe is not waited for."""
         try:
             descriptor = os.open(f"{self._root}/{key}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError as error:
             if error.errno in _ABSENT:
                 return None
+            if error.errno == errno.ENXIO:
+                raise ContractError(key, "is a socket or a device, where a file is expected") from None
             raise
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            return None
-        self._files[key] = descriptor
-        if len(self._files) > _OPEN_FILES:
-            os.close(self._files.popitem(last=False)[1])
-        return descriptor
+        file = _File(descriptor)
+        return file if self._is_file(key, os.fstat(descriptor)) else None
+
+    def _is_file(self, key: str, status: os.stat_result) -> bool:
+        """True if there is a file, False if there is a folder; `ContractError` for anything else."""
+        if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
+            return stat.S_ISREG(status.st_mode)
+        raise ContractError(key, f"is {kind_of(status)}, where a file is expected")
+
+    def _check_plausible(self, key: str, size: int, stored: int) -> None:
+        if implausible(size, stored):
+            raise ContractError(key, f"the file claims {size} bytes, of which {stored} are stored")
 
     def children(self, key: str) -> tuple[list[str], list[str]]:
         """See `Storage.children`."""
@@ -151,7 +178,7 @@ class DirectoryStorage:
             with os.scandir(f"{self._root}/{key}" if key else self._root) as entries:
                 for entry in entries:
                     if entry.is_dir():
-                        if not entry.name.startswith(".") or os.path.isfile(f"{entry.path}/{_METADATA}"):
+                        if not entry.name.startswith(".") or os.path.isfile(f"{entry.path}/{METADATA}"):
                             folders.append(entry.name)
                     elif not entry.name.startswith("."):
                         files.append(entry.name)
@@ -175,161 +202,25 @@ class DirectoryStorage:
         for name in folders:
             yield from self._walk(start + name, above | {here})
 
-    def zarr_store(self) -> Any:
-        """See `Storage.zarr_store`."""
-        from zarr.storage import LocalStore
-
-        return LocalStore(self.path, read_only=True)
-
     def forget(self) -> None:
         """See `Storage.forget`."""
-        _close_files(self._files)
+        self._files.clear()
 
     close = forget
 
 
-def _close_files(files: OrderedDict[str, int]) -> None:
-    while files:
-        os.close(files.popitem()[1])
+def most_bytes(stored: int) -> int:
+    """Return the most bytes that may be made at once of a store that takes `stored` bytes on the disk."""
+    return SMALL + _GROWTH * stored
 
 
-class ZipStorage:
-    """The entries of a packed record, read in place.
-
-    Duplicate entry names are refused. Stored entries are read by range; a compressed one (other tools may make them)
-    is read whole.
-    """
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        self._descriptor = -1
-        try:
-            self._zip = zipfile.ZipFile(self.path)
-        except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError) as error:
-            raise FormatError(self.path, found=f"no readable zip file ({error})", expected="a packed record") from None
-        self._entries: dict[str, zipfile.ZipInfo] = {}
-        self._folders: dict[str, tuple[set[str], set[str]]] = {}
-        self._starts: dict[str, int] = {}
-        try:
-            for entry in self._zip.infolist():
-                if entry.filename in self._entries:
-                    raise ContractError(entry.filename, "the zip file has two entries of this name")
-                self._entries[entry.filename] = entry
-            for name in self._entries:
-                self._register(name)
-            self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        except BaseException:
-            self._zip.close()
-            raise
-        self._release = weakref.finalize(self, os.close, self._descriptor)
-
-    def _register(self, name: str) -> None:
-        if self._hidden(name):
-            return
-        parts = name.split("/")
-        for depth in range(len(parts) - 1):
-            self._folders.setdefault("/".join(parts[:depth]), (set(), set()))[0].add(parts[depth])
-        if parts[-1]:
-            self._folders.setdefault("/".join(parts[:-1]), (set(), set()))[1].add(parts[-1])
-
-    def _hidden(self, name: str) -> bool:
-        """Whether a file, or a folder on the way to it, is one nobody sees."""
-        if not name.startswith(".") and "/." not in name:
-            return False
-        parts = name.split("/")
-        folders = ("/".join(parts[: depth + 1]) for depth in range(len(parts) - 1) if parts[depth].startswith("."))
-        return parts[-1].startswith(".") or any(f"{folder}/{_METADATA}" not in self._entries for folder in folders)
-
-    def read(self, key: str) -> bytes | None:
-        """See `Storage.read`; the bytes are held against the entry's own checksum."""
-        entry = self._entries.get(key)
-        if entry is None:
-            return None
-        if entry.flag_bits & _ENCRYPTED:
-            raise ContractError(key, "the zip entry is encrypted")
-        if entry.compress_type == zipfile.ZIP_STORED:
-            data = self.read_range(key, 0, entry.file_size)
-            if len(data) != entry.file_size or zlib.crc32(data) != entry.CRC:
-                raise ContractError(key, "the zip entry does not match its checksum")
-            return data
-        try:
-            return self._zip.read(entry)
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error, OSError) as error:
-            raise ContractError(key, f"the zip entry cannot be read: {error}") from None
-
-    def size(self, key: str) -> int | None:
-        """See `Storage.size`."""
-        entry = self._entries.get(key)
-        return None if entry is None else entry.file_size
-
-    def read_range(self, key: str, start: int, length: int) -> bytes:
-        """See `Storage.read_range`."""
-        entry = self._entries.get(key)
-        if entry is None:
-            return b""
-        if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & _ENCRYPTED:
-            return (self.read(key) or b"")[start : start + length]
-        length = min(length, entry.file_size - start)
-        return os.pread(self._descriptor, length, self._start(key, entry) + start) if length > 0 else b""
-
-    def read_into(self, key: str, start: int, buffers: Sequence[NDArray[Any]]) -> int:
-        """See `Storage.read_into`."""
-        entry = self._entries.get(key)
-        if entry is None:
-            return 0
-        wanted = sum(buffer.nbytes for buffer in buffers)
-        plain = entry.compress_type == zipfile.ZIP_STORED and not entry.flag_bits & _ENCRYPTED
-        if plain and start + wanted <= entry.file_size:
-            return _fill(self._descriptor, self._start(key, entry) + start, buffers)
-        data = np.frombuffer(self.read_range(key, start, wanted), dtype=np.uint8)
-        done = 0
-        for buffer in buffers:
-            part = data[done : done + buffer.nbytes]
-            buffer[: len(part)] = part
-            done += len(part)
-        return done
-
-    def _start(self, key: str, entry: zipfile.ZipInfo) -> int:
-        """Where an entry's bytes begin: behind its local header, whose name and extra lengths are its own."""
-        if key not in self._starts:
-            header = os.pread(self._descriptor, 30, entry.header_offset)
-            if len(header) < 30 or header[:4] != b"PK\x03\x04":
-                raise ContractError(key, "the zip entry has no local header")
-            name, extra = struct.unpack("<HH", header[26:30])
-            self._starts[key] = entry.header_offset + 30 + name + extra
-        return self._starts[key]
-
-    def children(self, key: str) -> tuple[list[str], list[str]]:
-        """See `Storage.children`."""
-        folders, files = self._folders.get(key, (set(), set()))
-        return sorted(folders), sorted(files)
-
-    def keys(self, prefix: str = "") -> Iterator[str]:
-        """See `Storage.keys`."""
-        start = f"{prefix}/" if prefix else ""
-        yield from sorted(
-            name
-            for name in self._entries
-            if name.startswith(start) and not name.endswith("/") and not self._hidden(name)
-        )
-
-    def zarr_store(self) -> Any:
-        """See `Storage.zarr_store`."""
-        from zarr.storage import ZipStore
-
-        return ZipStore(self.path, mode="r")
-
-    def forget(self) -> None:
-        """See `Storage.forget`."""
-
-    def close(self) -> None:
-        """See `Storage.close`."""
-        self._zip.close()
-        self._release()
-        self._descriptor = -1
+def check_size(key: str, size: int, most: int | None) -> None:
+    """Raise `ContractError` for a file beyond `most` bytes."""
+    if most is not None and size > most:
+        raise ContractError(key, "the file is larger than any of its kind", found=f"{size} bytes", expected=f"{most}")
 
 
-def _fill(descriptor: int, start: int, buffers: Sequence[Any]) -> int:
+def fill(descriptor: int, start: int, buffers: Sequence[Any]) -> int:
     """`preadv` until the buffers are full or the file ends: one call reads at most 2 GiB and `IOV_MAX` buffers."""
     done = 0
     if len(buffers) <= _IOVECS:
@@ -355,13 +246,18 @@ def _behind(pieces: list[memoryview], done: int) -> list[memoryview]:
     return []
 
 
+def read_metadata(storage: Storage, folder: str) -> bytes | None:
+    """Return the bytes of the `zarr.json` of the node at a folder, None when the folder is no node."""
+    return storage.read(f"{folder}/{METADATA}" if folder else METADATA, _MOST_METADATA)
+
+
 def read_document(storage: Storage, folder: str) -> dict[str, Any] | None:
     """The `zarr.json` of the node at a folder, None when the folder is no node; refused when it is no Zarr V3."""
-    raw = storage.read(f"{folder}/{_METADATA}" if folder else _METADATA)
+    raw = read_metadata(storage, folder)
     return None if raw is None else parse_document(raw, folder)
 
 
 def write_document(folder: str | os.PathLike[str], document: dict[str, Any], *, durable: bool = False) -> None:
     """Write the `zarr.json` of a node, making its folder; the file appears whole or not at all."""
     os.makedirs(folder, exist_ok=True)
-    replace_file(os.path.join(folder, _METADATA), dump_document(document), durable=durable)
+    replace_file(os.path.join(folder, METADATA), dump_document(document), durable=durable)
