@@ -39,9 +39,9 @@ def check_zip(path: Path, findings: Findings) -> None:
             name = shown(entry.orig_filename)
             findings.error(name, "the zip entry is compressed, a packed record stores its files as they are")
     names = [entry.orig_filename for entry in entries]
-    fault = packed_fault(comment, names)
-    if fault is not None:
-        findings.error("", fault)
+    gone = packed_fault(comment, names)
+    if gone is not None:
+        findings.error("", gone)
     if names != sorted(names):
         findings.warning("", "the zip entries are not sorted by name")
 
