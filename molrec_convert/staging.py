@@ -16,6 +16,7 @@ from typing import Any
 
 from molrec_convert.disk import remove, swap, sync
 from molrec_convert.errors import UsageError
+from molrec_convert.json_text import read_json
 
 __all__ = ["Staging", "check_apart", "check_is_no_part", "check_target"]
 
@@ -118,7 +119,7 @@ def check_is_no_part(target: Path) -> None:
     if not os.path.lexists(target):
         return
     try:
-        document = json.loads((target.parent / _SET).read_bytes())
+        document = read_json((target.parent / _SET).read_bytes())
         names = [os.path.normpath(part["path"]) for part in document["parts"]]
     except (OSError, ValueError, LookupError, TypeError):
         # there is no set, or one nobody can read

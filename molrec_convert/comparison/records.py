@@ -15,6 +15,7 @@ from molrec_convert.comparison.frames import frame_differences
 from molrec_convert.comparison.sections import forcefield_differences, metrics_differences, observable_differences
 from molrec_convert.comparison.trajectories import trajectory_differences
 from molrec_convert.comparison.values import json_differences, presence
+from molrec_convert.json_text import read_json
 from molrec_convert.model.record import Record, UnknownContent
 
 __all__ = ["differences"]
@@ -69,7 +70,7 @@ def _same_file(key: str, a: bytes, b: bytes) -> bool:
     if not key.endswith("zarr.json"):
         return False
     try:
-        documents = [json.loads(raw) for raw in (a, b)]
+        documents = [read_json(raw) for raw in (a, b)]
     except ValueError:
         return False
     for document in documents:

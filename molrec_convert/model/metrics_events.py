@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from molrec_convert.errors import ContractError
+from molrec_convert.json_text import read_json
 from molrec_convert.model.names import is_unicode
 from molrec_convert.model.tags import check_json
 from molrec_convert.model.timestamps import is_timestamp
@@ -101,8 +102,8 @@ def line_object(line: bytes, number: int) -> dict[str, Any] | None:
     if not text:
         return None
     try:
-        document = json.loads(text.decode(), parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
+        document = read_json(text.decode(), _refuse_constant)
+    except ValueError:
         document = None
     if not isinstance(document, dict):
         raise ContractError(f"{LOG}, line {number}", "the line is not one JSON object", found=repr(text[:60]))

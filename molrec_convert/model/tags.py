@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from molrec_convert.errors import ContractError
+from molrec_convert.json_text import MOST_NESTED
 from molrec_convert.model.dtypes import DTYPES, same_bits
 from molrec_convert.model.names import is_unicode
 
@@ -146,14 +147,11 @@ def canonical_json(document: Any) -> str:
 
 
 def check_json(document: Any, node: str) -> None:
-    """Refuse what is not plain finite JSON of native Python objects."""
-    try:
-        _check_json(document, node)
-    except RecursionError:
-        raise ContractError(node, "the JSON document is nested too deep") from None
+    """Refuse what is not plain finite JSON of native Python objects, or is nested deeper than can be read again."""
+    _check_json(document, node, 0)
 
 
-def _check_json(document: Any, node: str) -> None:
+def _check_json(document: Any, node: str, depth: int) -> None:
     if isinstance(document, np.generic):
         raise ContractError(node, "a JSON document holds native Python values", found=type(document).__name__)
     if document is None or isinstance(document, (bool, int)):
@@ -163,15 +161,17 @@ def _check_json(document: Any, node: str) -> None:
     elif isinstance(document, float):
         if not math.isfinite(document):
             raise ContractError(node, "a JSON document holds finite numbers only", found=repr(document))
+    elif isinstance(document, (list, tuple, dict)) and depth >= MOST_NESTED:
+        raise ContractError(node, f"the JSON document is nested deeper than {MOST_NESTED} levels")
     elif isinstance(document, (list, tuple)):
         for item in document:
-            _check_json(item, node)
+            _check_json(item, node, depth + 1)
     elif isinstance(document, dict):
         for key, item in document.items():
             if not isinstance(key, str):
                 raise ContractError(node, "keys of a JSON document are strings", found=repr(key))
             _check_text(key, node)
-            _check_json(item, f"{node}.{key}" if node else key)
+            _check_json(item, f"{node}.{key}" if node else key, depth + 1)
     else:
         raise ContractError(node, "not a plain JSON value", found=type(document).__name__)
 

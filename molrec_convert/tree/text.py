@@ -31,10 +31,7 @@ _PARAMETERS = ("level", "elementsize")
 
 def json_lines(head: str, value: Any, continuation: str) -> Iterator[str]:
     """`head` and a JSON value, broken into lines where it does not fit; each further line starts `continuation`."""
-    try:
-        yield from _json_lines(head, value, "", continuation, 0)
-    except RecursionError:
-        yield f"{head}{_dumps(value)}"
+    yield from _json_lines(head, value, "", continuation, 0)
 
 
 def _json_lines(head: str, value: Any, tail: str, continuation: str, indent: int) -> Iterator[str]:

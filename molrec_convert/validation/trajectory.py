@@ -5,12 +5,12 @@ Source: Trajectory; Zarr V3 binding, "Commit protocol".
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
 import numpy as np
 
+from molrec_convert.json_text import read_json
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.names import RESERVED_BLOCKS
 from molrec_convert.model.tags import TAGS, check_json
@@ -191,7 +191,7 @@ class TrajectoryChecks:
         for start, values in array.pieces(self._n):
             for row, text in enumerate(values.tolist()):
                 try:
-                    check_json(json.loads(text), array.node)
+                    check_json(read_json(text), array.node)
                 except Exception as error:
                     self._findings.error(array.node, f"frame {start + row} holds no finite JSON: {error}")
                     return

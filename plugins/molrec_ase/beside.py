@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from molrec_ase.chunk import Part
+from molrec_convert.json_text import read_json
 from molrec_convert.model.dtypes import as_values
 from molrec_convert.model.tags import from_typed_json
 
@@ -46,7 +47,7 @@ def apart(data: Any) -> tuple[Any, dict[str, Any] | None]:
     for name, values in columns.items():
         if isinstance(values, list):
             columns[name] = np.array(values, np.dtypes.StringDType())
-    return rest or None, {**json.loads(beside.get("rest", "{}")), "columns": columns}
+    return rest or None, {**read_json(beside.get("rest", "{}")), "columns": columns}
 
 
 def put_back(part: Part, beside: dict[str, Any]) -> Part:

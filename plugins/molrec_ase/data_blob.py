@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from molrec_ase.plain import parse_json
+from molrec_convert.json_text import read_json
 
 __all__ = ["read_data", "write_data"]
 
@@ -25,7 +26,7 @@ def read_data(content: bytes | str | None) -> Any:
     offset = int(np.frombuffer(content[:8], "<i8")[0])
     if not 8 <= offset <= len(content):
         raise ValueError(f"its text begins at byte {offset} of {len(content)}")
-    return _decoded(json.loads(content[offset:]), content)
+    return _decoded(read_json(content[offset:]), content)
 
 
 def write_data(value: Any) -> bytes:

@@ -8,11 +8,12 @@ has its bytes in base64 instead of values. `{"__complex__": [re, im]}` and `{"__
 from __future__ import annotations
 
 import base64
-import json
 import math
 from typing import Any
 
 import numpy as np
+
+from molrec_convert.json_text import read_json
 
 __all__ = ["NONE", "NotPlain", "from_plain", "parse_json", "to_plain"]
 
@@ -74,7 +75,7 @@ def from_plain(document: Any) -> Any:
 
 def parse_json(text: str) -> Any:
     """A value from JSON as ASE writes it: arrays and complex numbers in its notation, NaN and Infinity as words."""
-    return from_plain(json.loads(text))
+    return from_plain(read_json(text))
 
 
 def _array_to_plain(array: np.ndarray[Any, Any]) -> list[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from molrec_ase.names import CALCULATOR, CONSTRAINTS, DATA, key_name
 from molrec_ase.plain import parse_json, to_plain
 from molrec_ase.values import as_value
 from molrec_convert.errors import FormatError
+from molrec_convert.json_text import read_json
 
 __all__ = ["NO_DATA", "TABLES", "TEXTS", "free_of", "parsed", "text_columns", "text_rows", "told_texts"]
 
@@ -120,8 +120,8 @@ def _parsed_together(texts: Sequence[Any]) -> list[Any]:
     alone: list[Any] = [None] * len(texts)
     try:
         joined = ",".join(texts)
-        found = alone if "__" in joined else json.loads(f"[{joined}]")
-    except (ValueError, TypeError, RecursionError):
+        found = alone if "__" in joined else read_json(f"[{joined}]")
+    except (ValueError, TypeError):
         return alone
     return found if len(found) == len(texts) and {type(entry) for entry in found} <= {dict} else alone
 
@@ -140,7 +140,7 @@ def _text_values(
     try:
         if pairs and pairs != "{}":
             if found is None:
-                found = parse_json(pairs) if "__" in pairs else json.loads(pairs)
+                found = parse_json(pairs) if "__" in pairs else read_json(pairs)
             for key, value in found.items():
                 values[_key_name(key)] = value if type(value) in _PLAIN_TYPES else as_value(value)
         if constraints and (rules := _constraints(constraints, cache)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import traceback
@@ -16,6 +15,7 @@ import MDAnalysis
 from MDAnalysis.coordinates.base import ProtoReader
 
 from molrec_convert.errors import FormatError, MissingInputError, MolrecError, UsageError
+from molrec_convert.json_text import read_json
 from molrec_convert.report import Report
 from molrec_mdanalysis.guessing import guesser_for
 from molrec_mdanalysis.topology import attributes_of
@@ -143,7 +143,7 @@ def _further(stated: Sequence[str]) -> dict[str, Any]:
         if not equals or not name.isidentifier():
             raise UsageError(f"--keywords {text}: a keyword of MDAnalysis.Universe is stated as name=value")
         try:
-            found[name] = json.loads(value)
+            found[name] = read_json(value)
         except ValueError:
             found[name] = value
     return found

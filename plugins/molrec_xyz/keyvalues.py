@@ -6,10 +6,11 @@ Source: github.com/libAtoms/extxyz, README and grammar.
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import Any
+
+from molrec_convert.json_text import read_json
 
 __all__ = ["FLOAT", "INTEGER", "Document", "Pair", "number", "parse_line", "typed"]
 
@@ -147,7 +148,7 @@ def _document(raw: str) -> Any:
     """What `_JSON ...` holds, with or without a backslash before every quote; a text as itself."""
     for text in (_unescaped(raw), raw):
         try:
-            value = json.loads(text[len(_JSON) :].lstrip(" :"))
+            value = read_json(text[len(_JSON) :].lstrip(" :"))
         except ValueError:
             continue
         return value if isinstance(value, str) else Document(value)

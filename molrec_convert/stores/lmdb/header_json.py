@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from molrec_convert.errors import ContractError
+from molrec_convert.json_text import MOST_NESTED, check_nesting
 
 __all__ = ["Name", "from_utf8", "mapping", "node_text", "to_json"]
 
@@ -52,11 +53,14 @@ def from_utf8(data: bytes, name: Name) -> Any:
     try:
         text = data.decode()
         document, end = _scan(text, 0)
+        check_nesting(document, text)
     except UnicodeDecodeError as error:
         raise ContractError(node_text(name), f"is not valid UTF-8: {error.reason} at byte {error.start}") from None
     except StopIteration:
         raise ContractError(node_text(name), "is not valid JSON: no value where one should begin") from None
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise ContractError(node_text(name), f"is nested deeper than {MOST_NESTED} levels") from None
+    except ValueError as error:
         raise ContractError(node_text(name), f"is not valid JSON: {error}") from None
     if end != len(text) and text[end:].strip():
         raise ContractError(node_text(name), "is not valid JSON: something follows the document")

@@ -20,6 +20,7 @@ import google_crc32c
 
 from molrec_convert.disk import replace_file
 from molrec_convert.errors import ContractError, FormatError, MissingInputError, UnsupportedError
+from molrec_convert.json_text import read_json
 
 __all__ = [
     "MANIFEST",
@@ -128,8 +129,8 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     if where.stat().st_size > _LONGEST:
         raise FormatError(where, found=f"{where.stat().st_size} bytes", expected="a manifest of a set")
     try:
-        document = json.loads(where.read_bytes().decode())
-    except (ValueError, RecursionError) as error:
+        document = read_json(where.read_bytes().decode())
+    except ValueError as error:
         raise FormatError(where, found=f"no JSON ({error})", expected="a manifest of a set") from None
     if not isinstance(document, dict) or document.get("layout") != SET_LAYOUT:
         raise ContractError(where.name, "the layout is not a set's")

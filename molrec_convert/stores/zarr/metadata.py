@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from molrec_convert.errors import ContractError
+from molrec_convert.json_text import read_json
 from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.stores.zarr.codecs import Pipeline
 from molrec_convert.stores.zarr.extents import Extents
@@ -208,8 +209,8 @@ def stated_group(attributes: dict[str, Any], path: str, unknown: Mapping[str, Ma
 def parse_document(raw: bytes, node: str) -> dict[str, Any]:
     """A `zarr.json` as a dictionary with `node_type` and `attributes`; refused when it is none of Zarr V3."""
     try:
-        document = json.loads(raw)
-    except (ValueError, RecursionError) as error:
+        document = read_json(raw)
+    except ValueError as error:
         raise ContractError(node, f"zarr.json is not valid JSON: {error}") from None
     if not isinstance(document, dict) or document.get("zarr_format") != 3:
         raise ContractError(node, "zarr.json is not Zarr V3 metadata")

@@ -5,7 +5,6 @@ Source: Trajectory; the shape of a batch: `molrec_convert.model.batch`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError
+from molrec_convert.json_text import read_json
 from molrec_convert.model.batch import BlockUpdates, BoxUpdates, FrameBatch
 from molrec_convert.model.declaration import BlockDeclaration, Declaration
 from molrec_convert.model.tags import TAGS
@@ -198,8 +198,8 @@ class BatchScan:
 def json_value(text: Any, key: str) -> Any:
     """The document of a `json` key."""
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return read_json(text)
+    except ValueError as error:
         raise ContractError(f"{TRAJECTORY}/meta/{key}", f"a value is not valid JSON: {error}") from None
 
 
