@@ -26,7 +26,8 @@ from molrec_convert.model import (
     MemoryTrajectory,
     Record,
 )
-from molrec_convert.stores.lmdb.pages import PageFile, is_lmdb
+from molrec_convert.stores.lmdb.environment import acquire, release
+from molrec_convert.stores.lmdb.pages import PageFile, _Marks, is_lmdb
 from molrec_convert.stores.lmdb.reader import open_collection
 from molrec_convert.stores.lmdb.sniffing import sniff_collection
 
@@ -102,6 +103,108 @@ def test_a_file_of_lmdb_itself(tmp_path: Path) -> None:
             assert pages.check() == len(expected)
             for name in expected:
                 assert pages.find(name) == expected[name]
+
+
+def _alter(env: Any, transaction: Any, draw: random.Random, expected: dict[bytes, bytes]) -> None:
+    """Some puts and deletes, some of them of the same key, in a transaction and in one within it."""
+    sizes = draw.choice([(0, 3, 100), (2000, 2030, 2040, 4060, 4080), (5000, 40_000, 300_000)])
+    for _ in range(draw.choice([1, 10, 60])):
+        name = b"%d" % draw.randrange(draw.choice([5, 200]))
+        if draw.random() < 0.45:
+            transaction.delete(name)
+            expected.pop(name, None)
+        else:
+            expected[name] = draw.randbytes(4) * (draw.choice(sizes) // 4)
+            transaction.put(name, expected[name])
+    if draw.random() < 0.3:
+        inner = dict(expected)
+        with env.begin(parent=transaction, write=True) as child:
+            child.put(b"inner", draw.randbytes(20_000))
+            child.delete(b"0")
+            if draw.random() < 0.5:
+                child.abort()
+            else:
+                inner[b"inner"] = child.get(b"inner")
+                inner.pop(b"0", None)
+                expected.clear()
+                expected.update(inner)
+    for _ in range(draw.randrange(3)):
+        transaction.put(b"gone", draw.randbytes(draw.choice([10, 5000, 200_000])))
+        transaction.delete(b"gone")
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**32))
+def test_every_file_lmdb_leaves_is_read_and_every_cut_one_refused(
+    seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """What was put and deleted in one transaction may leave pages that were never written behind the file's end."""
+    draw = random.Random(seed)
+    path = tmp_path_factory.mktemp("valid") / "a.lmdb"
+    expected: dict[bytes, bytes] = {}
+    env = lmdb.open(os.fspath(path), subdir=False, lock=False, map_size=2**28, sync=False)
+    for _ in range(draw.randrange(1, 7)):
+        with env.begin(write=True) as transaction:
+            _alter(env, transaction, draw, expected)
+    env.sync(True)
+    compact = path.with_suffix(".compact")
+    with compact.open("wb") as file:
+        env.copyfd(file.fileno(), compact=True)
+    env.close()
+    for where in (path, compact):
+        with PageFile(where) as pages:
+            assert pages.check() == len(expected)
+            assert {name: value.read() for name, value in pages.items()} == expected
+            used = _pages_in_use(pages)
+        environment = acquire(where)
+        assert {name: bytes(value) for name, value in environment.views()} == expected
+        release(environment)
+        content = where.read_bytes()
+        last = (max(used, default=1) + 1) * 4096
+        for size in {draw.randrange(len(content)), last - 1, last - 4096, min(last, len(content))}:
+            where.write_bytes(content[:size])
+            if size < last:
+                with pytest.raises(FormatError):
+                    acquire(where)
+            elif _opens(where):
+                with PageFile(where) as pages:
+                    assert pages.check() == len(expected)
+
+
+def _pages_in_use(file: PageFile) -> set[int]:
+    """The pages of keys and values."""
+    every: set[int] = set()
+    for _, position, page, number in file._leaves(file._root, file._depth, every_page := _Marks()):
+        file._check_value(page, position, number, every_page)
+    for chunk, marks in every_page._chunks.items():
+        every.update(chunk * every_page._CHUNK + place for place, mark in enumerate(marks) if mark)
+    return every
+
+
+def _opens(path: Path) -> bool:
+    try:
+        PageFile(path).__exit__(None, None, None)
+    except FormatError:
+        return False
+    return True
+
+
+def test_a_value_put_and_deleted_at_once_leaves_a_file_that_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.lmdb"
+    env = lmdb.open(os.fspath(path), subdir=False, lock=False)
+    with env.begin(write=True) as transaction:
+        transaction.put(b"a", b"kept")
+        transaction.put(b"c", bytes(20_000))
+    with env.begin(write=True) as transaction:
+        transaction.delete(b"c")
+    with env.begin(write=True) as transaction:
+        transaction.put(b"b", bytes(100_000))
+        transaction.delete(b"b")
+    env.close()
+    with PageFile(path) as pages:
+        assert path.stat().st_size < (pages.last_page + 1) * pages.page_size, "pages that were never written"
+        assert pages.check() == 1
+        assert pages.find(b"a") == b"kept"
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError, FormatError, UnsupportedError, UsageError
+from molrec_convert.stores.lmdb.pages import PageFile
 
 __all__ = ["Environment", "Handle", "acquire", "lmdb_library", "release"]
 
@@ -40,19 +41,14 @@ class Environment:
     def __init__(self, path: str, key: tuple[int, int]) -> None:
         lmdb = lmdb_library()
         self.path, self.key, self.users, self.process = path, key, 0, os.getpid()
+        with PageFile(path):
+            pass  # reading a page that is not there would end the process
         try:
             self._env = lmdb.open(path, subdir=False, readonly=True, lock=False, max_dbs=0, readahead=False)
         except lmdb.Error as error:
             raise FormatError(path, found=f"no LMDB file that can be opened ({error})") from None
         self._local = threading.local()
         self._views: list[weakref.ref[NDArray[np.uint8]]] = []
-        info = self._env.info()
-        needed = (info["last_pgno"] + 1) * self._env.stat()["psize"]
-        size = os.path.getsize(path)
-        if size < needed:
-            # reading a page that is not there would end the process
-            self._env.close()
-            raise FormatError(path, found=f"{size} bytes", expected=f"{needed} bytes", hint="the file is cut short")
 
     @property
     def entries(self) -> int:

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import os
 import struct
+from array import array
 from collections.abc import Iterator
+from contextlib import suppress
 from types import TracebackType
 
 from molrec_convert.errors import FormatError
+from molrec_convert.regular_files import implausible, open_regular, pread_all, stored_bytes
 
 __all__ = ["PageFile", "StoredValue", "is_lmdb"]
 
@@ -26,9 +29,6 @@ _BRANCH, _LEAF, _OVERFLOW, _META_PAGE = 0x01, 0x02, 0x04, 0x08
 _BIG = 0x01
 _KINDS = 0x7F
 _NO_PAGE = 2**64 - 1
-#: A value beyond the first size is refused where the file is a sparse one that has less than this part of it: it was
-#: made to fill memory. A file system that compresses stores less than a file's size, too.
-_SPARSE, _PLAUSIBLE = 2**26, 50
 #: LMDB walks no deeper.
 _DEEPEST = 32
 
@@ -84,10 +84,10 @@ class PageFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
-        self._file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        self._file = open_regular(self.path)
         try:
             status = os.fstat(self._file)
-            self._size, self._stored = status.st_size, status.st_blocks * 512
+            self._size, self._stored = status.st_size, stored_bytes(status)
             self._read_meta()
         except BaseException:
             os.close(self._file)
@@ -150,7 +150,7 @@ class PageFile:
         """Walk every page of the tree and return the number of keys; the first fault is a `FormatError`."""
         seen = _Marks()
         count, before = 0, None
-        for name, position, page, number in self._leaves(seen):
+        for name, position, page, number in self._leaves(self._root, self._depth, seen):
             if before is not None and name <= before:
                 raise self._fault(number, "keys are not in ascending order")
             self._check_value(page, position, number, seen)
@@ -168,38 +168,52 @@ class PageFile:
         second = self._meta_page(size, size)
         if second[0] != size:
             raise FormatError(self.path, "page 1", found=f"a page size of {second[0]}", expected=str(size))
-        _, tree, self.last_page, _ = max(first, second, key=lambda meta: meta[3]) if first[3] != second[3] else first
+        current = max(first, second, key=lambda meta: meta[4]) if first[4] != second[4] else first
+        _, free, tree, self.last_page, _ = current
         _, flags, self._depth, _, _, _, self.entries, self._root = tree
         if flags:
             raise FormatError(self.path, found=f"a database with flags {flags:#x}", expected="a plain one")
-        if self._size < (self.last_page + 1) * size:
+        #: The last page that is in the file.
+        self._last_there = min(self.last_page, self._size // size - 1)
+        # a page that was taken and given back in one transaction was never written
+        lacking = self.last_page - self._last_there
+        if lacking and lacking != self._free_after(self._last_there, free[7], free[2]):
             expected = f"{(self.last_page + 1) * size} bytes"
             raise FormatError(self.path, found=f"{self._size} bytes", expected=expected, hint="the file is cut short")
 
-    def _meta_page(self, offset: int, size: int) -> tuple[int, tuple[int, ...], int, int]:
-        """Page size, tree of the unnamed database, last page, and transaction number one of the two meta pages has."""
+    def _free_after(self, last: int, root: int, depth: int) -> int:
+        """Return how many pages behind the page `last` the list of free pages has, which is a tree of its own."""
+        free: set[int] = set()
+        with suppress(FormatError):  # a list that is cut short itself has fewer
+            for _, position, page, number in self._leaves(root, depth, _Marks()):
+                value = self._value(page, position, number)
+                listed = array("Q", value[: len(value) // 8 * 8])
+                free.update(each for each in listed[1:] if last < each <= self.last_page)
+        return len(free)
+
+    def _meta_page(self, offset: int, size: int) -> tuple[int, tuple[int, ...], tuple[int, ...], int, int]:
+        """Page size, trees of free pages and of the unnamed database, last page, transaction: what a meta page says."""
         page = os.pread(self._file, min(size, 256), offset)
         need = _HEADER.size + _META.size + 2 * _TREE.size + _LAST.size
         if len(page) < need or not is_lmdb(page):
             raise FormatError(self.path, f"byte {offset}", found="no meta page of LMDB", expected="one")
         position = _HEADER.size + _META.size
-        page_size = _TREE.unpack_from(page, position)[0]
-        tree = _TREE.unpack_from(page, position + _TREE.size)
+        free, tree = (_TREE.unpack_from(page, position + which * _TREE.size) for which in (0, 1))
         last, transaction = _LAST.unpack_from(page, position + 2 * _TREE.size)
-        return page_size, tree, last, transaction
+        return free[0], free, tree, last, transaction
 
-    def _leaves(self, seen: _Marks) -> Iterator[tuple[bytes, int, bytes, int]]:
-        """Every leaf node in order: key, position of the node, its page, the page's number."""
-        if self._root == _NO_PAGE:
+    def _leaves(self, root: int, tree_depth: int, seen: _Marks) -> Iterator[tuple[bytes, int, bytes, int]]:
+        """Every leaf node of a tree in order: key, position of the node, its page, the page's number."""
+        if root == _NO_PAGE:
             return
-        stack = [(self._root, 1)]
+        stack = [(root, 1)]
         while stack:
             number, depth = stack.pop()
             page, nodes = self._nodes(number, depth)
             self._mark(number, 1, seen, number)
             if _HEADER.unpack_from(page)[2] & _LEAF:
-                if depth != self._depth:
-                    raise self._fault(number, f"is a leaf at depth {depth} of {self._depth}")
+                if depth != tree_depth:
+                    raise self._fault(number, f"is a leaf at depth {depth} of {tree_depth}")
                 for name, position in nodes:
                     yield name, position, page, number
             else:
@@ -255,7 +269,7 @@ class PageFile:
             length = _NODE.unpack_from(page, position)[3]
             return page[position + 8 + length : position + 8 + length + wanted]
         self._overflow_pages(first, size, number)
-        return os.pread(self._file, wanted, first * self.page_size + 16)
+        return pread_all(self._file, wanted, first * self.page_size + 16)
 
     def _extent(self, page: bytes, position: int, number: int) -> tuple[int | None, int]:
         """Where the value of a leaf node is: its first overflow page, None when it lies in the leaf; and its size."""
@@ -269,15 +283,15 @@ class PageFile:
         return (int.from_bytes(page[start : start + 8], "little") if flags & _BIG else None), size
 
     def _overflow_pages(self, first: int, size: int, number: int) -> int:
-        if not 2 <= first <= self.last_page:
+        if not 2 <= first <= self._last_there:
             raise self._fault(number, "has a value outside the file")
         stored, _, flags, low, high = _HEADER.unpack(os.pread(self._file, 16, first * self.page_size))
         pages = int(low | high << 16)
         if stored != first or flags & _KINDS != _OVERFLOW or pages * self.page_size < size + 16:
             raise self._fault(first, "does not hold the value it should")
-        if first + pages - 1 > self.last_page:
+        if first + pages - 1 > self._last_there:
             raise self._fault(first, "reaches past the file")
-        if size > _SPARSE and size > self._stored * _PLAUSIBLE:
+        if implausible(size, self._stored):
             raise self._fault(first, f"holds a value of {size} bytes, of which {self._stored} at most are stored")
         return pages
 
@@ -286,8 +300,8 @@ class PageFile:
             raise self._fault(number, "is reached twice")
 
     def _page(self, number: int) -> bytes:
-        if not 2 <= number <= self.last_page:
-            raise FormatError(self.path, found=f"a way to page {number}", expected=f"2 to {self.last_page}")
+        if not 2 <= number <= self._last_there:
+            raise FormatError(self.path, found=f"a way to page {number}", expected=f"2 to {self._last_there}")
         page = os.pread(self._file, self.page_size, number * self.page_size)
         if len(page) != self.page_size:
             raise self._fault(number, "is cut short")
