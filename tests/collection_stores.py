@@ -77,8 +77,9 @@ def contents(path: Path) -> dict[bytes, bytes]:
 
 
 def put(path: Path, name: bytes, value: bytes | None) -> None:
-    """Replace a value; None removes the key."""
+    """Replace a value, as one does who keeps no checksums; None removes the key."""
     with raw(path, write=True) as transaction:
+        transaction.delete(b"index.crc32c")
         if value is None:
             transaction.delete(name)
         else:

@@ -44,12 +44,13 @@ def test_the_first_six_of_each_letter(path: Path, capsys: pytest.CaptureFixture[
     assert [line.split()[0] for line in keys] == [*"f" * 6, "index", "meta", *"r" * 6]
     assert [line for line in lines if "more" in line] == ["f ‖ …           24 more", "r ‖ …           4 more"]
     every = shown(capsys, path, "--files")
-    assert len(every) == 2 + 30 + 10 + 2
+    assert len(every) == 2 + 30 + 10 + 3
     assert every[2].split() == ["f", "‖", "u64be(0)", "168", "B"]
     overview = shown(capsys, path, "--overview")[2:]
     assert [line.split()[:3] for line in overview] == [
         ["f", "‖", "u64be"],
         ["index", "1", "key"],
+        ["index.crc32c", "1", "key"],
         ["meta", "1", "key"],
         ["r", "‖", "u64be"],
     ]

@@ -111,7 +111,7 @@ def test_an_empty_collection(path: Path) -> None:
         assert (len(collection), collection.n_frames) == (0, 0)
         assert list(collection) == []
         assert collection.index["smiles"].tolist() == []
-    assert list(contents(path)) == [b"index", b"meta"]
+    assert list(contents(path)) == [b"index", b"index.crc32c", b"meta"]
 
 
 def test_differing_subsets_of_the_blocks(path: Path) -> None:

@@ -105,7 +105,7 @@ def test_meta_is_written_last(path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         StoreFile, "put", lambda self, items: (transactions.append([k for k, _ in items]), put(self, items))[1]
     )
     write(path, [points(n) for n in range(2500)])
-    assert transactions[-1] == [b"index", b"meta"]
+    assert transactions[-1] == [b"index", b"index.crc32c", b"meta"]
     assert all(b"meta" not in entry for entry in transactions[:-1])
     frames = [entry for entry in transactions if entry and entry[0][:1] == b"f"]
     assert [len(entry) for entry in frames] == [500] * 5
@@ -396,7 +396,7 @@ def test_a_system_that_does_not_fit_is_refused_every_time(path: Path, wrong: dic
             opened.append(record({"mass": np.ones(2)}))
             with pytest.raises(ContractError):
                 opened.append(record(wrong))
-    assert len(contents(path)) == 3 * 3 + 2
+    assert len(contents(path)) == 3 * 3 + 3
 
 
 def test_many_small_values_are_kept_without_being_counted_again(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from molrec_convert.model.collection_index import first_frames
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.frame import Block, Column
 from molrec_convert.staging import Staging
+from molrec_convert.stores.lmdb.checksums import GrowingSums
 from molrec_convert.stores.lmdb.closing import collection_meta, last_values
 from molrec_convert.stores.lmdb.keys import FRAME, RECORD, SYSTEM, numbered
 from molrec_convert.stores.lmdb.manifest import Part, file_checksum, part_name, save_manifest
@@ -126,6 +127,8 @@ class SeveralFiles(FrameFiles):
         if len(self._starts) * most <= at.records:
             self._starts.append(at.frames)
         self._file: StoreFile | None = None
+        #: Of files that were closed here: the checksums of what they hold.
+        self._sums: dict[int, GrowingSums] = {}
 
     def holds(self, at: Commit) -> bool:
         """See `FrameFiles.holds`."""
@@ -154,6 +157,7 @@ class SeveralFiles(FrameFiles):
         if last + 1 < len(self._starts):
             self.suspend()
             del self._starts[last + 1 :]
+        self._sums = {number: sums for number, sums in self._sums.items() if number <= last}
         for path in self._folder.glob("part-*"):
             if path.name > part_name(last):
                 path.unlink()
@@ -191,6 +195,7 @@ class SeveralFiles(FrameFiles):
         """See `FrameFiles.suspend`."""
         if self._file is not None:
             self._file.suspend()
+            self._sums[len(self._starts) - 1] = self._file.sums
             self._file = None
 
     def _complete_part(self, number: int, metas: Runs, systems: Runs, rows: Block, meta: Mapping[str, Any]) -> None:
@@ -198,7 +203,7 @@ class SeveralFiles(FrameFiles):
         try:
             file.remove_from(numbered(FRAME, int(rows["n_frames"].sum())))
             append_runs(file, (RECORD, metas), (SYSTEM, systems))
-            file.put(last_values(meta, rows, None))
+            file.put(last_values(file, meta, rows, None))
             file.complete()
         except BaseException:
             file.suspend()
@@ -210,7 +215,8 @@ class SeveralFiles(FrameFiles):
         return self._file
 
     def _opened(self, number: int) -> StoreFile:
-        return StoreFile(self._path(number), overwrite=True, in_place=True, resume=True, durable=True)
+        sums = self._sums.pop(number, None)
+        return StoreFile(self._path(number), overwrite=True, in_place=True, resume=True, durable=True, sums=sums)
 
     def _path(self, number: int) -> Path:
         return self._folder / part_name(number)

@@ -16,6 +16,7 @@ from typing import Any
 from molrec_convert.errors import MolrecError, UsageError
 from molrec_convert.stores.lmdb.header_json import from_utf8
 from molrec_convert.stores.lmdb.keys import (
+    CHECKSUMS,
     FORCEFIELD,
     FRAME,
     INDEX,
@@ -47,6 +48,7 @@ _MEANINGS = {
     FRAME: "the update at each frame",
     FORCEFIELD: "the force field",
     INDEX: "one row per record",
+    CHECKSUMS: "the checksums of all values",
     META: "the collection's document",
     RECORD: "the meta document of each record",
     SYSTEM: "the system of each record",
@@ -88,6 +90,8 @@ def collection_lines(
         for letter, group in groups:
             if wanted and letter not in wanted:
                 # the pages between are passed over by reading on
+                continue
+            if letter == CHECKSUMS:
                 continue
             for name, value in itertools.islice(group, SHOWN if len(letter) == 1 and letter in _MEANINGS else None):
                 yield from _entry(name, value)

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
+from numpy.typing import NDArray
 
 from molrec_convert.errors import FormatError
 from molrec_convert.forcefield.findings import remarks
@@ -29,10 +30,12 @@ from molrec_convert.model.precision import off_grid
 from molrec_convert.model.record import Record, absolute_rows
 from molrec_convert.plugins import style_registry
 from molrec_convert.quantities.units import QUANTITIES, dimension_fault
+from molrec_convert.stores.lmdb.checksums import Checksums, checksum
 from molrec_convert.stores.lmdb.frame_bytes import FrameBytes, decode
 from molrec_convert.stores.lmdb.frame_layout import padding
 from molrec_convert.stores.lmdb.header_json import from_utf8, mapping
 from molrec_convert.stores.lmdb.keys import (
+    CHECKSUMS,
     FORCEFIELD,
     FRAME,
     INDEX,
@@ -82,6 +85,9 @@ class _CollectionChecks:
         self._examples: dict[tuple[Severity, str, str], str] = {}
         self._broken: dict[bytes, set[int]] = {RECORD: set(), SYSTEM: set(), FRAME: set()}
         self._present: dict[bytes, int] = {RECORD: 0, FRAME: 0}
+        self._sums: Checksums | None = None
+        #: Records whose checksum says that they have a system, until it is seen.
+        self._systems: NDArray[np.bool_] = np.zeros(0, np.bool_)
 
     def check(self) -> None:
         """Document, force field, every key, the index, every record."""
@@ -95,8 +101,15 @@ class _CollectionChecks:
         with self._findings.guard("meta.sequence_schema"):
             collection.declaration.check()
         forcefield = self._check_forcefield()
+        with self._findings.guard(CHECKSUMS.decode()):
+            self._sums = collection.checksums
+            if self._sums is not None:
+                self._systems = self._sums.of[SYSTEM] != 0
         for key, value in collection.stored_items():
+            self._check_sum(key, value)
             self._check_key(key, value)
+        for number in np.flatnonzero(self._systems)[:1].tolist():
+            self._findings.error(key_text(numbered(SYSTEM, number)), "the key is gone that has a checksum")
         for letter, count in ((RECORD, len(collection)), (FRAME, collection.n_frames)):
             self._check_complete(letter, count)
         before = len(self._findings.items)
@@ -126,12 +139,30 @@ class _CollectionChecks:
                 note = self._findings.error if item.severity is Severity.ERROR else self._findings.warning
                 note(item.node, item.message)
 
+    def _check_sum(self, key: bytes, value: memoryview) -> None:
+        """Hold a value against its checksum, where the file has them."""
+        sums = self._sums
+        if sums is None:
+            return
+        if key in (META, INDEX, FORCEFIELD):
+            expected = sums.named.get(key.decode())
+        elif is_known(key) and key != CHECKSUMS:
+            number = int.from_bytes(key[1:], "big")
+            expected = int(sums.of[key[:1]][number]) if number < len(sums.of[key[:1]]) else None
+            if key[:1] == SYSTEM and expected is not None:
+                self._systems[number] = False
+        else:
+            return
+        if expected is not None and checksum(value) != expected:
+            with self._gather(key_text(key)) as found:
+                found.error(key_text(key), "a bit of the value, or of its checksum, is not what was written")
+
     def _check_key(self, key: bytes, value: memoryview) -> None:
         collection, node = self._collection, key_text(key)
         if not is_known(key):
             self._findings.warning(node, "this version does not know the key, it is kept as it is")
             return
-        if key in (META, INDEX, FORCEFIELD):
+        if key in (META, INDEX, FORCEFIELD, CHECKSUMS):
             if key != META:
                 with self._gather(node) as found:
                     _check_layout(value, node, found, tables=True)

@@ -10,9 +10,11 @@ from typing import Any
 
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.frame import Block
+from molrec_convert.stores.lmdb.checksums import checksum, encode_checksums
 from molrec_convert.stores.lmdb.frame_writing import encode_tables
 from molrec_convert.stores.lmdb.header_json import to_json
-from molrec_convert.stores.lmdb.keys import FORCEFIELD, INDEX, LAYOUT, LAYOUT_VERSION, META
+from molrec_convert.stores.lmdb.keys import CHECKSUMS, FORCEFIELD, INDEX, LAYOUT, LAYOUT_VERSION, META
+from molrec_convert.stores.lmdb.store import StoreFile
 
 __all__ = ["collection_meta", "last_values"]
 
@@ -32,8 +34,12 @@ def collection_meta(
     }
 
 
-def last_values(meta: Mapping[str, Any], index: Block, forcefield: bytes | None) -> list[tuple[bytes, bytes]]:
-    """Keys and values in the order they are put; `forcefield` is a value as it is stored."""
+def last_values(
+    file: StoreFile, meta: Mapping[str, Any], index: Block, forcefield: bytes | None
+) -> list[tuple[bytes, bytes]]:
+    """Return keys and values in the order they are put into `file`; `forcefield` is a value as it is stored."""
     values = [] if forcefield is None else [(FORCEFIELD, forcefield)]
-    values.append((INDEX, encode_tables({}, {"records": index}, "index")))
-    return [*values, (META, to_json(meta).encode())]
+    values += [(INDEX, encode_tables({}, {"records": index}, "index")), (META, to_json(meta).encode())]
+    sums = file.checksums(meta["n_records"], meta["n_frames"])
+    values.insert(-1, (CHECKSUMS, encode_checksums(sums, {key.decode(): checksum(value) for key, value in values})))
+    return values

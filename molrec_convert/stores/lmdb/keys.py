@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterable, Iterator
 
 __all__ = [
+    "CHECKSUMS",
     "FORCEFIELD",
     "FRAME",
     "INDEX",
@@ -27,6 +28,8 @@ __all__ = [
 ]
 
 META, INDEX, FORCEFIELD = b"meta", b"index", b"ff"
+#: Beside `INDEX`: checksums of all values.
+CHECKSUMS = b"index.crc32c"
 RECORD, SYSTEM, FRAME = b"r", b"s", b"f"
 LAYOUT, LAYOUT_VERSION = "mrec-lmdb", 1
 #: The keys of the document under `META`.
@@ -47,7 +50,7 @@ def numbered_keys(prefix: bytes, numbers: Iterable[int]) -> Iterator[bytes]:
 
 def is_known(key: bytes) -> bool:
     """Whether a key is one the layout has a meaning for, whatever its number."""
-    return key in (META, INDEX, FORCEFIELD) or (len(key) == _NUMBERED.size and key[:1] in (RECORD, SYSTEM, FRAME))
+    return key in (META, INDEX, FORCEFIELD, CHECKSUMS) or (len(key) == _NUMBERED.size and key[:1] in (RECORD, SYSTEM, FRAME))
 
 
 def key_text(key: bytes) -> str:

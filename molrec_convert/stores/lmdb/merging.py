@@ -35,6 +35,7 @@ from molrec_convert.model.index_joining import joined_index
 from molrec_convert.model.tags import canonical_json
 from molrec_convert.report import Report
 from molrec_convert.staging import check_apart
+from molrec_convert.stores.lmdb.checksums import joined_sums
 from molrec_convert.stores.lmdb.closing import collection_meta, last_values
 from molrec_convert.stores.lmdb.keys import FRAME, RECORD, SYSTEM, is_known, key_text
 from molrec_convert.stores.lmdb.leaf_pages import LeafFile
@@ -157,10 +158,11 @@ def _merge(
         if files is not None and index.count and file.page_size == files[0].page_size:
             counts = [(len(part), part.n_frames) for _, part in parts]
             file.fill(lambda raw: _fill(raw, files, counts, progress))
+            file.sums.give(joined_sums([part.checksums_taken() for _, part in parts]))
         else:
             _copy_all(parts, file, progress)
         meta = collection_meta(document, declaration, index, extra)
-        file.put([*unknown, *last_values(meta, index, forcefield)])
+        file.put([*unknown, *last_values(file, meta, index, forcefield)])
         file.complete()
     except BaseException:
         file.discard()

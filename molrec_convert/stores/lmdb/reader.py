@@ -27,10 +27,18 @@ from molrec_convert.model.record import absolute_rows, check_document
 from molrec_convert.model.samples import frame_sample
 from molrec_convert.model.tags import check_json
 from molrec_convert.model.trajectory import Trajectory
+from molrec_convert.stores.lmdb.checksums import (
+    Checksums,
+    GrowingSums,
+    checksum,
+    read_checksums,
+    refuse_damaged,
+)
 from molrec_convert.stores.lmdb.environment import Handle
 from molrec_convert.stores.lmdb.frame_bytes import Buffer, FrameBytes, decode
 from molrec_convert.stores.lmdb.header_json import from_utf8, mapping
 from molrec_convert.stores.lmdb.keys import (
+    CHECKSUMS,
     FORCEFIELD,
     FRAME,
     INDEX,
@@ -41,6 +49,7 @@ from molrec_convert.stores.lmdb.keys import (
     RECORD,
     SYSTEM,
     numbered,
+    numbered_keys,
 )
 from molrec_convert.stores.lmdb.manifest import MANIFEST
 from molrec_convert.stores.lmdb.pages import PageFile
@@ -226,13 +235,15 @@ class StoredCollection(Collection):
     def stored_values(self, prefix: bytes) -> Iterator[tuple[int, bytes]]:
         """The values of one letter as they are stored, by their numbers, as far as the collection counts them."""
         count = self._n_frames if prefix == FRAME else self._n_records
-        expected = 0
+        expected, sums = 0, self.checksums
         for key, value in self._file.open().items(numbered(prefix, 0), numbered(prefix, count)):
             if len(key) == len(prefix) + 8:
                 number = int.from_bytes(key[1:], "big")
                 if number != expected and prefix != SYSTEM:
                     break
                 expected = number + 1
+                if sums is not None:
+                    sums.check(prefix, number, value)
                 yield number, value
         if expected != count and prefix != SYSTEM:
             raise ContractError(f"{prefix.decode()}[{expected}]", "the key is not there")
@@ -240,7 +251,7 @@ class StoredCollection(Collection):
     def stored_batches(self, prefix: bytes, size: int) -> Iterator[tuple[NDArray[np.uint64], list[bytes]]]:
         """What `stored_values` gives, so many at a time: numbers and values."""
         count = self._n_frames if prefix == FRAME else self._n_records
-        expected = 0
+        expected, sums = 0, self.checksums
         for batch in self._file.open().batches(numbered(prefix, 0), numbered(prefix, count), size):
             keys = b"".join(key for key, _ in batch)
             if len(keys) != 9 * len(batch) or any(len(key) != 9 for key, _ in batch):
@@ -253,7 +264,10 @@ class StoredCollection(Collection):
                 expected += int(np.argmax(numbers != wanted))
                 break
             expected += len(numbers)
-            yield numbers, [value for _, value in batch]
+            values = [value for _, value in batch]
+            if sums is not None:
+                sums.check_many(prefix, numbers, values)
+            yield numbers, values
         if expected != count and prefix != SYSTEM:
             raise ContractError(f"{prefix.decode()}[{expected}]", "the key is not there")
 
@@ -269,7 +283,26 @@ class StoredCollection(Collection):
     def stored_forcefield(self) -> bytes | None:
         """The value of the force field as it is stored, None without one."""
         value = self._find(FORCEFIELD)
+        if value is not None and self.checksums is not None and checksum(value) != self.checksums.named.get("ff"):
+            refuse_damaged(FORCEFIELD)
         return None if value is None else bytes(value)
+
+    @functools.cached_property
+    def checksums(self) -> Checksums | None:
+        """The checksums of all values, None where the file has none."""
+        value = self._find(CHECKSUMS)
+        return None if value is None else read_checksums(value, self._n_records, self._n_frames)
+
+    def checksums_taken(self) -> Checksums:
+        """Return the checksums, taken now where the file has none."""
+        if self.checksums is not None:
+            return self.checksums
+        sums = GrowingSums()
+        for prefix in (FRAME, RECORD, SYSTEM):
+            for numbers, values in self.stored_batches(prefix, 1024):
+                if values:
+                    sums.add(list(zip(numbered_keys(prefix, numbers.tolist()), values, strict=True)))
+        return Checksums(sums.complete(self._n_records, self._n_frames, lambda _: ()), {})
 
     def same_values(self, index: int, other: Collection, position: int) -> bool:
         """See `Collection.same_values`."""
@@ -279,7 +312,10 @@ class StoredCollection(Collection):
         return mine == theirs
 
     def stored_record(self, index: int) -> tuple[bytes, bytes | None, list[bytes]]:
-        """The values of a record as they are stored: its meta, its system (None without), its frames."""
+        """The values of a record as they are stored: its meta, its system (None without), its frames.
+
+        Raises `ContractError` for a value that does not match its checksum.
+        """
         _ = self.index
         environment = self._file.open()
         meta, system = environment.get(numbered(RECORD, index)), environment.get(numbered(SYSTEM, index))
@@ -287,6 +323,11 @@ class StoredCollection(Collection):
             raise ContractError(f"r[{index}]", "the record has no meta document")
         first, count = int(self._first[index]), int(self._frames[index])
         frames = [bytes(self._frame_value(ordinal, peek=True)) for ordinal in range(first, first + count)]
+        sums = self.checksums
+        if sums is not None:
+            sums.check(RECORD, index, meta)
+            sums.check(SYSTEM, index, system)
+            sums.check_many(FRAME, slice(first, first + count), frames)
         return bytes(meta), None if system is None else bytes(system), frames
 
     def unknown_parts(self, index: int) -> list[str]:
@@ -324,7 +365,7 @@ class StoredCollection(Collection):
             if len(key) == 9 and key < end:
                 # past all numbers of the letter at once
                 jump = end
-            elif key not in (META, INDEX, FORCEFIELD):
+            elif key not in (META, INDEX, FORCEFIELD, CHECKSUMS):
                 found.append(key)
             try:
                 key = keys.send(jump)

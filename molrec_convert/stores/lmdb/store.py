@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from io import RawIOBase
 from pathlib import Path
@@ -18,7 +18,9 @@ from typing import Any
 from molrec_convert.disk import sync
 from molrec_convert.errors import UsageError
 from molrec_convert.staging import check_is_no_part
+from molrec_convert.stores.lmdb.checksums import GrowingSums, Sums
 from molrec_convert.stores.lmdb.environment import lmdb_library
+from molrec_convert.stores.lmdb.keys import FRAME, numbered
 from molrec_convert.writeback import start_writeback
 
 __all__ = ["StoreFile"]
@@ -47,8 +49,11 @@ class StoreFile:
         map_size: int = _FIRST_MAP,
         resume: bool = False,
         durable: bool = False,
+        sums: GrowingSums | None = None,
     ) -> None:
         self._lmdb = lmdb_library()
+        #: Checksums of the values that are put; those of the file's earlier opening go on.
+        self.sums = GrowingSums() if sums is None else sums
         self.target = Path(os.path.abspath(target))
         if not self.target.parent.is_dir():
             raise UsageError(f"cannot write {target}: there is no directory {self.target.parent}")
@@ -106,6 +111,7 @@ class StoreFile:
                 raise RuntimeError("keys of a collection were written out of order")
 
         if items:
+            self.sums.add(items)
             self._transact(put)
             self._write_ahead()
 
@@ -136,7 +142,20 @@ class StoreFile:
             while found:
                 found = cursor.delete()
 
+        self.sums.cut(key)
         self._transact(remove)
+
+    def checksums(self, records: int, frames: int) -> dict[bytes, Sums]:
+        """Return the checksums of all values of so many records and frames, by letter."""
+        return self.sums.complete(records, frames, self._first_frames)
+
+    def _first_frames(self, count: int) -> Iterator[bytes]:
+        with self._env.begin() as transaction:
+            cursor = transaction.cursor()
+            found = cursor.set_range(numbered(FRAME, 0))
+            while found and cursor.key() < numbered(FRAME, count):
+                yield cursor.value()
+                found = cursor.next()
 
     def has(self, key: bytes) -> bool:
         """Whether there is a value of that key."""

@@ -79,7 +79,7 @@ def take_records(
         taking.finish()
         index = source.index
         meta = collection_meta(source.document, source.declaration, index, source.extra)
-        file.put(last_values(meta, index, first.stored_forcefield()))
+        file.put(last_values(file, meta, index, first.stored_forcefield()))
         file.complete()
     except BaseException:
         file.discard()

@@ -26,15 +26,10 @@ from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.frame import Block
 from molrec_convert.model.record import Record, check_document
 from molrec_convert.report import Report
+from molrec_convert.stores.lmdb.closing import collection_meta, last_values
 from molrec_convert.stores.lmdb.frame_writing import encode_tables
-from molrec_convert.stores.lmdb.header_json import to_json
 from molrec_convert.stores.lmdb.keys import (
-    FORCEFIELD,
     FRAME,
-    INDEX,
-    LAYOUT,
-    LAYOUT_VERSION,
-    META,
     RECORD,
     SYSTEM,
     is_known,
@@ -353,26 +348,14 @@ class CollectionWriter:
         self._systems.spill()
 
     def _last_values(self) -> list[tuple[bytes, bytes]]:
-        values = []
+        forcefield = None
         if self._before is not None:
-            stored = self._before.stored_forcefield()
-            values += [] if stored is None else [(FORCEFIELD, stored)]
+            forcefield = self._before.stored_forcefield()
         elif self._forcefield is not None:
-            document, tables = self._forcefield.document, self._forcefield.tables
-            values.append((FORCEFIELD, encode_tables(document, tables, "forcefield")))
+            forcefield = encode_tables(self._forcefield.document, self._forcefield.tables, "forcefield")
         rows = self._index.block() if self._whole is None else self._whole
-        values.append((INDEX, encode_tables({}, {"records": rows}, "index")))
-        document = {
-            "layout": LAYOUT,
-            "layout_version": LAYOUT_VERSION,
-            "collection": self.document,
-            "sequence_schema": self.declaration.to_json(),
-            "n_records": self._n_records,
-            "n_frames": self._n_frames,
-            **self.extra,
-        }
-        values.append((META, to_json(document).encode()))
-        return values
+        meta = collection_meta(self.document, self.declaration, rows, self.extra)
+        return last_values(self._file, meta, rows, forcefield)
 
     def _end(self) -> None:
         self._open = False
