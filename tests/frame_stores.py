@@ -138,7 +138,7 @@ names = st.text(
     st.characters(codec="utf-8", exclude_characters="/\0"),
     min_size=1,
     max_size=12,
-).filter(lambda name: name not in (".", "..", "zarr.json", "box", "_validity") and not name.startswith("__"))
+).filter(lambda name: name not in ("zarr.json", "box", "_validity") and not name.startswith((".", "__")))
 texts = st.text(st.characters(codec="utf-8"), max_size=8)
 column_names = names.filter(lambda name: name not in STANDARD_DTYPES)
 

@@ -25,7 +25,15 @@ from molrec_convert.stores.lmdb.frame_bytes import Buffer, decode
 from molrec_convert.stores.lmdb.frame_writing import encode_tables
 from molrec_convert.stores.lmdb.keys import CHECKSUMS, FRAME, RECORD, SYSTEM, key_text, numbered
 
-__all__ = ["Checksums", "GrowingSums", "checksum", "encode_checksums", "joined_sums", "read_checksums", "refuse_damaged"]
+__all__ = [
+    "Checksums",
+    "GrowingSums",
+    "checksum",
+    "encode_checksums",
+    "joined_sums",
+    "read_checksums",
+    "refuse_damaged",
+]
 
 Sums = NDArray[np.uint32]
 _COLUMNS = {RECORD: ("records", "r"), SYSTEM: ("records", "s"), FRAME: ("frames", "f")}
@@ -46,7 +54,6 @@ class Checksums:
         """Refuse a value (None: there is none) that is not the one whose checksum was taken."""
         if checksum(b"" if value is None else value) != self.of[letter][number]:
             refuse_damaged(numbered(letter, number))
-
 
     def check_many(self, letter: bytes, numbers: slice | NDArray[np.uint64], values: Sequence[bytes]) -> None:
         """Refuse values of one letter, the first that is not the one whose checksum was taken."""
@@ -107,9 +114,7 @@ class GrowingSums:
         """Take the checksums of values that are put in another way."""
         self._sums = {letter: array("I", sums[letter].tobytes()) for letter in _COLUMNS}
 
-    def complete(
-        self, records: int, frames: int, before: Callable[[int], Iterable[bytes]]
-    ) -> dict[bytes, Sums]:
+    def complete(self, records: int, frames: int, before: Callable[[int], Iterable[bytes]]) -> dict[bytes, Sums]:
         """Return the arrays of so many records and frames; `before` gives the values of the first so many frames.
 
         It is asked for those that were there when the file was opened.

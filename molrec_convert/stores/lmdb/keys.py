@@ -50,7 +50,9 @@ def numbered_keys(prefix: bytes, numbers: Iterable[int]) -> Iterator[bytes]:
 
 def is_known(key: bytes) -> bool:
     """Whether a key is one the layout has a meaning for, whatever its number."""
-    return key in (META, INDEX, FORCEFIELD, CHECKSUMS) or (len(key) == _NUMBERED.size and key[:1] in (RECORD, SYSTEM, FRAME))
+    return key in (META, INDEX, FORCEFIELD, CHECKSUMS) or (
+        len(key) == _NUMBERED.size and key[:1] in (RECORD, SYSTEM, FRAME)
+    )
 
 
 def key_text(key: bytes) -> str:
