@@ -85,7 +85,11 @@ def _texts(folder: Path) -> Iterator[Seed]:
         for kind, format, suffixes, options in kinds:
             if path.suffix in suffixes:
                 yield _file(kind, path, format, **options)
-    for pdb in ("corpus/files/pdb/off_ALA_GLY.pdb", "corpus/files/pdb/off_hexanol-water.pdb", "corpus/files/pdb/bio_disordered.pdb"):
+    for pdb in (
+        "corpus/files/pdb/off_ALA_GLY.pdb",
+        "corpus/files/pdb/off_hexanol-water.pdb",
+        "corpus/files/pdb/bio_disordered.pdb",
+    ):
         target = folder / f"{Path(pdb).stem}.cif"
         _convert(FIXTURES / pdb, target)
         yield _file("mmcif", target, "mmcif")
@@ -134,16 +138,24 @@ def _runs(folder: Path) -> Iterator[Seed]:
         files = _tree(place, place.parent)
         if place.name == "water-run":
             files = {name: data[:6000] if name.endswith(".lammpstrj") else data for name, data in files.items()}
-        scripts = tuple(name for name in files if name.rpartition("/")[2].startswith(("in", "coeffs", "ff1", "rest", "base")))
+        scripts = tuple(
+            name for name in files if name.rpartition("/")[2].startswith(("in", "coeffs", "ff1", "rest", "base"))
+        )
         logs = tuple(name for name in files if name.endswith("log.lammps"))
         averages = tuple(name for name in files if name.endswith((".txt", ".cmap", ".eam", ".nb3b")))
-        for kind, altered in (("lammps-script", scripts), ("lammps-log", logs), ("lammps-run", averages), ("lammps-run", ())):
+        for kind, altered in (
+            ("lammps-script", scripts),
+            ("lammps-log", logs),
+            ("lammps-run", averages),
+            ("lammps-run", ()),
+        ):
             if altered or kind == "lammps-run":
                 yield Seed(kind, place.name, files, (place.name,), "lammps-run", {}, altered)
     for path in sorted((FIXTURES / "water-run").glob("*.data")):
+        dump = (FIXTURES / "water-run/water.lammpstrj").read_bytes()[:6530]
         yield Seed(
             "lammps-run", "data and dump",
-            {path.name: path.read_bytes(), "water.lammpstrj": (FIXTURES / "water-run/water.lammpstrj").read_bytes()[:6530]},
+            {path.name: path.read_bytes(), "water.lammpstrj": dump},
             (path.name, "water.lammpstrj"), "lammps-run", {"units": "real"},
         )  # fmt: skip
 
@@ -197,7 +209,10 @@ def _collections(folder: Path) -> Iterator[Seed]:
     rows = []
     for number in range(12):
         count = 2 + number % 3
-        rows.append(f'{count}\nLattice="9 0 0 0 9 0 0 0 9" Properties=species:S:1:pos:R:3:forces:R:3 energy={-number / 3} pbc="T T F" tag=t{number}')
+        rows.append(
+            f'{count}\nLattice="9 0 0 0 9 0 0 0 9" Properties=species:S:1:pos:R:3:forces:R:3 '
+            f'energy={-number / 3} pbc="T T F" tag=t{number}'
+        )
         rows += [" ".join(["CHO"[k % 3], *map(str, random.normal(size=6).round(4))]) for k in range(count)]
     xyz = folder / "rows.extxyz"
     xyz.write_text("\n".join(rows) + "\n")
@@ -300,7 +315,15 @@ def _mdanalysis(folder: Path) -> Iterator[Seed]:
     for path in sorted((FIXTURES / "faults/dcd-by-lammps").iterdir()):
         if path.suffix == ".dcd":
             files = _tree(path.parent, path.parent)
-            yield Seed("mdanalysis dcd", path.name, files, ("full.data", path.name), "mdanalysis", {"units": "real"}, (path.name,))
+            yield Seed(
+                "mdanalysis dcd",
+                path.name,
+                files,
+                ("full.data", path.name),
+                "mdanalysis",
+                {"units": "real"},
+                (path.name,),
+            )
     try:
         from MDAnalysisTests import datafiles
     except ImportError:
@@ -322,8 +345,10 @@ def _migrations(folder: Path) -> Iterator[Seed]:
     """Files of rules, with an input they hold for."""
     rules = (
         '[[input]]\nmatch = "*.extxyz"\nenergy-key = "energy"\nforces_key = "forces"\n',
-        '[[input]]\nmatch = ["in/**/*.extxyz", "other.xyz"]\nunits = "real"\ndrop = ["note*"]\nrename = { total = "pe" }\n'
-        'fill = { gap = "0.0" }\nonly = ["x", "y", "z", "pe"]\n\n[[input]]\nmatch = "a*"\nfrom = "extxyz"\nelements = ["C", "H"]\n',
+        '[[input]]\nmatch = ["in/**/*.extxyz", "other.xyz"]\nunits = "real"\ndrop = ["note*"]\n'
+        'rename = { total = "pe" }\n'
+        'fill = { gap = "0.0" }\nonly = ["x", "y", "z", "pe"]\n\n'
+        '[[input]]\nmatch = "a*"\nfrom = "extxyz"\nelements = ["C", "H"]\n',
     )
     frame = (FIXTURES / "faults/two.xyz").read_bytes()
     quoted = (FIXTURES / "cases/42-extxyz-quoting/quotes.extxyz").read_bytes()

@@ -126,7 +126,9 @@ class Bench:
             if only is None or only in entry.kind:
                 by_kind[entry.kind].append(entry)
         if not by_kind:
-            raise SystemExit(f"no format has {only!r} in its name: there are {', '.join(sorted({s.kind for s in seeds}))}")
+            raise SystemExit(
+                f"no format has {only!r} in its name: there are {', '.join(sorted({s.kind for s in seeds}))}"
+            )
         self.kinds = [by_kind[kind] for kind in sorted(by_kind)]
         self.seed = seed
         self.words = words_of(data for entry in seeds for data in entry.files.values())
@@ -232,7 +234,7 @@ class _Child:
             where = " < ".join(f"{file}:{name}" for file, name in frames[:3])
             what = "hangs" if hangs else f"signal {os.WTERMSIG(status)}"
             trial, self.left = self.left[0], self.left[1:]
-            seed, chance = self._bench.chosen(trial)
+            seed, _ = self._bench.chosen(trial)
             done = "in the mutation" if "mutations.py" in where else ""
             yield _told(trial, seed, "wrong", done, f"{what} in {where}", said[-1500:])
         elif self.left and len(self.left) == len(self._trials):
@@ -242,7 +244,8 @@ class _Child:
 
 def _told(trial: int, seed: Seed, verdict: str, done: str, key: str = "", text: str = "") -> dict[str, Any]:
     return {
-        "trial": trial, "kind": seed.kind, "seed": seed.name, "verdict": verdict, "done": done, "key": key, "text": text,
+        "trial": trial, "kind": seed.kind, "seed": seed.name, "verdict": verdict, "done": done, "key": key,
+        "text": text,
     }  # fmt: skip
 
 
@@ -274,7 +277,9 @@ def _work(bench: Bench, trials: Sequence[int], folder: Path, writing: int) -> No
         elif noise > NOISE or "Traceback" in text or "Exception ignored" in text:
             key = f"noise: {text[-200:]}"
         if key and told["verdict"] != "wrong":
-            told.update(verdict="wrong", key=key, text=f"{seconds:.1f} s, {grown / 1e6:.0f} MB, {told['text']} {text[-600:]}")
+            told.update(
+                verdict="wrong", key=key, text=f"{seconds:.1f} s, {grown / 1e6:.0f} MB, {told['text']} {text[-600:]}"
+            )
         os.write(writing, json.dumps(told).encode() + b"\n")
         shutil.rmtree(folder / f"t{trial}", ignore_errors=True)
         if grown > MEMORY:
@@ -283,7 +288,9 @@ def _work(bench: Bench, trials: Sequence[int], folder: Path, writing: int) -> No
 
 def _limit() -> None:
     """Bound what may be written to: a share beyond what the process has already."""
-    used = next(int(line.split()[1]) * 1024 for line in Path("/proc/self/status").read_text().splitlines() if "VmData" in line)
+    used = next(
+        int(line.split()[1]) * 1024 for line in Path("/proc/self/status").read_text().splitlines() if "VmData" in line
+    )
     resource.setrlimit(resource.RLIMIT_DATA, (used + SPACE, used + SPACE))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
@@ -325,21 +332,21 @@ def _examine(seed: Seed, mutant: Mutant, folder: Path, chance: random.Random, *,
 
     paths = [folder / name for name in seed.paths]
     named = seed.format if chance.random() < 0.7 else None
-    with _judged(seed, "reading") as refused:
+    with _judged(seed, folder, "reading") as refused:
         if seed.format == "rules":
             _rules(paths[0], folder)
         else:
             _walk(paths, named, seed)
     findings: list[Any] = []
     if seed.store and paths[0].exists():
-        with _judged(seed, "validating") as broken:
+        with _judged(seed, folder, "validating") as broken:
             findings = validate(paths[0])
         if broken:
             raise Wrong(f"validate refuses: {broken[0][:80]}", broken[0])
         for finding in findings:
             if "more memory" in finding.message:
                 raise Wrong("validate: needs more memory than there is", str(finding))
-        with _judged(seed, "tree"):
+        with _judged(seed, folder, "tree"):
             _tree(paths[0])
         errors = [finding for finding in findings if finding.severity is Severity.ERROR]
         if refused and not errors:
@@ -354,7 +361,7 @@ def _examine(seed: Seed, mutant: Mutant, folder: Path, chance: random.Random, *,
 
 
 @contextlib.contextmanager
-def _judged(seed: Seed, doing: str) -> Iterator[list[str]]:
+def _judged(seed: Seed, folder: Path, doing: str) -> Iterator[list[str]]:
     """Give a list that has the sentence of what was refused inside; `Wrong` for every other exception."""
     from molrec_convert.cli.outcome import sentence
     from molrec_convert.errors import MolrecError, PluginError
@@ -370,10 +377,12 @@ def _judged(seed: Seed, doing: str) -> Iterator[list[str]]:
             raise
         except BaseException as error:
             known = isinstance(error, MolrecError) or (isinstance(error, OSError) and error.errno is not None)
-            text = sentence(error)
+            text = sentence(error, ", ".join(str(folder / name) for name in seed.paths))
             if not known or isinstance(error, PluginError):
                 cause = error.__cause__ if isinstance(error, PluginError) and error.__cause__ else error
-                raise Wrong(f"{doing}: {_place(cause)}", f"{text}\n{''.join(traceback.format_tb(cause.__traceback__)[-6:])}") from None
+                raise Wrong(
+                    f"{doing}: {_place(cause)}", f"{text}\n{''.join(traceback.format_tb(cause.__traceback__)[-6:])}"
+                ) from None
             if not any(part in text for name in (*seed.paths, *seed.files) for part in (name, Path(name).name)):
                 raise Wrong(f"{doing}: no file named: {type(error).__name__} {_shape(text)}", text) from None
             if len(text) > 3000:
@@ -382,7 +391,10 @@ def _judged(seed: Seed, doing: str) -> Iterator[list[str]]:
     if len(problems()) > before:
         raise Wrong(f"a sniffer fails: {_shape(problems()[-1])}", problems()[-1])
     if len(caught) > FLOOD:
-        raise Wrong(f"{doing}: {len(caught) // 10 * 10} warnings: {caught[0].category.__name__} {caught[0].filename}", str(caught[0]))
+        raise Wrong(
+            f"{doing}: {len(caught) // 10 * 10} warnings: {caught[0].category.__name__} {caught[0].filename}",
+            str(caught[0]),
+        )
     for told in caught:
         if issubclass(told.category, RuntimeWarning) and ("molrec_" in told.filename):
             place = f"{Path(told.filename).name}:{told.lineno}"
@@ -458,7 +470,13 @@ def walk_record(record: Any) -> None:
 def _tree(path: Path) -> None:
     from molrec_convert.tree import collection_lines, is_collection, is_set, set_lines, tree_lines
 
-    for _ in set_lines(path, ()) if is_set(path) else collection_lines(path, ()) if is_collection(path) else tree_lines(path, ()):
+    for _ in (
+        set_lines(path, ())
+        if is_set(path)
+        else collection_lines(path, ())
+        if is_collection(path)
+        else tree_lines(path, ())
+    ):
         pass
 
 
@@ -498,7 +516,7 @@ def _convert(seed: Seed, paths: list[Path], named: str | None, folder: Path, cha
     name, format = chance.choice(TARGETS)
     target = folder / "out" / name
     target.parent.mkdir()
-    with _judged(seed, f"to {format}") as refused:
+    with _judged(seed, folder, f"to {format}") as refused:
         convert(paths, target, from_format=named, to_format=format, **(seed.options if named else {}))
     left = sorted(path.name for path in target.parent.iterdir())
     if refused:

@@ -1,4 +1,4 @@
-"""What is done to files to see whether a damaged one is refused in a sentence: bytes, lines, words, and what files of a kind consist of.
+"""What is done to files to damage them: bytes, lines, words, and what files of a kind consist of.
 
 Every mutation takes the bytes of one file and a source of chance, and returns others. `mutate` chooses those that fit.
 """
@@ -30,13 +30,14 @@ NUMBERS = (
     "0", "-1", "1", "2", "7", "-0.0", "0.5", "255", "65536", "40000000", "1000000000", "2147483647", "2147483648",
     "-2147483649", "4294967295", "4294967296", "9007199254740993", "9223372036854775807", "9223372036854775808",
     "-9223372036854775809", "18446744073709551615", "18446744073709551616", "100000000000000000000", "9" * 400,
-    "1." + "3" * 400, "nan", "NaN", "inf", "-inf", "Infinity", "1e400", "-1e400", "1e-400", "1e308", "5e-324", "1e5", "1d5",
-    "0x10", "1_000", "+1", ".5", "1.", "1e", "١", "**", "1.5.2", "--1",
+    "1." + "3" * 400, "nan", "NaN", "inf", "-inf", "Infinity", "1e400", "-1e400", "1e-400", "1e308", "5e-324", "1e5",
+    "1d5", "0x10", "1_000", "+1", ".5", "1.", "1e", "١", "**", "1.5.2", "--1",
 )  # fmt: skip
 WORDS = (
-    "", "*", "'", '"', "\\", "#", "&", "=", ":", "{", "}", "[", "]", "(", ")", "$x", "${x}", "$(1/0)", "%s", "\t", "x" * 5000,
-    "T", "F", "none", "NULL", "NaN", "é", "\u2028", "\ufeff", "../x", "/", "\x1b[31m", "atoms", "id", "type", "element", "x",
-    "xu", "species", "Lattice", "hybrid", "full", "ITEM:", "all", "run", "next", "label", "jump",
+    "", "*", "'", '"', "\\", "#", "&", "=", ":", "{", "}", "[", "]", "(", ")", "$x", "${x}", "$(1/0)", "%s", "\t",
+    "x" * 5000, "T", "F", "none", "NULL", "NaN", "é", "\u2028", "\ufeff", "../x", "/", "\x1b[31m", "atoms",
+    "id", "type", "element",
+    "x", "xu", "species", "Lattice", "hybrid", "full", "ITEM:", "all", "run", "next", "label", "jump",
 )  # fmt: skip
 INTEGERS = (
     0,
@@ -60,14 +61,16 @@ INTEGERS = (
     -(2**63),
 )
 VALUES: tuple[Any, ...] = (
-    None, 0, -1, 1, 2, 7, 2**31, 2**53 + 1, 2**63, 2**64, 10**20, int("9" * 400), -(2**63), 1.5, -0.0, 1e308, float("nan"),
-    float("inf"), "x", "", "NaN", "0", "é", "\0", "../x", "a/b", "/", "x" * 300, [], {}, True, False, [1], [[1.0]], {"a": 1},
-    [0, 0], [-1], [2**40], [2**31, 2**31], [None], ["x"], "float32", "float64", "int64", "string", "bool", "json", "f64", "u64",
-    "box", "atoms", "group", "array", "gzip", "zstd", "crc32c", "bytes", "sharding_indexed", "default",
+    None, 0, -1, 1, 2, 7, 2**31, 2**53 + 1, 2**63, 2**64, 10**20, int("9" * 400), -(2**63), 1.5, -0.0, 1e308,
+    float("nan"), float("inf"), "x", "", "NaN", "0", "é", "\0", "../x", "a/b", "/", "x" * 300, [], {}, True,
+    False, [1], [[1.0]],
+    {"a": 1}, [0, 0], [-1], [2**40], [2**31, 2**31], [None], ["x"], "float32", "float64", "int64", "string",
+    "bool", "json",
+    "f64", "u64", "box", "atoms", "group", "array", "gzip", "zstd", "crc32c", "bytes", "sharding_indexed", "default",
 )  # fmt: skip
 KEYS = (
-    "x", "", "..", "a/b", "_validity", "count", "precision", "cell_defined", "nstep", "targets", "shape", "data_type", "units",
-    "meta", "atoms", "id", "codecs", "x" * 300, "é", "\0", "__proto__", "box", "vectors",
+    "x", "", "..", "a/b", "_validity", "count", "precision", "cell_defined", "nstep", "targets", "shape", "data_type",
+    "units", "meta", "atoms", "id", "codecs", "x" * 300, "é", "\0", "__proto__", "box", "vectors",
 )  # fmt: skip
 _NUMBER = re.compile(rb"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 _WORD = re.compile(rb"[^\s=,:;\"'\[\]{}()]+")
@@ -501,27 +504,27 @@ def _lmdb_value(content: bytes, words: list[bytes], chance: random.Random) -> tu
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "data.mdb")
         path.write_bytes(content)
-        with lmdb.open(str(path), subdir=False, lock=False, map_size=2**26) as environment:
-            with environment.begin(write=True) as transaction:
-                items = [(bytes(key), bytes(value)) for key, value in transaction.cursor()]
-                key, value = chance.choice(items)
-                act = chance.choice(
-                    ("value", "value", "value", "value", "header", "header", "remove", "rename", "swap")
-                )
-                if act == "remove":
-                    transaction.delete(key)
-                elif act == "rename":
-                    transaction.delete(key)
-                    transaction.put(chance.choice((key + b"x", key[:-1] or b"x", b"x", b"s" + b"\xff" * 8)), value)
-                elif act == "swap":
-                    transaction.put(key, chance.choice(items)[1])
-                elif act == "header" and value[:4] == b"MRF1":
-                    transaction.put(key, _frame_header(value, chance))
-                else:
-                    name = "value.json" if value[:1] in b"{[" else "value"
-                    kind, altered, _ = _alter(name, value, words, chance)
-                    transaction.put(key, altered[:_MOST])
-                    act = kind
+        with (
+            lmdb.open(str(path), subdir=False, lock=False, map_size=2**26) as environment,
+            environment.begin(write=True) as transaction,
+        ):
+            items = [(bytes(key), bytes(value)) for key, value in transaction.cursor()]
+            key, value = chance.choice(items)
+            act = chance.choice(("value", "value", "value", "value", "header", "header", "remove", "rename", "swap"))
+            if act == "remove":
+                transaction.delete(key)
+            elif act == "rename":
+                transaction.delete(key)
+                transaction.put(chance.choice((key + b"x", key[:-1] or b"x", b"x", b"s" + b"\xff" * 8)), value)
+            elif act == "swap":
+                transaction.put(key, chance.choice(items)[1])
+            elif act == "header" and value[:4] == b"MRF1":
+                transaction.put(key, _frame_header(value, chance))
+            else:
+                name = "value.json" if value[:1] in b"{[" else "value"
+                kind, altered, _ = _alter(name, value, words, chance)
+                transaction.put(key, altered[:_MOST])
+                act = kind
         return f"lmdb {key!r} {act}", path.read_bytes(), True
 
 
