@@ -104,6 +104,7 @@ class ShardAppender:
     ) -> ShardAppender:
         """An array on disk of which `rows` rows are committed; what lies behind them is cut off."""
         array = cls(reader.storage.path, reader.key, reader.metadata, unsynced, precision=precision)
+        list(reader.storage.keys(reader.key))  # refuses links out of the record before anything is written
         array._shrink(rows)
         rest = rows % array._chunk_rows
         if rest:
