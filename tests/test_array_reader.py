@@ -163,7 +163,6 @@ def appended(
     array = ShardAppender.create(root, key, pipeline, Extents(rows, per_shard), Unsynced(), trailing=values.shape[1:])
     array.append(values)
     array.flush()
-    array._unsynced.commit()
     return ArrayReader(DirectoryStorage(root), key)
 
 
