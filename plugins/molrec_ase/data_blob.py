@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from molrec_ase.plain import parse_json
+from molrec_ase.plain import parse_json, plain_dtype
 from molrec_convert.json_text import read_json
 
 __all__ = ["read_data", "write_data"]
@@ -46,7 +46,7 @@ def _decoded(document: Any, content: bytes) -> Any:
         return complex(*document["__complex__"])
     if "__ndarray__" in document:
         shape, name, offset = document["__ndarray__"]
-        dtype = np.dtype(name)
+        dtype = plain_dtype(name)
         size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
         return np.frombuffer(content[offset : offset + size], dtype).reshape(shape)
     return {key: _decoded(item, content) for key, item in document.items()}

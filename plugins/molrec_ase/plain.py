@@ -15,11 +15,13 @@ import numpy as np
 
 from molrec_convert.json_text import read_json
 
-__all__ = ["NONE", "NotPlain", "from_plain", "parse_json", "to_plain"]
+__all__ = ["NONE", "NotPlain", "from_plain", "number_keys", "parse_json", "plain_dtype", "to_plain"]
 
 _OWN = frozenset({"__ndarray__", "__complex__", "__float__", "__items__", "__none__"})
 #: What stands for nothing where nothing would mean that there is no such key.
 NONE = {"__none__": True}
+#: Bytes an array of texts of fixed width may take, and how many times those of its texts.
+_TEXTS, _PADDED = 2**26, 64
 
 
 class NotPlain(TypeError):
@@ -78,6 +80,31 @@ def parse_json(text: str) -> Any:
     return from_plain(read_json(text))
 
 
+def number_keys(document: Any) -> Any:
+    """Return a document whose keys that are integers are numbers, as ASE reads them."""
+    if not isinstance(document, dict):
+        return document
+    return {_number_key(key): number_keys(value) for key, value in document.items()}
+
+
+def _number_key(key: Any) -> Any:
+    try:
+        return int(key)
+    except (ValueError, TypeError):
+        return key
+
+
+def plain_dtype(name: Any) -> np.dtype[Any]:
+    """Return the dtype of numbers, truth values or texts of that name; `ValueError` for any other."""
+    try:
+        dtype = np.dtype(name) if isinstance(name, str) else None
+    except (TypeError, ValueError, SyntaxError):
+        dtype = None
+    if dtype is None or dtype.kind not in "biufcUO" or dtype.shape:
+        raise ValueError(f"an array of the unknown dtype {name!r:.40}")
+    return dtype
+
+
 def _array_to_plain(array: np.ndarray[Any, Any]) -> list[Any]:
     kind = array.dtype.kind
     if kind == "O" and all(isinstance(item, str) for item in array.reshape(-1)):
@@ -92,13 +119,15 @@ def _array_to_plain(array: np.ndarray[Any, Any]) -> list[Any]:
 
 
 def _array_from_plain(shape: Any, name: str, values: Any) -> np.ndarray[Any, Any]:
-    dtype = np.dtype(name)
+    dtype = plain_dtype(name)
     if isinstance(values, dict):
         return np.frombuffer(base64.b64decode(values["base64"]), dtype).reshape(shape).copy()
     if dtype.kind == "c" and values:
         # ASE has pairs of numbers, flat
         flat = np.asarray(values, np.float64).reshape(-1)
         return flat.view(np.complex128).astype(dtype).reshape(shape)
+    if dtype.kind == "U" and len(values) * dtype.itemsize > _TEXTS + _PADDED * sum(map(len, values)):
+        raise ValueError(f"an array of {len(values)} texts of dtype {name!r:.40}")
     return np.array(values, dtype).reshape(shape)
 
 

@@ -10,7 +10,6 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +21,7 @@ from molrec_ase.names import ARRAYS, CONSTRAINTS, RESULTS, VECTORS
 from molrec_ase.parts import table_masses, velocities
 from molrec_ase.source import Source
 from molrec_ase.sqlite_blobs import BLOBS, blob_values, check_numbers
+from molrec_ase.sqlite_connection import connect, tables_of
 from molrec_ase.sqlite_facts import array_facts, facts_of
 from molrec_ase.sqlite_survey import REALS, Table, look_at
 from molrec_ase.sqlite_texts import NO_DATA, TEXTS, free_of, parsed, text_columns, text_rows, told_texts
@@ -32,10 +32,12 @@ from molrec_convert.model.tags import from_typed_json
 from molrec_convert.quantities.elements import SYMBOLS
 from molrec_convert.quantities.tensors import full_tensor
 
-__all__ = ["SqliteRows", "connect", "is_database"]
+__all__ = ["SqliteRows", "is_database"]
 
 #: A database of no more bytes is read once and held while it is open: less than a batch of frames.
 _HELD = 2**25
+#: Bytes of a database that may stand in the log beside it.
+_WAL = 2**26
 #: Rows, and atoms of them, that are read at once.
 _ROWS, _ATOMS = 4096, 2**18
 #: What is said of each row: column → key.
@@ -80,6 +82,8 @@ class SqliteRows(Source):
         table = look_at(self._connection, NO_DATA)
         if len(table.counts) != len(self.ids):
             raise self._changed()
+        if 4 * int(table.counts.sum()) > self._path.stat().st_size + _WAL:
+            raise FormatError(self._path, found="more atoms than its bytes can hold", expected="a database of ASE")
         return table
 
     @property
@@ -292,6 +296,9 @@ class SqliteRows(Source):
         return FormatError(self._path, found="other rows than a moment ago", expected="a database nobody writes to")
 
     def _damaged(self, error: sqlite3.DatabaseError) -> FormatError:
+        if str(error) == "interrupted":
+            found = "rows that take far more steps to read than the file has bytes"
+            return FormatError(self._path, found=found, expected="a database of ASE")
         return FormatError(self._path, found=f"a damaged database ({error})", expected="a database of ASE")
 
     def _groups(self, numbers: Sequence[int]) -> Iterator[NDArray[np.int64]]:
@@ -358,19 +365,6 @@ class SqliteRows(Source):
         self._connection.close()
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    """A connection that neither writes nor waits for a lock file; FormatError where there is no database."""
-    name = quote(str(path.absolute()))
-    try:
-        connection = sqlite3.connect(f"file:{name}?mode=ro", uri=True, check_same_thread=False)
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except sqlite3.OperationalError:
-        connection = sqlite3.connect(f"file:{name}?immutable=1", uri=True, check_same_thread=False)
-    except sqlite3.DatabaseError as error:
-        raise FormatError(path, found=f"no database ({error})", expected="a database of ASE") from None
-    return connection
-
-
 def is_database(path: Path) -> bool:
     """Whether a file is a database that has ASE's tables."""
     try:
@@ -378,8 +372,10 @@ def is_database(path: Path) -> bool:
     except (FormatError, sqlite3.Error):
         return False
     try:
-        query = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'systems'"
-        return bool(connection.execute(query).fetchone()[0])
+        return bool(tables_of(connection, path))
+    except FormatError as error:
+        # what is ASE's by its tables, but not sound, is told when it is read
+        return "computed" in str(error)
     except sqlite3.Error:
         return False
     finally:
@@ -388,9 +384,7 @@ def is_database(path: Path) -> bool:
 
 def _check_version(connection: sqlite3.Connection, path: Path) -> dict[str, Any]:
     """The metadata of a database of a version that is read."""
-    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if "systems" not in tables:
-        raise FormatError(path, found="a database without the table 'systems'", expected="a database of ASE")
+    tables = tables_of(connection, path)
     known = {} if "information" not in tables else dict(connection.execute("SELECT name, value FROM information"))
     try:
         version = int(known.get("version", 2))
@@ -406,9 +400,14 @@ def _check_version(connection: sqlite3.Connection, path: Path) -> dict[str, Any]
 
 def _external(connection: sqlite3.Connection, path: Path) -> dict[str, dict[int, dict[str, Any]]]:
     """Other tables of a database: name → row id → key → value."""
+    tables = tables_of(connection, path)
+    if "information" not in tables:
+        return {}
     known = connection.execute("SELECT name, value FROM information WHERE name = 'external_table_name'").fetchall()
     found: dict[str, dict[int, dict[str, Any]]] = {}
     for _, name in known:
+        if name not in tables:
+            raise FormatError(path, found=f"no table {name!r:.60}", expected="one: the database names it as its own")
         quoted = '"' + str(name).replace('"', '""') + '"'
         rows = found.setdefault(str(name), {})
         for key, value, number in connection.execute(f"SELECT key, value, id FROM {quoted}"):

@@ -1,0 +1,113 @@
+"""ULM files, in which ASE's trajectories are: items of a JSON document each, with arrays behind one another.
+
+Everything a file says of itself is held against its size before it is read, so that a damaged one takes no more memory
+than it has bytes. Source: `ase.io.ulm`.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_ase.plain import from_plain, number_keys, plain_dtype
+from molrec_convert.errors import FormatError
+from molrec_convert.json_text import read_json
+from molrec_convert.regular_files import open_regular, pread_all
+
+__all__ = ["BreaksOff", "StoredArray", "UlmFile"]
+
+_HEADER = struct.Struct("<8s16sqqq")
+_MAGIC = (b"- of Ulm", b"AFFormat")
+
+
+class BreaksOff(ValueError):
+    """The file ends before what it should hold."""
+
+
+class StoredArray:
+    """Where an array stands."""
+
+    def __init__(self, file: UlmFile, place: Any, little_endian: bool) -> None:
+        shape, name, offset = place
+        self._file = file
+        self._shape = tuple(shape)
+        if any(type(extent) is not int or extent < 0 for extent in self._shape) or type(offset) is not int:
+            raise ValueError(f"an array of shape {shape!r:.60} at {offset!r:.20}")
+        dtype = plain_dtype(name)
+        self._dtype = dtype.newbyteorder("<" if little_endian else ">")
+        size = dtype.itemsize
+        for extent in self._shape:
+            size *= extent
+        self._offset, self._size = offset, size
+
+    def read(self) -> NDArray[Any]:
+        """Return its values; `BreaksOff` where the file has not all of them."""
+        data = self._file.read(self._offset, self._size)
+        return np.frombuffer(data, self._dtype).astype(self._dtype.newbyteorder("=")).reshape(self._shape)
+
+
+class UlmFile:
+    """An open file with `len` items. Raises `FormatError` for what is no such file."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        self._descriptor = open_regular(path)
+        try:
+            self._size = os.fstat(self._descriptor).st_size
+            head = os.pread(self._descriptor, _HEADER.size, 0)
+            if len(head) < _HEADER.size or head[:8] not in _MAGIC:
+                raise FormatError(path, found="what is no ULM file", expected="a trajectory of ASE")
+            _, tag, _, self._count, self._first = _HEADER.unpack(head)
+            self.tag = tag.decode("ascii", "replace").rstrip()
+            if not (0 <= self._count <= self._size // 8 and 0 <= self._first <= self._size - 8 * self._count):
+                found = f"a table of {self._count} items at byte {self._first} in {self._size} bytes"
+                raise FormatError(path, found=found, expected="a trajectory of ASE")
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+
+    def __len__(self) -> int:
+        return int(self._count)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return bytes of the file; `BreaksOff` where it has fewer."""
+        if offset < 0 or size < 0:
+            raise ValueError(f"{size} bytes at byte {offset}")
+        if offset + size > self._size:
+            raise BreaksOff(f"{size} bytes at byte {offset} of {self._size}")
+        return pread_all(self._descriptor, size, offset)
+
+    def item(self, number: int) -> dict[str, Any]:
+        """Return the document of an item, its arrays as `StoredArray`.
+
+        Raises `BreaksOff` where the file ends before its end, `ValueError` or `TypeError` for what is no item.
+        """
+        (offset,) = struct.unpack("<q", self.read(self._first + 8 * number, 8))
+        (length,) = struct.unpack("<q", self.read(offset, 8))
+        document = read_json(self.read(offset + 8, length).decode())
+        if not isinstance(document, dict):
+            raise TypeError("an item is no JSON object")
+        return self._content(document, bool(document.pop("_little_endian", True)))
+
+    def _content(self, document: dict[str, Any], little_endian: bool) -> dict[str, Any]:
+        content: dict[str, Any] = {}
+        for name, value in document.items():
+            if not name.endswith("."):
+                content[name] = number_keys(from_plain(value))
+            elif not isinstance(value, dict):
+                raise TypeError(f"{name!r} is neither an array nor a part of an item")
+            elif "ndarray" in value:
+                content[name[:-1]] = StoredArray(self, value["ndarray"], little_endian)
+            else:
+                content[name[:-1]] = self._content(value, little_endian)
+        return content
