@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import os
 import shlex
+import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -34,6 +35,7 @@ from molrec_convert.model.picked import Frames
 from molrec_convert.model.record import Record
 from molrec_convert.plugin_faults import Use, naming_faults, plugin_fault
 from molrec_convert.plugins import detect, detect_target, format_named, plugin_manager
+from molrec_convert.regular_files import kind_of
 from molrec_convert.report import Report
 from molrec_convert.resuming import fingerprint, resumes
 from molrec_convert.separate import records_of
@@ -548,8 +550,9 @@ def _fitting(
 def _check_input(path: Path) -> None:
     if not path.exists():
         raise MissingInputError(path)
-    if path.is_fifo() or path.is_socket():
-        raise UsageError(f"{path} is a pipe, and a source is read more than once: save it to a file first")
+    status = path.stat()
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+        raise UsageError(f"{path} is {kind_of(status)}, and a source is read more than once: save it to a file first")
 
 
 def _read(chosen: Format, paths: list[Path], context: ReadContext) -> Record | Collection:

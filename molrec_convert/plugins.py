@@ -28,6 +28,7 @@ import pluggy
 from molrec_convert import hookspecs
 from molrec_convert.errors import FormatError, MissingInputError, MolrecError, UsageError
 from molrec_convert.formats import Format
+from molrec_convert.regular_files import open_regular
 
 if TYPE_CHECKING:
     from molrec_convert.forcefield.registry import Registry
@@ -188,7 +189,7 @@ def read_head(path: Path) -> bytes:
     """
     if path.is_dir():
         return b""
-    with open(path, "rb") as file:
+    with open(open_regular(path), "rb") as file:
         raw = file.read(HEAD)
     if raw[:2] == b"\x1f\x8b":
         return _whole_head(gzip.open(path), zlib.error)

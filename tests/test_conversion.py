@@ -213,7 +213,7 @@ def test_records_nobody_closes_let_go_of_their_files(tmp_path, name):
 def test_a_pipe_is_no_source(tmp_path):
     os.mkfifo(tmp_path / "a.dump")
     for call in (molrec_convert.read, lambda path: molrec_convert.convert(path, tmp_path / "b.mrec")):
-        with pytest.raises(UsageError, match=r"is a pipe.*save it to a file first"):
+        with pytest.raises(UsageError, match=r"is a named pipe.*save it to a file first"):
             call(tmp_path / "a.dump")
 
 

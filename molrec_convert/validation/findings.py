@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -82,10 +82,12 @@ class Findings:
             text = f"cannot be read: {type(error).__name__}: {error}"
         self.error(place, text)
 
-    def check_finite(self, document: Any, node: str) -> None:
+    def check_finite(self, document: Mapping[str, Any], node: str) -> None:
         """Attributes are plain finite JSON."""
         with self.guard(node):
-            check_json(document, node)
+            for key, value in document.items():
+                check_json({key: None}, node)
+                check_json(value, f"{node}.{key}" if node else key)
 
     def _add(self, finding: Finding) -> None:
         if finding not in self._seen:
