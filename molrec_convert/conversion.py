@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, overload
 from molrec_convert.collecting import chosen as chosen_of
 from molrec_convert.collecting import standing_alone
 from molrec_convert.counting import ReadingProgress, WritingProgress
-from molrec_convert.errors import LayoutChanged, LossError, MissingInputError, MolrecError, UsageError
+from molrec_convert.errors import LayoutChanged, MissingInputError, UsageError
 from molrec_convert.formats import (
     ARRANGEMENTS,
     Arrangement,
@@ -37,10 +37,10 @@ from molrec_convert.plugin_faults import Use, naming_faults, plugin_fault
 from molrec_convert.plugins import detect, detect_target, format_named, plugin_manager
 from molrec_convert.regular_files import kind_of
 from molrec_convert.report import Report
-from molrec_convert.resuming import fingerprint, resumes
-from molrec_convert.separate import records_of
+from molrec_convert.resuming import fingerprint
 from molrec_convert.shaping import shape, take_configurations
 from molrec_convert.staging import Staging, check_apart
+from molrec_convert.writing import check_lossless, predict, staged, write_apart, write_staged
 
 if TYPE_CHECKING:
     from molrec_convert.model.chained import Overlap
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 __all__ = ["ManyRecordsError", "append", "convert", "join", "open", "read", "write"]
 
 PathLike = str | os.PathLike[str]
-#: Keys of `meta` that every writer stamps.
-_STAMPS = {"molrec_version", "creator"}
 
 
 @overload
@@ -162,7 +160,6 @@ def write(
     target = Path(path)
     chosen = format_named(format) if format is not None else detect_target(target)
     report = Report() if report is None else report
-    staging = Staging(target, overwrite=overwrite, owns=chosen.owner())
     context = WriteContext(
         make_options(chosen.write_options, options, f"the format {chosen.name}"),
         report,
@@ -174,9 +171,13 @@ def write(
     record = _with_symbols(_fitting(record, chosen, report), chosen, report)
     record = for_target(record, chosen, target_units, dimensions, report)
     context.progress = WritingProgress(context.progress, record, None)
-    with naming_faults((chosen, f"writing {target}")):
-        _predict(record, chosen, context, ahead=strict)
-        _write(record, chosen, staging, context, fingerprint(record, chosen, context), resume=resume, strict=strict)
+    with (
+        Staging(target, overwrite=overwrite, owns=chosen.owner()) as staging,
+        naming_faults((chosen, f"writing {target}")),
+    ):
+        predict(record, chosen, context, ahead=strict)
+        note = fingerprint(record, chosen, context)
+        write_staged(record, chosen, staging, context, note, resume=resume, strict=strict)
     return report
 
 
@@ -339,55 +340,56 @@ def _convert(
     if not settles_elements(*(chosen.read_options for chosen, _ in groups), target_format.write_options):
         species = {name: options.pop(name) for name in ("elements", "guess_elements") if name in options}
     read_options, write_options = _divide(options, [chosen for chosen, _ in groups], target_format)
-    staging = Staging(target, overwrite=overwrite or dry_run, owns=target_format.owner())
     paths = [path for _, group in groups for path in group]
     # a record may be rewritten in its own place
     others = [p for chosen, group in groups for p in group if chosen != target_format or not _same(p, target)]
-    check_apart(target, paths if len(groups) > 1 else others)
-    # what an interrupted attempt found out about the source holds for the one that goes on
-    hints = frozenset(staging.read_note().get("hints", ())) if resume and staging.started else frozenset()
-    kind = target_format.kind if joining is None else "record"
-    watched = ReadingProgress(progress)
-    reading = ReadContext(None, report, watched, hints, as_, kind)
-    writing = WriteContext(write_options, report, progress, target, units_kept=keeps_units(target_units))
-    mark = report.mark()
-    while True:
-        source = opened(groups, read_options, reading)
-        try:
-            shaped = take(source, reading)
-            shaped = _with_species(shaped, species, report)
-            shaped = _with_symbols(shaped, target_format, report)
-            shaped = for_target(shaped, target_format, target_units, dimensions, report)
-            writing.progress = WritingProgress(progress, shaped, watched)
-            if as_ == "records" and target_format.kind == "record" and isinstance(shaped, Collection):
-                if resume:
-                    raise UsageError("records written one by one cannot be resumed: run it again without --resume")
-                _write_apart(shaped, target_format, writing, overwrite=overwrite, strict=strict, dry_run=dry_run)
+    with staged(target, overwrite=overwrite, owns=target_format.owner(), dry_run=dry_run) as staging:
+        check_apart(target, paths if len(groups) > 1 else others)
+        # what an interrupted attempt found out about the source holds for the one that goes on
+        earlier = staging.read_note() if resume and staging is not None and staging.started else {}
+        hints = frozenset(earlier.get("hints", ()))
+        kind = target_format.kind if joining is None else "record"
+        watched = ReadingProgress(progress)
+        reading = ReadContext(None, report, watched, hints, as_, kind)
+        writing = WriteContext(write_options, report, progress, target, units_kept=keeps_units(target_units))
+        mark = report.mark()
+        while True:
+            source = opened(groups, read_options, reading)
+            try:
+                shaped = take(source, reading)
+                shaped = _with_species(shaped, species, report)
+                shaped = _with_symbols(shaped, target_format, report)
+                shaped = for_target(shaped, target_format, target_units, dimensions, report)
+                writing.progress = WritingProgress(progress, shaped, watched)
+                if as_ == "records" and target_format.kind == "record" and isinstance(shaped, Collection):
+                    if resume:
+                        raise UsageError("records written one by one cannot be resumed: run it again without --resume")
+                    write_apart(shaped, target_format, writing, overwrite=overwrite, strict=strict, dry_run=dry_run)
+                    return report
+                predict(shaped, target_format, writing, ahead=strict or dry_run)
+                if strict:
+                    check_lossless(report)
+                if staging is not None:
+                    note = fingerprint(shaped, target_format, writing, paths, reading, read_options)
+                    note.update({} if joining is None else joining)
+                    note["units"] = [str(target_units), dict(dimensions or {})]
+                    note["species"] = repr(species)
+                    write_staged(shaped, target_format, staging, writing, note, resume=resume, strict=strict)
                 return report
-            _predict(shaped, target_format, writing, ahead=strict or dry_run)
-            if strict and report.lossy:
-                raise LossError(_loss_sentence(report))
-            if not dry_run:
-                note = fingerprint(shaped, target_format, writing, paths, reading, read_options)
-                note.update({} if joining is None else joining)
-                note["units"] = [str(target_units), dict(dimensions or {})]
-                note["species"] = repr(species)
-                _write(shaped, target_format, staging, writing, note, resume=resume, strict=strict)
-            return report
-        except LayoutChanged as changed:
-            if changed.hint in reading.hints:
-                raise
-            report.rewind(mark)
-            report.warn(f"{changed.reason}: started over with the layout for that")
-            mark = report.mark()
-            reading = dataclasses.replace(reading, hints=reading.hints | {changed.hint})
-        except Exception as error:  # a plugin is foreign code
-            told = plugin_fault(error, [*_reading(groups), (target_format, f"writing {target}")])
-            if told is None:
-                raise
-            raise told from error
-        finally:
-            source.close()
+            except LayoutChanged as changed:
+                if changed.hint in reading.hints:
+                    raise
+                report.rewind(mark)
+                report.warn(f"{changed.reason}: started over with the layout for that")
+                mark = report.mark()
+                reading = dataclasses.replace(reading, hints=reading.hints | {changed.hint})
+            except Exception as error:  # a plugin is foreign code
+                told = plugin_fault(error, [*_reading(groups), (target_format, f"writing {target}")])
+                if told is None:
+                    raise
+                raise told from error
+            finally:
+                source.close()
 
 
 def _with_species(source: Record | Collection, species: Mapping[str, Any], report: Report) -> Record | Collection:
@@ -572,61 +574,6 @@ def _read(chosen: Format, paths: list[Path], context: ReadContext) -> Record | C
     return record
 
 
-def _write_apart(
-    source: Collection, chosen: Format, context: WriteContext, *, overwrite: bool, strict: bool, dry_run: bool
-) -> None:
-    """Each record of a collection under a name of its own; all names are looked at before the first is written."""
-    assert context.target is not None
-    members = list(records_of(source, context.target, chosen, context.report))
-    stagings = [Staging(path, overwrite=overwrite or dry_run) for path, _ in members]
-    context.progress.start("records", len(members))
-    for (path, opened), staging in zip(members, stagings, strict=True):
-        record = opened()
-        _predict(record, chosen, context, ahead=strict or dry_run)
-        if strict and context.report.lossy:
-            raise LossError(_loss_sentence(context.report))
-        if not dry_run:
-            own = dataclasses.replace(context, progress=NoProgress(), target=path)
-            _write(record, chosen, staging, own, fingerprint(record, chosen, own), resume=False, strict=strict)
-        context.progress.advance(1)
-
-
-def _write(
-    record: Record | Collection,
-    chosen: Format,
-    staging: Staging,
-    context: WriteContext,
-    note: dict[str, Any],
-    *,
-    resume: bool,
-    strict: bool,
-) -> None:
-    if strict and context.report.lossy:
-        raise LossError(_loss_sentence(context.report))
-    writer = chosen.writer()
-    staging.check_free()
-    context.resume = resumes(staging, note, chosen, resume)
-    if not context.resume:
-        staging.discard()
-    if chosen.resumable:
-        staging.write_note(note)
-    try:
-        writer(record, staging.path, context)
-        if strict and context.report.lossy:
-            raise LossError(_loss_sentence(context.report))
-        staging.commit()
-    except MolrecError:
-        # The same input would fail the same way: there is nothing to resume.
-        staging.discard()
-        raise
-    except BaseException:
-        if not chosen.resumable:
-            staging.discard()
-        raise
-    if isinstance(record, Record):
-        plugin_manager().hook.molrec_record_written(record=record, target=staging.target, report=context.report)
-
-
 def _divide(options: Mapping[str, Any], sources: Sequence[Format], target: Format) -> tuple[dict[str, Any], Any]:
     """The options of each reader, by format, and of the writer. One that several have goes to all of them."""
     reads = {entry.name: {field.name for field in dataclasses.fields(entry.read_options)} for entry in sources}
@@ -650,30 +597,5 @@ def _divide(options: Mapping[str, Any], sources: Sequence[Format], target: Forma
     )
 
 
-def _predict(record: Record | Collection, chosen: Format, context: WriteContext, *, ahead: bool) -> None:
-    """Report what the target has no place for, before anything is written; `ahead`: all of it has to be known now."""
-    report = context.report
-    for section in record.sections if isinstance(record, Record) else ():
-        capability = chosen.carries.get(section)
-        stamped = isinstance(record, Record) and not record.meta.keys() - _STAMPS
-        if section == "meta" and capability is None and stamped:
-            continue  # says nothing of what the record holds
-        if capability is None or capability.write == "none":
-            report.dropped(section, f"{chosen.title} has no place for it")
-        elif capability.write != "exact":
-            report.converted(section, capability.write)
-    predictor = chosen.predictor() if ahead or not chosen.rehearses else None
-    if predictor is not None and (
-        isinstance(record, Record) or chosen.takes_collections or chosen.kind == "collection"
-    ):
-        predictor(record, context)
-
-
 def _same(path: Path, target: PathLike) -> bool:
     return os.path.realpath(path) == os.path.realpath(target)
-
-
-def _loss_sentence(report: Report) -> str:
-    losses = report.losses()
-    more = f" and {len(losses) - 1} more" if len(losses) > 1 else ""
-    return f"refused, the conversion would lose something: {losses[0]}{more}"

@@ -14,9 +14,21 @@ import os
 import shutil
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
-__all__ = ["remove", "replace_file", "swap", "sync", "sync_all", "sync_tree", "write_all"]
+__all__ = [
+    "hidden",
+    "remove",
+    "replace_file",
+    "settle_place",
+    "swap",
+    "sync",
+    "sync_all",
+    "sync_tree",
+    "take_place",
+    "write_all",
+]
 
 PathLike = str | os.PathLike[str]
 
@@ -99,7 +111,7 @@ def replace_file(path: PathLike, data: bytes | memoryview, *, durable: bool = Tr
     the rest.
     """
     folder, name = os.path.split(os.fspath(path))
-    temporary = os.path.join(folder, f".{name}.{os.getpid()}.tmp")
+    temporary = os.path.join(folder, f"{name if name.startswith('.') else f'.{name}'}.{os.getpid()}.tmp")
     try:
         with open(temporary, "wb") as file:
             file.write(data)
@@ -125,6 +137,46 @@ def _swapped(temporary: str, path: PathLike) -> bool:
         return False  # a rename says what is wrong, or works where this does not
     os.unlink(temporary)
     return True
+
+
+def hidden(target: Path, kind: str) -> Path:
+    """Return the name beside a target under which a part of the work on it lies: `.NAME.KIND`."""
+    return target.parent / f".{target.name}.{kind}"
+
+
+def take_place(made: Path, target: Path) -> None:
+    """Give what is made beside a target, and has reached the disk, the target's name; what had it is removed.
+
+    The name holds the old or the new at any moment, and is on the disk when this returns. Where a directory takes part
+    and the system cannot swap names, the old one has a hidden name for a moment, from which `settle_place` takes it.
+    """
+    apart = (target.is_dir() and not target.is_symlink()) or (made.is_dir() and os.path.lexists(target))
+    if not apart:
+        os.replace(made, target)
+        sync(target.parent)
+        return
+    new, old = hidden(target, "new"), hidden(target, "replaced")
+    remove(new)
+    # what is swapped in has a name that nobody goes on from: the old one has it in a moment
+    os.rename(made, new)
+    if swap(new, target):
+        old = new
+    else:
+        remove(old)
+        os.rename(target, old)
+        os.rename(new, target)
+    sync(target.parent)
+    remove(old)
+
+
+def settle_place(target: Path) -> None:
+    """End what `take_place` was interrupted in: a target without its name gets that back, and no hidden one stays."""
+    old = hidden(target, "replaced")
+    if not os.path.lexists(target) and os.path.lexists(old):
+        os.rename(old, target)
+        sync(target.parent)
+    for left in (old, hidden(target, "new")):
+        remove(left)
 
 
 def swap(a: PathLike, b: PathLike) -> bool:

@@ -212,7 +212,7 @@ class Format:
     `many_inputs`: several files of this format form one source; `combines`: names of other formats whose files, given
     together (a data file and a dump), form one source of this format; `beside`: those whose files do so only with one
     of this format among them (a trajectory it reads and a topology it does not). `resumable`: an interrupted write can
-    go on.
+    go on, in the directory the writer is given.
     `takes_collections`: a writer of kind "record" that takes a `Collection` as well, all of it. `predicts`, called as
     the writer is but with nothing written, reports what the target has no place for beyond what `carries` says;
     where it `rehearses`, the writer reports all of that itself, and it is asked before a dry run and a strict one only.

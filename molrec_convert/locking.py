@@ -19,8 +19,9 @@ import time
 import weakref
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Self
 
+from molrec_convert.disk import hidden, settle_place
 from molrec_convert.errors import UsageError
 
 __all__ = ["PathLock", "TargetLock"]
@@ -30,42 +31,22 @@ _HELD = (errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK)
 #: So much of a command is told.
 _LONGEST = 200
 _DAY = "%Y-%m-%d"
+_OTHERWISE = "wait for it, or name another target"
 
 
-class TargetLock:
-    """The right to write under the name `target`, until it is released: for files and directories of every kind.
+class _Lock:
+    """Open files that are locked, until they are released; a context manager. Those of a child are its parent's."""
 
-    Held from the moment it is made; a context manager. Raises `UsageError` where another one holds it, which says who,
-    or where no file can be made beside the target. The lock of a process that has ended is none. On a file system
-    without locks everybody goes on.
-    """
-
-    def __init__(self, target: str | os.PathLike[str]) -> None:
-        self.target = Path(os.path.abspath(target))
-        #: The file beside the target, there as long as the lock is held.
-        self.path = self.target.parent / f".{self.target.name}.lock"
-        self._beside = _hold(self.path, os.fspath(target), make=True)
-        self._own: int | None = None
-        _holders.add(self)
-        try:
-            _tell(self._beside)
-            self._own = _hold(self.target, os.fspath(target))
-        except BaseException:
-            self.release()
-            raise
+    def __init__(self) -> None:
+        self._held: list[int] = []
+        _locks.add(self)
 
     def release(self) -> None:
         """Let others write. Safe to call twice."""
-        own, beside, self._own, self._beside = self._own, self._beside, None, None
-        if own is not None:
-            os.close(own)
-        if beside is not None:
-            # as long as it is held nobody else has made one of that name
-            with contextlib.suppress(OSError):
-                os.unlink(self.path)
-            os.close(beside)
+        while self._held:
+            os.close(self._held.pop())
 
-    def __enter__(self) -> TargetLock:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -74,72 +55,90 @@ class TargetLock:
         self.release()
 
     def __del__(self) -> None:
-        if getattr(self, "_beside", None) is not None:
-            self.release()
+        self.release()
 
-    def _forget(self) -> None:
-        """Let go of what a child process got of it: the lock is its parent's."""
-        for descriptor in (self._own, self._beside):
-            if descriptor is not None:
-                os.close(descriptor)
-        self._own = self._beside = None
+    def _hold(self, path: Path, name: str, how: int, remedy: str, *, make: bool = False) -> None:
+        """Lock what is at a path, where there is something that can be locked. `name`: what is told of."""
+        while True:
+            descriptor = _opened(path, name, make=make)
+            if descriptor is None:
+                return
+            self._held.append(descriptor)
+            try:
+                fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno in _HELD:
+                    raise UsageError(_refusal(name, descriptor, remedy, told=make)) from None
+            if _is_at(descriptor, path):
+                return
+            os.close(self._held.pop())
 
 
-class PathLock:
-    """The right to alter what is at a path, a file or a directory, until it is released.
+class TargetLock(_Lock):
+    """The right to write under the name `target`, until it is released: for files and directories of every kind.
 
-    Raises `UsageError` where another one holds it, which says who; `OSError` where nothing is there.
+    Held from the moment it is made; a context manager. The lock of a process that has ended is none, and a target that
+    it left without its name gets that back. On a file system without locks everybody goes on. Raises `UsageError` where
+    another one holds it, which says who, `OSError` where no file can be made beside the target.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._own = _hold(Path(os.path.realpath(path)), os.fspath(path))
-        _holders.add(self)
-        if self._own is None and not os.path.exists(path):
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path))
+    def __init__(self, target: str | os.PathLike[str]) -> None:
+        super().__init__()
+        self.target = Path(os.path.abspath(target))
+        #: The file beside the target, there as long as the lock is held.
+        self.path = hidden(self.target, "lock")
+        self._made = False
+        name = os.fspath(target)
+        try:
+            self._hold(self.path, name, fcntl.LOCK_EX, _OTHERWISE, make=True)
+            self._made = True
+            _tell(self._held[0])
+            settle_place(self.target)
+            self._hold(self.target, name, fcntl.LOCK_EX, _OTHERWISE)
+        except BaseException:
+            self.release()
+            raise
 
     def release(self) -> None:
         """Let others write. Safe to call twice."""
-        own, self._own = self._own, None
-        if own is not None:
-            os.close(own)
+        for descriptor in self._held[1:]:
+            os.close(descriptor)
+        del self._held[1:]
+        if self._held and self._made:
+            # as long as it is held nobody else has made one of that name
+            with contextlib.suppress(OSError):
+                os.unlink(self.path)
+        super().release()
 
-    _forget = release
 
-    def __del__(self) -> None:
-        if getattr(self, "_own", None) is not None:
+class PathLock(_Lock):
+    """The right to alter what is at a path, a file or a directory, until it is released; a context manager.
+
+    With `reading` only the right that nobody alters it meanwhile. Raises `UsageError` where another one holds it, which
+    says who; `OSError` where nothing is there.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, reading: bool = False) -> None:
+        super().__init__()
+        os.stat(path)
+        how = fcntl.LOCK_SH if reading else fcntl.LOCK_EX
+        try:
+            self._hold(Path(os.path.realpath(path)), os.fspath(path), how, "wait for it")
+        except BaseException:
             self.release()
+            raise
 
 
 #: All locks of this process. A child that is forked off gets their open files, and would hold them for good.
-_holders: weakref.WeakSet[Any] = weakref.WeakSet()
+_locks: weakref.WeakSet[_Lock] = weakref.WeakSet()
 
 
 def _forget_all() -> None:
-    for holder in list(_holders):
-        holder._forget()
+    for lock in list(_locks):
+        _Lock.release(lock)
 
 
 os.register_at_fork(after_in_child=_forget_all)
-
-
-def _hold(path: Path, name: str, *, make: bool = False) -> int | None:
-    """Lock what is at a path, as an open file of it; None where there is nothing to lock. `name`: what is told of."""
-    while True:
-        descriptor = _opened(path, name, make=make)
-        if descriptor is None:
-            return None
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                if error.errno in _HELD:
-                    raise UsageError(_refusal(name, descriptor, told=make)) from None
-            if _is_at(descriptor, path):
-                return descriptor
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)
 
 
 def _opened(path: Path, name: str, *, make: bool) -> int | None:
@@ -171,16 +170,14 @@ def _opened(path: Path, name: str, *, make: bool) -> int | None:
         return None
 
 
-def _no_room(path: Path, name: str, error: OSError) -> UsageError:
+def _no_room(path: Path, name: str, error: OSError) -> UsageError | OSError:
     """Return that a lock cannot be made, in one sentence."""
     if error.errno == errno.ENAMETOOLONG:
         return UsageError(f"cannot write {name}: its name is too long for the names beside it that a writer needs")
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         return UsageError(f"cannot write {name}: there is no directory {path.parent}")
-    return UsageError(
-        f"cannot write {name}: a result is made beside its name, and {path.parent} takes no new file "
-        f"({error.strerror}): name a target in another directory"
-    )
+    reason = f"the folder takes no new file, and a result is made beside its name ({error.strerror})"
+    return OSError(error.errno, reason, os.fspath(path.parent))
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
@@ -190,10 +187,8 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return False
 
 
-def _tell(descriptor: int | None) -> None:
+def _tell(descriptor: int) -> None:
     """Write who holds a lock into its file."""
-    if descriptor is None:
-        return
     words = {
         "pid": os.getpid(),
         "host": os.uname().nodename,
@@ -211,13 +206,15 @@ def _program() -> str:
     return "mrec" if called.parts[-2:] == ("cli", "__main__.py") else called.name
 
 
-def _refusal(name: str, descriptor: int, *, told: bool) -> str:
+def _refusal(name: str, descriptor: int, remedy: str, *, told: bool) -> str:
     """Return why nobody else may write: who holds the lock of an open file, as far as that can be told."""
     pid, doing = _locking_process(os.fstat(descriptor))
     if pid == os.getpid():
-        return f"{name} is being {doing} by this process already: complete that first, or name another target"
+        return (
+            f"{name} is being {doing} by this process already: {remedy.replace('wait for it', 'complete that first')}"
+        )
     holder = (_told_by(descriptor, pid) if told else None) or _seen(pid)
-    return f"{name} is being {doing} by {holder}: wait for it, or name another target"
+    return f"{name} is being {doing} by {holder}: {remedy}"
 
 
 def _told_by(descriptor: int, pid: int | None) -> str | None:

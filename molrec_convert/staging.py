@@ -2,96 +2,199 @@
 
 The work happens at `.NAME.partial` in the target's directory; what a resumed run needs to know lies in
 `.NAME.partial.json` beside it. The target's name only ever belongs to a complete result: an earlier one stays
-untouched until the new one takes its place in one step.
+untouched until the new one, all of it on the disk, takes its place in one step.
 """
 
 from __future__ import annotations
 
-import fcntl
+import contextlib
 import json
 import os
-from collections.abc import Callable, Iterable
+import re
+import stat
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
-from molrec_convert.disk import remove, swap, sync
+from molrec_convert.disk import hidden, remove, replace_file, sync, sync_tree, take_place
 from molrec_convert.errors import UsageError
 from molrec_convert.json_text import read_json
+from molrec_convert.locking import TargetLock
 
-__all__ = ["Staging", "check_apart", "check_is_no_part", "check_target"]
+__all__ = [
+    "Staging",
+    "check_apart",
+    "check_is_no_part",
+    "check_target",
+    "hidden_names",
+    "is_started",
+    "replacing",
+    "workroom",
+]
 
 #: The document at the root of a record's directory, and of a collection's in several files.
 _ROOTS = ("zarr.json", "mrec-set.json")
 _SET = _ROOTS[1]
+#: What the names beside a target are longer by, at most.
+_LONGER = len("..partial.json.4194304.tmp")
+_LONGEST = 255
+#: What a killed run may leave beside its target, behind `.NAME.`; the partial result and its note may be gone on from.
+_LEFT = re.compile(r"partial(\.json|\.room|-\w+)?(\.\d+\.tmp)?|\d+\.tmp")
+_NOTE = "partial.json"
+#: Where a note says which directory it belongs to.
+_NUMBER = "number"
 
 
 class Staging:
-    """The place where one target is written.
+    """The place where one target is written, and the right to write there, from when it is made until it is left.
 
-    `path` is where the writer works, `note` the facts kept beside it. `commit` gives the result its name,
-    `discard` removes everything but the target.
+    `path` is where the writer works; `begin` clears it, `commit` gives the result its name, `discard` removes
+    everything but the target. A context manager, which lets go of the right, and of what was begun without a note and
+    not committed.
+
+    With `locked` the caller holds the right already. `among` are the hidden names in the target's directory, where they
+    are known. Raises `UsageError` as `check_target` and `TargetLock` do.
     """
 
-    def __init__(self, target: Path, *, overwrite: bool = False, owns: Callable[[Path], bool] | None = None) -> None:
+    def __init__(
+        self,
+        target: str | os.PathLike[str],
+        *,
+        overwrite: bool = False,
+        owns: Callable[[Path], bool] | None = None,
+        locked: bool = False,
+        among: Iterable[str] | None = None,
+    ) -> None:
         self.target = Path(os.path.abspath(target))
-        parent = self.target.parent
+        self.path, self.note_path = hidden(self.target, "partial"), hidden(self.target, _NOTE)
+        self._fresh = False
         check_target(target, overwrite=overwrite, owns=owns)
-        self.path = parent / f".{self.target.name}.partial"
-        self.note_path = parent / f".{self.target.name}.partial.json"
+        self._lock = None if locked else TargetLock(target)
+        try:
+            # what has come, or come back, since
+            check_target(target, overwrite=overwrite, owns=owns)
+            self._clear(hidden_names(self.target.parent) if among is None else among)
+        except BaseException:
+            self.release()
+            raise
 
     @property
     def started(self) -> bool:
-        """Whether an earlier attempt left something to go on from."""
-        return self.path.exists() and self.note_path.exists()
-
-    def check_free(self) -> None:
-        """Refuse while another process writes to the same target: whoever writes a directory holds a lock on it."""
-        try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError:
-            return
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UsageError(
-                f"another conversion is writing {self.target}: wait for it, or name another target"
-            ) from None
-        finally:
-            os.close(descriptor)
+        """Whether an earlier attempt left something to go on from, which is its own."""
+        return is_started(self.target)
 
     def read_note(self) -> dict[str, Any]:
         """The facts of an earlier attempt, {} when there are none or they cannot be read."""
-        try:
-            note = json.loads(self.note_path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}
-        return note if isinstance(note, dict) else {}
+        return {key: value for key, value in _read_note(self.target).items() if key != _NUMBER}
 
-    def write_note(self, note: dict[str, Any]) -> None:
-        """Keep the facts of this attempt."""
-        temporary = self.note_path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(note), encoding="utf-8")
-        os.replace(temporary, self.note_path)
+    def begin(self, note: dict[str, Any] | None = None) -> None:
+        """Clear the place; with a `note` make it a directory, and keep these facts of the attempt beside it.
+
+        What has a note stays when the work is interrupted.
+        """
+        self.discard()
+        self._fresh = note is None
+        if note is not None:
+            self.path.mkdir()
+            text = json.dumps({**note, _NUMBER: self.path.stat().st_ino})
+            replace_file(self.note_path, text.encode(), durable=False)
 
     def discard(self) -> None:
         """Remove what this or an earlier attempt left beside the target."""
-        remove(self.path)
-        self.note_path.unlink(missing_ok=True)
+        self._fresh = False
+        for path in (self.note_path, self.path, workroom(self.path)):
+            remove(path)
 
     def commit(self) -> None:
-        """Give the complete result its name; what had it before is gone afterwards."""
-        if not os.path.lexists(self.target):
-            os.rename(self.path, self.target)
-        elif self.path.is_file() and not self.target.is_dir():
-            os.replace(self.path, self.target)
-        else:
-            exchange(self.path, self.target)
-            remove(self.path)
-        sync(self.target.parent)
-        self.note_path.unlink(missing_ok=True)
+        """Give the complete result its name; what had it before is gone afterwards, and so is the right to write."""
+        sync_tree(self.path)
+        if os.path.lexists(self.note_path):
+            os.unlink(self.note_path)
+            sync(self.target.parent)
+        take_place(self.path, self.target)
+        self._fresh = False
+        remove(workroom(self.path))
+        self.release()
+
+    def release(self) -> None:
+        """Let others write. Safe to call twice."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def __enter__(self) -> Staging:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self._fresh:
+                self.discard()
+        finally:
+            self.release()
+
+    def _clear(self, names: Iterable[str]) -> None:
+        """Remove what killed runs have left, but for what may be gone on from."""
+        start = f".{self.target.name}."
+        for name in names:
+            left = name.startswith(start) and _LEFT.fullmatch(name, len(start))
+            if left and name not in (self.path.name, self.note_path.name):
+                remove(self.target.parent / name)
 
 
-def check_target(target: Path, *, overwrite: bool, owns: Callable[[Path], bool] | None = None) -> None:
+@contextlib.contextmanager
+def replacing(
+    target: str | os.PathLike[str], *, overwrite: bool = False, owns: Callable[[Path], bool] | None = None
+) -> Iterator[Path]:
+    """Yield a free path beside a target; what is there when the context is left takes the target's name.
+
+    After an error nothing is left, and the target is as it was. Raises as `Staging` does.
+    """
+    with Staging(target, overwrite=overwrite, owns=owns) as staging:
+        staging.begin()
+        yield staging.path
+        staging.commit()
+
+
+def is_started(target: Path) -> bool:
+    """True if an interrupted attempt left something that a resumed one goes on from.
+
+    Its note says which directory it belongs to: one that came there in another way is not gone on with.
+    """
+    try:
+        made, beside = os.lstat(hidden(target, "partial")), os.lstat(hidden(target, _NOTE))
+    except OSError:
+        return False
+    # a number is one of its file system; those of devices may be others after a restart
+    return made.st_dev == beside.st_dev and _read_note(target).get(_NUMBER) == made.st_ino
+
+
+def workroom(path: Path) -> Path:
+    """Return the folder in which what is written at a staging `path` may have files of its own; not there yet."""
+    return path.with_name(f"{path.name}.room")
+
+
+def hidden_names(folder: Path) -> list[str]:
+    """Return the names in a folder that begin with a dot; none where its names cannot be read."""
+    try:
+        return [name for name in os.listdir(folder) if name.startswith(".")]
+    except PermissionError:
+        return []
+
+
+def _read_note(target: Path) -> dict[str, Any]:
+    try:
+        note = read_json(hidden(target, _NOTE).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return note if isinstance(note, dict) else {}
+
+
+def check_target(
+    target: str | os.PathLike[str], *, overwrite: bool, owns: Callable[[Path], bool] | None = None
+) -> None:
     """Refuse a target that cannot be written, is taken, or is not ours to replace.
 
     Files are replaced as a copy would replace them, of directories only records, empty ones, and those that `owns`
@@ -102,8 +205,17 @@ def check_target(target: Path, *, overwrite: bool, owns: Callable[[Path], bool] 
         raise UsageError(f"{target} names no file to write")
     if not where.parent.is_dir():
         raise UsageError(f"cannot write {target}: there is no directory {where.parent}")
+    length = len(os.fsencode(where.name))
+    if length > _LONGEST - _LONGER:
+        raise UsageError(
+            f"cannot write {target}: the name has {length} bytes, and with those it is made under no more than "
+            f"{_LONGEST - _LONGER} are possible: choose a shorter one"
+        )
     if not os.path.lexists(where):
         return
+    kind = where.lstat().st_mode
+    if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind) or stat.S_ISLNK(kind)):
+        raise UsageError(f"{target} is a device or a pipe, and is not replaced: name another target")
     if not overwrite:
         raise UsageError(f"{target} exists already: name another target, or replace it with --overwrite")
     check_is_no_part(where)
@@ -138,14 +250,3 @@ def check_apart(target: Path, sources: Iterable[Path]) -> None:
         if same or where in own.parents:
             what = "is the source" if same else f"holds the source {source}"
             raise UsageError(f"{target} {what}, which the result would replace: name another target")
-
-
-def exchange(a: Path, b: Path) -> None:
-    """Swap two names in one step where the system can, else by way of a third name."""
-    if swap(a, b):
-        return
-    third = b.parent / f".{b.name}.replaced"
-    remove(third)
-    os.rename(b, third)
-    os.rename(a, b)
-    os.rename(third, a)

@@ -202,7 +202,7 @@ def test_after_an_error_nothing_is_left(tmp_path: Path) -> None:
     for _ in range(2):
         with suppress(ZeroDivisionError), again(several) as writer:
             writer.extend(members(7))
-            with pytest.raises(UsageError, match="another conversion is writing"):
+            with pytest.raises(UsageError, match="is being written by this process already"):
                 again(several)
             raise ZeroDivisionError
         assert sorted(path.name for path in tmp_path.iterdir()) == [one.name, several.name]

@@ -123,8 +123,8 @@ def test_ended_after_any_event(tmp_path, monkeypatch):
 @pytest.mark.parametrize("place", ["before", "after"])
 def test_ended_at_the_name_of_a_set_that_replaces_another(tmp_path, monkeypatch, place):
     """The new set has the name and the old one is still there, or nothing has happened yet."""
+    from molrec_convert.disk import hidden, swap
     from molrec_convert.migration import frame_files
-    from molrec_convert.staging import Staging
 
     make_files(tmp_path / "old", 4)
     make_files(tmp_path / "new", 7, first=100)
@@ -132,16 +132,14 @@ def test_ended_at_the_name_of_a_set_that_replaces_another(tmp_path, monkeypatch,
     target = tmp_path / "a.mrec.lmdb"
     run([tmp_path / "old"], target, shard_records=3)
 
-    class Dying(Staging):
-        def commit(self) -> None:
-            if place == "after":
-                import molrec_convert.staging as staging
-
-                staging.exchange(self.path, self.target)
-            raise Stop
+    def dying(made, goal) -> None:
+        if place == "after":
+            os.rename(made, hidden(goal, "new"))
+            swap(hidden(goal, "new"), goal)
+        raise Stop
 
     with monkeypatch.context() as patched:
-        patched.setattr(frame_files, "Staging", Dying)
+        patched.setattr(frame_files, "take_place", dying)
         with pytest.raises(Stop):
             run([tmp_path / "new"], target, shard_records=3, overwrite=True)
     outcome = run([tmp_path / "new"], target, shard_records=3, overwrite=place == "before")

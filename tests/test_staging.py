@@ -5,8 +5,7 @@ import os
 import pytest
 
 from molrec_convert.errors import UsageError
-from molrec_convert.locking import PathLock
-from molrec_convert.staging import Staging, check_apart, exchange
+from molrec_convert.staging import Staging, check_apart, is_started, replacing, workroom
 
 
 def fill(path, text):
@@ -16,12 +15,13 @@ def fill(path, text):
 
 
 def test_a_directory_takes_its_name_when_committed(tmp_path):
-    staging = Staging(tmp_path / "run.mrec")
-    fill(staging.path, "new")
-    assert not (tmp_path / "run.mrec").exists()
-    staging.commit()
-    assert (tmp_path / "run.mrec/content").read_text() == "new"
-    assert os.listdir(tmp_path) == ["run.mrec"]
+    with Staging(tmp_path / "run.mrec") as staging:
+        staging.begin()
+        fill(staging.path, "new")
+        assert not (tmp_path / "run.mrec").exists()
+        staging.commit()
+        assert (tmp_path / "run.mrec/content").read_text() == "new"
+        assert os.listdir(tmp_path) == ["run.mrec"]
 
 
 def test_an_existing_target_is_refused_unless_asked(tmp_path):
@@ -33,60 +33,124 @@ def test_an_existing_target_is_refused_unless_asked(tmp_path):
 def test_an_old_directory_stays_until_the_new_one_takes_its_place(tmp_path):
     target = tmp_path / "run.mrec"
     fill(target, "old")
-    staging = Staging(target, overwrite=True)
-    fill(staging.path, "new")
-    assert (target / "content").read_text() == "old"
-    staging.commit()
+    with replacing(target, overwrite=True) as made:
+        fill(made, "new")
+        assert (target / "content").read_text() == "old"
     assert (target / "content").read_text() == "new"
     assert os.listdir(tmp_path) == ["run.mrec"]
 
 
-@pytest.mark.parametrize("old_is_directory", [True, False])
+@pytest.mark.parametrize("in_one_step", [True, False])
+@pytest.mark.parametrize("old", ["directory", "file", "link", "nothing"])
 @pytest.mark.parametrize("new_is_directory", [True, False])
-def test_files_and_directories_replace_each_other(tmp_path, old_is_directory, new_is_directory):
+def test_files_and_directories_replace_each_other(tmp_path, monkeypatch, old, new_is_directory, in_one_step):
+    if not in_one_step:
+        monkeypatch.setattr("molrec_convert.disk._renameat2", lambda: None)
     target = tmp_path / "t"
-    fill(target, "old") if old_is_directory else target.write_text("old")
-    staging = Staging(target, overwrite=True)
-    fill(staging.path, "new") if new_is_directory else staging.path.write_text("new")
-    staging.commit()
+    if old == "directory":
+        fill(target, "old")
+    elif old == "file":
+        target.write_text("old")
+    elif old == "link":
+        target.symlink_to("elsewhere")
+    with replacing(target, overwrite=True) as made:
+        fill(made, "new") if new_is_directory else made.write_text("new")
     assert (target / "content" if new_is_directory else target).read_text() == "new"
     assert os.listdir(tmp_path) == ["t"]
 
 
-def test_discard_leaves_the_target_alone(tmp_path):
+def test_after_an_error_the_target_is_as_it_was(tmp_path):
     target = tmp_path / "run.mrec"
     fill(target, "old")
-    staging = Staging(target, overwrite=True)
-    fill(staging.path, "half")
-    staging.write_note({"a": 1})
-    staging.discard()
+
+    def fails():
+        with replacing(target, overwrite=True) as made:
+            fill(made, "half")
+            workroom(made).mkdir()
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fails()
     assert os.listdir(tmp_path) == ["run.mrec"]
     assert (target / "content").read_text() == "old"
 
 
 def test_the_note_lies_beside_the_partial_result(tmp_path):
-    staging = Staging(tmp_path / "run.mrec")
-    assert not staging.started
-    fill(staging.path, "half")
-    staging.write_note({"frames": [1, 2]})
-    again = Staging(tmp_path / "run.mrec")
-    assert again.started
-    assert again.read_note() == {"frames": [1, 2]}
+    with Staging(tmp_path / "run.mrec") as staging:
+        assert not staging.started
+        staging.begin({"frames": [1, 2]})
+        (staging.path / "zarr.json").write_text("{}")
     assert sorted(os.listdir(tmp_path)) == [".run.mrec.partial", ".run.mrec.partial.json"]
-    again.note_path.write_text("{")
-    assert again.read_note() == {}
+    with Staging(tmp_path / "run.mrec") as again:
+        assert again.started
+        assert again.read_note() == {"frames": [1, 2]}
+        again.note_path.write_text("{")
+        assert again.read_note() == {}
+        assert not again.started
+        again.discard()
+    assert not os.listdir(tmp_path)
 
 
-def test_a_target_that_another_writes_is_left_to_it(tmp_path):
-    staging = Staging(tmp_path / "run.mrec")
-    staging.check_free()
-    fill(staging.path, "half")
-    staging.check_free()
-    lock = PathLock(staging.path)
-    with pytest.raises(UsageError, match=r"another conversion is writing .*run\.mrec"):
-        staging.check_free()
-    lock.release()
-    staging.check_free()
+def test_what_lies_there_but_is_not_what_the_note_was_written_for_is_not_gone_on_from(tmp_path):
+    target = tmp_path / "run.mrec"
+    fill(target, "old")
+    with Staging(target, overwrite=True) as staging:
+        staging.begin({"frames": 1})
+        os.rename(staging.path, tmp_path / "mine")
+        os.rename(target, staging.path)
+        assert not staging.started
+        assert not is_started(target)
+        os.rename(staging.path, target)
+        os.rename(tmp_path / "mine", staging.path)
+        assert staging.started
+
+
+def test_while_one_writes_another_is_refused(tmp_path):
+    with Staging(tmp_path / "run.mrec") as staging:
+        with pytest.raises(UsageError, match=r"run\.mrec is being written by this process already"):
+            Staging(tmp_path / "run.mrec")
+        staging.begin()
+        staging.path.write_text("")
+        staging.commit()
+        Staging(tmp_path / "run.mrec", overwrite=True).release()
+
+
+_LEFT = (".a.partial", ".a.partial.json", ".a.partial.json.12.tmp", ".a.partial.room", ".a.partial-journal",
+         ".a.12.tmp", ".a.new", ".a.replaced", ".a.lock")  # fmt: skip
+_OTHERS = (".a.partially", ".a.partial.lock", ".a.partial.partial", ".b.partial", ".a.migration", ".a", "a.new")
+
+
+@pytest.mark.parametrize("is_directory", [True, False])
+def test_what_killed_runs_left_goes_with_the_next_one(tmp_path, is_directory):
+    (tmp_path / "a").write_text("old")
+    for name in (*_LEFT, *_OTHERS):
+        fill(tmp_path / name, name) if is_directory and name != ".a.lock" else (tmp_path / name).write_text(name)
+    Staging(tmp_path / "a", overwrite=True).release()
+    assert sorted(os.listdir(tmp_path)) == sorted(["a", *_OTHERS, ".a.partial", ".a.partial.json"])
+    with replacing(tmp_path / "a", overwrite=True) as made:
+        made.write_text("new")
+    assert sorted(os.listdir(tmp_path)) == sorted(["a", *_OTHERS])
+    assert (tmp_path / "a").read_text() == "new"
+
+
+def test_a_target_that_lost_its_name_between_two_renames_gets_it_back(tmp_path):
+    fill(tmp_path / ".run.mrec.replaced", "old")
+    fill(tmp_path / ".run.mrec.new", "new")
+    with pytest.raises(UsageError, match="exists already"):
+        Staging(tmp_path / "run.mrec")
+    assert (tmp_path / "run.mrec/content").read_text() == "old"
+    Staging(tmp_path / "run.mrec", overwrite=True).release()
+    assert os.listdir(tmp_path) == ["run.mrec"]
+
+
+def test_devices_and_names_without_room_for_more_are_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="pipe is a device or a pipe, and is not replaced: name another target"):
+        Staging(tmp_path / "pipe", overwrite=True)
+    with pytest.raises(UsageError, match="the name has 240 bytes, and with those it is made under no more than 229"):
+        Staging(tmp_path / ("a" * 240))
+    with replacing(tmp_path / ("a" * 229)) as made:
+        made.write_text("")
 
 
 def test_a_target_without_a_folder_is_refused(tmp_path):
@@ -97,13 +161,13 @@ def test_a_target_without_a_folder_is_refused(tmp_path):
 def test_a_directory_with_anything_but_a_record_is_never_replaced(tmp_path):
     target = tmp_path / "home"
     target.mkdir()
-    Staging(target, overwrite=True)
+    Staging(target, overwrite=True).release()
     (target / "thesis.txt").write_text("mine")
     for name in (target, target / "sub" / ".."):
         with pytest.raises(UsageError, match="is a directory that holds no record, and is not replaced"):
             Staging(name, overwrite=True)
     (tmp_path / "link").symlink_to(target)
-    Staging(tmp_path / "link", overwrite=True)
+    Staging(tmp_path / "link", overwrite=True).release()
 
 
 def test_a_target_that_holds_a_source_is_refused(tmp_path):
@@ -118,15 +182,3 @@ def test_a_target_that_holds_a_source_is_refused(tmp_path):
         check_apart(tmp_path / "link", [tmp_path / "link"])
     check_apart(tmp_path / "run" / "a.mrec", [source, source.parent])
     check_apart(tmp_path / "link", [source])
-
-
-@pytest.mark.parametrize("in_one_step", [True, False])
-def test_two_names_are_exchanged(tmp_path, monkeypatch, in_one_step):
-    if not in_one_step:
-        monkeypatch.setattr("molrec_convert.disk._renameat2", lambda: None)
-    fill(tmp_path / "a", "a")
-    fill(tmp_path / "b", "b")
-    exchange(tmp_path / "a", tmp_path / "b")
-    assert (tmp_path / "a/content").read_text() == "b"
-    assert (tmp_path / "b/content").read_text() == "a"
-    assert sorted(os.listdir(tmp_path)) == ["a", "b"]

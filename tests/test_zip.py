@@ -452,7 +452,7 @@ def test_a_record_that_is_being_written_is_not_packed(tmp_path: Path, water: Pat
     descriptor = os.open(water, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        with pytest.raises(UsageError, match="a writer has"):
+        with pytest.raises(UsageError, match=r"is being written by this process already: complete that first$"):
             pack(water, tmp_path / "water.mrec.zip")
     finally:
         os.close(descriptor)

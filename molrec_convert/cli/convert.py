@@ -224,7 +224,7 @@ def _write_report(report: Report, path: Path, facts: dict[str, Any]) -> bool:
     """Write the report; whatever becomes of that, the conversion is done and says so."""
     try:
         write_report(report, path, facts)
-    except OSError as error:
+    except (OSError, UsageError) as error:
         complain(sentence(error, str(path)))
         return False
     return True
@@ -300,10 +300,10 @@ def _counts(target: Path, arguments: dict[str, Any]) -> list[tuple[int, str]]:
 
 
 def _interrupted(target: Path) -> str:
-    from molrec_convert.staging import Staging
+    from molrec_convert.staging import is_started
 
     state = "as it was" if target.exists() else "not written"
-    if Staging(target, overwrite=True).started:
+    if is_started(target.absolute()):
         return f"interrupted, {target} is {state}; the same command with --resume goes on from here"
     return f"interrupted, {target} is {state}"
 

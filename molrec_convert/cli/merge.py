@@ -45,7 +45,7 @@ def merge_command(paths: tuple[Path, ...], output: Path, overwrite: bool) -> Non
 
         check_target(output, overwrite=overwrite)
         check_apart(output, paths)
-        save_set(paths, output)
+        save_set(paths, output, overwrite=overwrite)
     elif not output.name.endswith(".mrec.lmdb"):
         raise UsageError(f"{output} is to be a collection, whose name ends in .mrec.lmdb, or a manifest, in .json")
     else:

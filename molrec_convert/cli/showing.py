@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,6 +28,7 @@ __all__ = [
     "show_closing",
     "show_report",
     "write_report",
+    "written_at",
 ]
 
 _COLOURS = {"carried": None, "converted": "cyan", "derived": "cyan", "dropped": "yellow", "warning": "yellow"}
@@ -167,7 +169,8 @@ def check_report_path(path: Path, others: Iterable[Path]) -> None:
     if path.is_dir():
         raise UsageError(f"cannot write the report {path}: it is a directory")
     check_replaced(path, "--report", b'{\n  "')
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
+    special = path.exists() and not path.is_file()
+    if not os.access(path if special else path.parent, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
@@ -181,14 +184,27 @@ def check_replaced(path: Path, flag: str, beginning: bytes) -> None:
         raise UsageError(f"{path} is there and nothing {flag} has written: name another file, or remove it")
 
 
+@contextmanager
+def written_at(path: Path) -> Iterator[Path]:
+    """Yield where to write what a file beside the results is to hold; a device or a pipe is written to as it is."""
+    if path.exists() and not path.is_file():
+        yield path
+        return
+    from molrec_convert.staging import replacing
+
+    with replacing(path, overwrite=True) as made:
+        yield made
+
+
 def write_report(report: Report, path: Path, facts: dict[str, Any]) -> None:
     """Every item as JSON, with the facts of the conversion in front; `-` is stdout."""
     text = json.dumps({**facts, **report.to_json()}, ensure_ascii=False, indent=2) + "\n"
     if str(path) == "-":
         sys.stdout.write(text)
     else:
-        # a name that is no UTF-8 becomes an escape JSON knows
-        path.write_text(text, encoding="utf-8", errors="backslashreplace")
+        with written_at(path) as made:
+            # a name that is no UTF-8 becomes an escape JSON knows
+            made.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def _line(label: str, text: str) -> None:

@@ -41,6 +41,7 @@ def split_command(path: Path, by: str | None, fractions: str, seed: int, output:
     records, fractions and seed give the same division anywhere.
     """
     from molrec_convert.conversion import read
+    from molrec_convert.locking import TargetLock
     from molrec_convert.model.record import Record
     from molrec_convert.report import Report
     from molrec_convert.splitting import parse_fractions, split_positions
@@ -50,7 +51,8 @@ def split_command(path: Path, by: str | None, fractions: str, seed: int, output:
     sides = parse_fractions(fractions)
     targets = {name: _target(path, output, name) for name in sides}
     report = Report()
-    with read(path, verify=True) as collection:
+    # the sides belong together: no two divisions are mixed under their names
+    with TargetLock(_target(path, output, "")), read(path, verify=True) as collection:
         if isinstance(collection, Record):
             raise click.UsageError(f"{path} is one record: a collection is divided")
         positions = split_positions(collection, sides, by=by, seed=seed)

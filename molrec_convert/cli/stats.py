@@ -9,7 +9,7 @@ import click
 
 from molrec_convert.cli.common import PATH, RECORD_OPTIONS, examples, print_json, print_lines
 from molrec_convert.cli.progress import watch
-from molrec_convert.cli.showing import check_replaced
+from molrec_convert.cli.showing import check_replaced, written_at
 
 __all__ = ["stats_command"]
 
@@ -61,9 +61,11 @@ def stats_command(
     else:
         print_lines(statistics_lines(document))
     if page is not None:
-        page.write_text(statistics_page(document), encoding="utf-8", errors="backslashreplace")
+        with written_at(page) as made:
+            made.write_text(statistics_page(document), encoding="utf-8", errors="backslashreplace")
     if picture is not None:
-        save_picture(document, picture)
+        with written_at(picture) as made:
+            save_picture(document, made)
 
 
 stats_command.params.extend(RECORD_OPTIONS)

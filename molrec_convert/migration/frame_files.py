@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from molrec_convert.disk import sync_tree, take_place
 from molrec_convert.migration.journal import Commit
 from molrec_convert.migration.record_log import RecordLog
 from molrec_convert.migration.state import State
 from molrec_convert.model.collection_index import first_frames
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.frame import Block, Column
-from molrec_convert.staging import Staging
 from molrec_convert.stores.lmdb.checksums import GrowingSums
 from molrec_convert.stores.lmdb.closing import collection_meta, last_values
 from molrec_convert.stores.lmdb.keys import FRAME, RECORD, SYSTEM, numbered
@@ -189,7 +189,8 @@ class SeveralFiles(FrameFiles):
             if path.name > part_name(len(parts) - 1):
                 path.unlink()
         save_manifest(self._folder, parts)
-        Staging(self._target, overwrite=True).commit()
+        sync_tree(self._folder)
+        take_place(self._folder, self._target)
 
     def suspend(self) -> None:
         """See `FrameFiles.suspend`."""

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from molrec_convert.disk import settle_place
 from molrec_convert.errors import UsageError
 from molrec_convert.migration.failures import Failure, read_failures, write_failures
 
@@ -132,6 +133,7 @@ class State:
         """Put beside the collection what stays there, and remove the state. May be done again after a kill."""
         if self.partial.is_dir():
             shutil.rmtree(self.partial)
+        settle_place(self.target)
         for name, where in (("manifest.jsonl", self.manifest), ("failures.jsonl", self.failures)):
             if (self.folder / name).exists():
                 os.replace(self.folder / name, where)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 from molrec_convert.errors import MolrecError, UnsupportedError
 from molrec_convert.formats import WriteContext
 from molrec_convert.model import Record
+from molrec_convert.staging import workroom
 from molrec_mdanalysis.building import first_frame
 from molrec_mdanalysis.losses import arrays_of, check_frame, check_writable, ids_serve, predict_atoms, predict_frames
 from molrec_mdanalysis.names import STATE
@@ -39,7 +39,9 @@ def write_mdanalysis(record: Record, path: Path, context: WriteContext) -> None:
         universe = universe_of(record)
         universe.trajectory.units = dict(_UNITS)
         _name(universe)
-        folder = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=path.parent))
+        # MDAnalysis goes by the name of what it writes
+        folder = workroom(path)
+        folder.mkdir()
         try:
             made = folder / name
             _write(universe, kind, made, _format_name(name, context), context)

@@ -6,8 +6,6 @@ Frames are appended to a hidden record beside the target, which takes its name w
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +18,7 @@ import molrec_convert
 from molrec_convert.errors import LayoutChanged, UsageError
 from molrec_convert.model import FrameBatch, MemoryTrajectory, Record
 from molrec_convert.report import Report
+from molrec_convert.staging import Staging, workroom
 from molrec_mdanalysis.layout import Layout, layout_of
 from molrec_mdanalysis.names import UNITS
 from molrec_mdanalysis.portions import Gatherer, Pass, Portion
@@ -31,8 +30,6 @@ from molrec_mdanalysis.topology import system_of
 __all__ = ["MrecWriter"]
 
 _GATHERED = 8 * 2**20
-#: What lies at the root of a record.
-_ROOTS = ("zarr.json",)
 
 
 class MrecWriter(WriterBase):  # type: ignore[misc]
@@ -48,15 +45,15 @@ class MrecWriter(WriterBase):  # type: ignore[misc]
     units: ClassVar[dict[str, str | None]] = {"time": None, "length": None, "velocity": None, "force": None}
 
     def __init__(self, filename: Any, n_atoms: int | None = None, **_: Any) -> None:
-        self._folder: Path | None = None
+        self._staging: Staging | None = None
         self._appending: Any = None
         self._portion: Portion | None = None
         self.filename = os.fspath(filename)
-        self._target = Path(os.path.abspath(self.filename))
-        _check_replaceable(self._target, self.filename)
         if n_atoms is None:
             raise TypeError("MrecWriter needs the number of atoms: MrecWriter(filename, n_atoms)")
         self.n_atoms = n_atoms
+        self._staging = Staging(self.filename, overwrite=True)
+        self._target = self._staging.target
         self._written = 0
         self._last_step: int | None = None
 
@@ -138,32 +135,39 @@ class MrecWriter(WriterBase):  # type: ignore[misc]
         declaration = self._layout.declaration()
         frame = batch.frame(0, declaration)
         record = Record(system=self._system, trajectory=MemoryTrajectory([frame], declaration))
-        self._folder = Path(
-            tempfile.mkdtemp(prefix=f".{self._target.name}.", suffix=".partial", dir=self._target.parent)
-        )
-        molrec_convert.write(record, self._folder / "new.mrec")
-        self._appending = molrec_convert.append(self._folder / "new.mrec")
+        assert self._staging is not None
+        self._staging.begin()
+        made = self._made
+        made.parent.mkdir()
+        molrec_convert.write(record, made)
+        self._appending = molrec_convert.append(made)
         self._appending.__enter__()
+
+    @property
+    def _made(self) -> Path:
+        """Where the record is while frames come."""
+        assert self._staging is not None
+        return workroom(self._staging.path) / "new.mrec"
 
     def close(self) -> None:
         """Write what is left; the record takes its name."""
-        portion, self._portion = self._portion, None
-        if portion is None:
+        staging = self._staging
+        if staging is None:
             return
-        self._portion = portion
-        try:
-            self._flush()
-        finally:
-            self._portion = None
-            appending, self._appending = self._appending, None
+        with staging:
+            began = self._portion is not None
+            try:
+                if began:
+                    self._flush()
+            finally:
+                self._portion = None
+                appending, self._appending = self._appending, None
+                if appending is not None:
+                    appending.__exit__(None, None, None)
+                made, self._staging = self._made, None
             if appending is not None:
-                appending.__exit__(None, None, None)
-            folder, self._folder = self._folder, None
-            if folder is not None:
-                try:
-                    _name(folder / "new.mrec", self._target)
-                finally:
-                    shutil.rmtree(folder, ignore_errors=True)
+                _put(made, staging.path, packed=self._target.name.lower().endswith(".zip"))
+                staging.commit()
 
 
 def _from(batch: FrameBatch, first: int) -> FrameBatch:
@@ -173,19 +177,11 @@ def _from(batch: FrameBatch, first: int) -> FrameBatch:
     return take_frames(batch, np.arange(first, batch.n_frames, dtype=np.int64))
 
 
-def _check_replaceable(target: Path, name: str) -> None:
-    """Refuse a directory that holds no record: what else lies in one is nobody's to remove."""
-    if target.is_dir() and any(target.iterdir()) and not any((target / root).is_file() for root in _ROOTS):
-        raise UsageError(f"{name} is a directory that holds no record, and is not replaced: name another target")
-
-
-def _name(made: Path, target: Path) -> None:
-    """A complete record under its name, in place of what had it; packed where the name says so."""
-    if target.name.lower().endswith(".zip"):
+def _put(made: Path, path: Path, *, packed: bool) -> None:
+    """Put a complete record at a staging path, packed where that is asked for."""
+    if packed:
+        zipped = made.with_name("new.mrec.zip")
         with molrec_convert.open(made) as record:
-            molrec_convert.write(record, target, format="mrec-zip", overwrite=True)
-        return
-    old = made.parent / "old"
-    if target.is_dir():
-        os.rename(target, old)
-    os.replace(made, target)
+            molrec_convert.write(record, zipped)
+        made = zipped
+    os.rename(made, path)

@@ -30,6 +30,7 @@ __all__ = [
     "files_of",
     "is_set",
     "manifest_path",
+    "manifest_text",
     "part_name",
     "read_manifest",
     "save_manifest",
@@ -162,12 +163,15 @@ def files_of(path: Path) -> list[Path]:
     return [path, manifest_path(path), *(manifest.where(part) for part in manifest.parts)]
 
 
-def save_manifest(folder: Path, parts: Sequence[Part], name: str = MANIFEST) -> Path:
-    """Write the manifest of a set, in one step, and return its path."""
-    target = folder / name
+def save_manifest(folder: Path, parts: Sequence[Part]) -> None:
+    """Write the manifest of a set into its folder, in one step."""
+    replace_file(folder / MANIFEST, manifest_text(folder, parts))
+
+
+def manifest_text(folder: Path, parts: Sequence[Part]) -> bytes:
+    """Return the manifest of parts, whose paths are those from `folder`."""
     text = json.dumps(Manifest(folder, tuple(parts)).to_json(), ensure_ascii=False, indent=1)
-    replace_file(target, f"{text}\n".encode())
-    return target
+    return f"{text}\n".encode()
 
 
 def _part(entry: Any, node: str) -> Part:

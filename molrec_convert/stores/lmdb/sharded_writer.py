@@ -5,10 +5,8 @@ Source: Collection and its LMDB file.
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -20,13 +18,14 @@ from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.index_joining import declared_columns, joined_declarations
 from molrec_convert.model.record import Record
 from molrec_convert.report import Report
-from molrec_convert.staging import Staging, check_apart
+from molrec_convert.staging import Staging, check_apart, replacing
 from molrec_convert.stores.lmdb.manifest import (
     Manifest,
     Part,
     file_checksum,
     files_of,
     is_set,
+    manifest_text,
     part_name,
     read_manifest,
     save_manifest,
@@ -50,7 +49,6 @@ class ShardedCollectionWriter:
         self._writer: CollectionWriter | None = None
         self._declared: list[tuple[str, dict[str, ColumnDeclaration]]] = []
         self._open = True
-        self._lock: int | None = None
         #: What the file says of itself in keys this version has no meaning for.
         self.extra: dict[str, Any] = {}
         columns = stated["index_columns"]
@@ -84,10 +82,8 @@ class ShardedCollectionWriter:
         columns = index_columns if isinstance(index_columns, Mapping) else tuple(index_columns)
         staging = None if in_place else Staging(Path(path), overwrite=overwrite)
         if staging is not None:
-            staging.check_free()
-            staging.discard()
+            staging.begin()
         folder = Path(path) if staging is None else staging.path
-        folder.mkdir()
         stated: dict[str, Any] = {
             "declaration": declaration,
             "document": document,
@@ -97,16 +93,13 @@ class ShardedCollectionWriter:
             "report": Report() if report is None else report,
         }
         try:
-            writer = cls(folder, staging, shard_records, stated)
+            folder.mkdir()
+            return cls(folder, staging, shard_records, stated)
         except BaseException:
-            folder.rmdir()
+            if staging is not None:
+                staging.discard()
+                staging.release()
             raise
-        if staging is not None:
-            # as long as it is held, another writer of the name is refused
-            writer._lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            with suppress(OSError):
-                fcntl.flock(writer._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return writer
 
     def __len__(self) -> int:
         return sum(part.n_records for part in self._parts) + (0 if self._writer is None else len(self._writer))
@@ -153,7 +146,6 @@ class ShardedCollectionWriter:
             self.discard()
             raise
         self._open = False
-        self._unlock()
 
     def discard(self) -> None:
         """Give up: nothing is left of the set."""
@@ -164,7 +156,7 @@ class ShardedCollectionWriter:
             self._writer.discard()
         if self._staging is not None:
             self._staging.discard()
-        self._unlock()
+            self._staging.release()
 
     def __enter__(self) -> ShardedCollectionWriter:
         return self
@@ -209,11 +201,6 @@ class ShardedCollectionWriter:
             if self._columns.get(name) is None and not column.extra:
                 self._columns[name] = ColumnDeclaration(column.dtype, (), precision=column.precision)
 
-    def _unlock(self) -> None:
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
-
 
 def part_of(path: Path, folder: Path) -> Part:
     """A complete collection as a part of a set whose manifest lies in `folder`: counted, and its checksum taken."""
@@ -222,21 +209,25 @@ def part_of(path: Path, folder: Path) -> Part:
     return Part(Path(os.path.relpath(path, folder)).as_posix(), *counts, path.stat().st_size, file_checksum(path))
 
 
-def save_set(paths: Sequence[str | os.PathLike[str]], manifest: str | os.PathLike[str]) -> Path:
+def save_set(
+    paths: Sequence[str | os.PathLike[str]], manifest: str | os.PathLike[str], *, overwrite: bool = False
+) -> Path:
     """Write the manifest of collections that are complete, in their order, where they lie; returns its path.
 
     Of a set among them all parts are taken. Raises `ContractError` where they do not declare the same, `UsageError`
-    without any, or where the manifest is one of them.
+    without any, where the name is taken or being written, or the manifest is one of them.
     """
     where = Path(os.path.abspath(manifest))
     if not paths:
         raise UsageError("a set has at least one part")
     check_apart(where, [file for path in paths for file in files_of(Path(path))])
-    parts = [part_of(file, where.parent) for path in paths for file in _single(Path(os.path.abspath(path)))]
-    # what a reader refuses is refused now
-    with ShardedCollection(os.fspath(where), Manifest(where.parent, tuple(parts))) as collection:
-        _ = collection.index
-    return save_manifest(where.parent, parts, where.name)
+    with replacing(manifest, overwrite=overwrite) as made:
+        parts = [part_of(file, where.parent) for path in paths for file in _single(Path(os.path.abspath(path)))]
+        # what a reader refuses is refused now
+        with ShardedCollection(os.fspath(where), Manifest(where.parent, tuple(parts))) as collection:
+            _ = collection.index
+        made.write_bytes(manifest_text(where.parent, parts))
+    return where
 
 
 def _single(path: Path) -> list[Path]:

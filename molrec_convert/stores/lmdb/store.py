@@ -7,17 +7,16 @@ there when it is killed is removed by the next writer of the same name.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from io import RawIOBase
 from pathlib import Path
 from typing import Any
 
-from molrec_convert.disk import sync
+from molrec_convert.disk import remove, sync_tree
 from molrec_convert.errors import UsageError
-from molrec_convert.staging import check_is_no_part
+from molrec_convert.locking import PathLock
+from molrec_convert.staging import Staging
 from molrec_convert.stores.lmdb.checksums import GrowingSums, Sums
 from molrec_convert.stores.lmdb.environment import lmdb_library
 from molrec_convert.stores.lmdb.keys import FRAME, numbered
@@ -37,7 +36,8 @@ class StoreFile:
     """A new LMDB file for `target`; one writer at a time. With `in_place` it has its name from the beginning.
 
     `resume` goes on with what an interrupted writer left under the hidden name. `durable`: what is put is on disk when
-    the call returns. `suspend` closes the file and leaves it under its hidden name.
+    the call returns. `locked`: the caller holds the right to write under the name. `suspend` closes the file and leaves
+    it under its hidden name.
     """
 
     def __init__(
@@ -49,29 +49,30 @@ class StoreFile:
         map_size: int = _FIRST_MAP,
         resume: bool = False,
         durable: bool = False,
+        locked: bool = False,
         sums: GrowingSums | None = None,
     ) -> None:
         self._lmdb = lmdb_library()
         #: Checksums of the values that are put; those of the file's earlier opening go on.
         self.sums = GrowingSums() if sums is None else sums
         self.target = Path(os.path.abspath(target))
-        if not self.target.parent.is_dir():
-            raise UsageError(f"cannot write {target}: there is no directory {self.target.parent}")
-        if os.path.lexists(self.target) and not overwrite:
-            raise UsageError(f"{target} exists already: name another target, or replace it with --overwrite")
-        if not in_place:
-            check_is_no_part(self.target)
-        self.path = self.target if in_place else self.target.parent / f".{self.target.name}.partial"
-        self._claim: int | None = self._claim_path(resume=resume)
-        # a file that is there fits the map
-        self._map_size = map_size = max(map_size, 2 * os.fstat(self._claim).st_size)
+        self._env: Any = None
+        self._durable, self._started = durable, 0
+        #: Of a file in its place the right to alter it is held, else that to write under its name.
+        self._held = _placed(target, overwrite) if in_place else Staging(target, overwrite=overwrite, locked=locked)
+        self._claim: int | None = None
         try:
-            self._durable = durable
-            self._started = 0
-            self._env: Any = self._opened()
+            self.path = self._held.path if isinstance(self._held, Staging) else self.target
+            if isinstance(self._held, Staging) and not resume:
+                self._held.begin()
+            self._claim = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            if not resume:
+                os.ftruncate(self._claim, 0)
+            # a file that is there fits the map
+            self._map_size = max(map_size, 2 * os.fstat(self._claim).st_size)
+            self._env = self._opened()
         except BaseException:
-            self._env = None
-            self.discard()
+            self._release() if resume else self.discard()
             raise
 
     def _opened(self) -> Any:
@@ -182,10 +183,11 @@ class StoreFile:
         self._guarded(lambda: self._env.sync(True))
         self._env.close()
         self._env = None
-        if self.path != self.target:
-            os.replace(self.path, self.target)
+        if isinstance(self._held, Staging):
+            self._held.commit()
+        else:
+            sync_tree(self.path)
         self._release()
-        sync(self.target.parent)
 
     def discard(self) -> None:
         """Remove the unfinished file; what has the target's name stays."""
@@ -193,9 +195,8 @@ class StoreFile:
             self._env.close()
             self._env = None
         if self._claim is not None:
-            with suppress(FileNotFoundError):
-                os.unlink(self.path)
-            self._release()
+            remove(self.path)
+        self._release()
 
     def _transact(self, work: Callable[[Any], None]) -> None:
         """Run `work` in a transaction; where the map is full, again in a larger one."""
@@ -234,36 +235,21 @@ class StoreFile:
             code = errno.ENOSPC
         return OSError(code, f"the collection cannot be written ({text})", str(self.target))
 
-    def _claim_path(self, *, resume: bool) -> int:
-        """The file under the path where it is written, locked against other writers; empty unless it is resumed."""
-        while True:
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(descriptor)
-                raise UsageError(f"{self.target} is being written by another process") from None
-            except OSError:
-                # a file system without locks
-                pass
-            if self._still_there(descriptor):
-                if not resume:
-                    os.ftruncate(descriptor, 0)
-                return descriptor
-            os.close(descriptor)
-
-    def _still_there(self, descriptor: int) -> bool:
-        try:
-            now = os.stat(self.path)
-        except FileNotFoundError:
-            return False
-        own = os.fstat(descriptor)
-        return (now.st_dev, now.st_ino) == (own.st_dev, own.st_ino)
-
     def _release(self) -> None:
         if self._claim is not None:
             os.close(self._claim)
             self._claim = None
+        self._held.release()
+
+
+def _placed(target: Path, overwrite: bool) -> PathLock:
+    """Hold the file of that name, which is made where there is none."""
+    if not Path(os.path.abspath(target)).parent.is_dir():
+        raise UsageError(f"cannot write {target}: there is no directory {target.parent}")
+    if os.path.lexists(target) and not overwrite:
+        raise UsageError(f"{target} exists already: name another target, or replace it with --overwrite")
+    os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666))
+    return PathLock(target)
 
 
 def _free_bytes(folder: Path) -> int:

@@ -6,25 +6,21 @@ beside the target and rename when complete. Source: Zarr V3 binding, "Packed for
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import fcntl
 import os
 import shutil
 import stat
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
-from molrec_convert.disk import remove, sync
 from molrec_convert.errors import ContractError, FormatError, UsageError
+from molrec_convert.locking import PathLock
 from molrec_convert.regular_files import open_regular
-from molrec_convert.staging import check_apart, check_target
+from molrec_convert.staging import check_apart, check_target, replacing
 from molrec_convert.stores.zarr.storage import METADATA, DirectoryStorage, read_document
 from molrec_convert.stores.zarr.stored_files import list_stored, lost_files, packed_comment, packed_fault
 from molrec_convert.stores.zarr.zip_storage import UNIX, check_claims, check_entries, read_entries, read_entry
 
-__all__ = ["pack", "unpack"]
+__all__ = ["pack", "unpack", "write_zip"]
 
 _DATE = (1980, 1, 1, 0, 0, 0)
 _MODE = (stat.S_IFREG | 0o644) << 16
@@ -40,27 +36,30 @@ def pack(source: str | os.PathLike[str], target: str | os.PathLike[str], *, over
     where, goal = Path(source), Path(target)
     if not where.is_dir():
         raise UsageError(f"{where} is not a record's directory: there is nothing to pack")
-    storage = DirectoryStorage(where)
-    root = read_document(storage, "")
+    root = read_document(DirectoryStorage(where), "")
     if root is None or root["node_type"] != "group":
         raise UsageError(f"{where} is not a record's directory: it has no zarr.json of a group")
     check_target(goal, overwrite=overwrite)
     check_apart(goal, [where])
     if where.resolve() in goal.resolve().parents:
         raise UsageError(f"{goal} lies inside the record that is to be packed")
-    with _closed(where), _beside(goal) as temporary:
-        keys = list(storage.keys())
-        for key in lost_files(storage):
-            raise ContractError(
-                key, "the file is gone, and its values would be zeros: 'mrec validate' tells all that is"
-            )
-        with zipfile.ZipFile(temporary, "x", zipfile.ZIP_STORED, allowZip64=True) as packed:
-            for key in keys:
-                _add(packed, where, key)
-            packed.comment = packed_comment(keys)
-        sync(temporary)
-        os.replace(temporary, goal)
-    sync(goal.parent)
+    with PathLock(where, reading=True), replacing(goal, overwrite=overwrite) as made:
+        write_zip(where, made)
+
+
+def write_zip(source: Path, path: Path) -> None:
+    """Write the files of a record's directory, which nobody alters meanwhile, as the new zip file `path`.
+
+    Raises `ContractError` where one of them is gone.
+    """
+    storage = DirectoryStorage(source)
+    keys = list(storage.keys())
+    for key in lost_files(storage):
+        raise ContractError(key, "the file is gone, and its values would be zeros: 'mrec validate' tells all that is")
+    with zipfile.ZipFile(path, "x", zipfile.ZIP_STORED, allowZip64=True) as packed:
+        for key in keys:
+            _add(packed, source, key)
+        packed.comment = packed_comment(keys)
 
 
 def unpack(source: str | os.PathLike[str], target: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -86,15 +85,13 @@ def unpack(source: str | os.PathLike[str], target: str | os.PathLike[str], *, ov
         fault = packed_fault(comment, names)
         if fault is not None:
             raise ContractError("", f"{where}: {fault}")
-        with _beside(goal) as temporary:
-            temporary.mkdir()
+        with replacing(goal, overwrite=overwrite) as made:
+            made.mkdir()
             for entry in entries:
-                _extract(descriptor, entry, temporary)
-            list_stored(temporary, names)
-            _take_place(temporary, goal)
+                _extract(descriptor, entry, made)
+            list_stored(made, names)
     finally:
         os.close(descriptor)
-    sync(goal.parent)
 
 
 def _add(packed: zipfile.ZipFile, where: Path, key: str) -> None:
@@ -115,40 +112,3 @@ def _extract(descriptor: int, entry: zipfile.ZipInfo, root: Path) -> None:
     with open(path, "xb") as sink:
         for piece in read_entry(descriptor, entry):
             sink.write(piece)
-
-
-@contextlib.contextmanager
-def _beside(target: Path) -> Iterator[Path]:
-    """A free name beside the target; what still bears it afterwards is removed."""
-    temporary = target.parent / f".{target.name}.{os.getpid()}.tmp"
-    remove(temporary)
-    try:
-        yield temporary
-    finally:
-        remove(temporary)
-
-
-@contextlib.contextmanager
-def _closed(where: Path) -> Iterator[None]:
-    """Hold the record against writers while it is read; refused when one has it open."""
-    descriptor = os.open(where, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-                raise UsageError(f"a writer has {where} open: close it before packing") from None
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _take_place(temporary: Path, target: Path) -> None:
-    if target.is_dir() and not target.is_symlink():
-        aside = target.parent / f".{target.name}.{os.getpid()}.replaced"
-        os.rename(target, aside)
-        os.rename(temporary, target)
-        shutil.rmtree(aside)
-    else:
-        target.unlink(missing_ok=True)
-        os.rename(temporary, target)

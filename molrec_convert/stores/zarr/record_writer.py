@@ -21,13 +21,14 @@ from molrec_convert.model.observables import Observables
 from molrec_convert.model.record import Record, check_record
 from molrec_convert.model.tags import canonical_json
 from molrec_convert.model.trajectory import Trajectory
+from molrec_convert.staging import workroom
 from molrec_convert.stores.options import MrecOptions
 from molrec_convert.stores.zarr.codecs import Stage
 from molrec_convert.stores.zarr.frames import write_forcefield, write_frame
 from molrec_convert.stores.zarr.metadata import group_document
 from molrec_convert.stores.zarr.metrics import write_metrics
 from molrec_convert.stores.zarr.observables import write_observables
-from molrec_convert.stores.zarr.packing import pack
+from molrec_convert.stores.zarr.packing import write_zip
 from molrec_convert.stores.zarr.storage import write_document
 from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
 from molrec_convert.stores.zarr.unknown import write_unknown
@@ -98,11 +99,10 @@ def write_record(record: Record, path: Path, context: WriteContext) -> None:
 
 def write_packed(record: Record, path: Path, context: WriteContext) -> None:
     """Write a record as the packed file `path`, by way of a directory beside it."""
-    directory = path.parent / f".{path.name}.directory"
-    remove(directory)
+    directory = workroom(path)
     try:
         write_record(record, directory, context)
-        pack(directory, path, overwrite=True)
+        write_zip(directory, path)
     finally:
         remove(directory)
 
