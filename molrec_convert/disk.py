@@ -27,6 +27,7 @@ __all__ = [
     "sync_all",
     "sync_tree",
     "take_place",
+    "temporary_path",
     "write_all",
 ]
 
@@ -102,41 +103,32 @@ def write_all(descriptor: int, pieces: Iterable[bytes | memoryview], offset: int
             left[first] = left[first][done:]
 
 
-def replace_file(path: PathLike, data: bytes | memoryview, *, durable: bool = True, promised: bool = True) -> None:
+def temporary_path(path: PathLike) -> str:
+    """Return the name a file has while it is written, before it takes that of `path`: hidden, beside it."""
+    folder, name = os.path.split(os.fspath(path))
+    return os.path.join(folder, f"{name if name.startswith('.') else f'.{name}'}.{os.getpid()}.tmp")
+
+
+def replace_file(path: PathLike, data: bytes | memoryview, *, durable: bool = True) -> None:
     """Write a file so that its name holds the old bytes or the new ones, never a part: a temporary file, renamed.
 
-    With `durable` the bytes and the rename have reached the disk when this returns. Where nothing is `promised`, that
-    is where a failure of the power may leave neither the old nor the new bytes, the names are swapped: a file system
-    that guards against such failures starts to write a file that takes another's name, which takes longer than all
-    the rest.
+    With `durable` the bytes and the rename have reached the disk when this returns; without it a failure of the power
+    may leave neither the old nor the new bytes.
     """
-    folder, name = os.path.split(os.fspath(path))
-    temporary = os.path.join(folder, f"{name if name.startswith('.') else f'.{name}'}.{os.getpid()}.tmp")
+    temporary = temporary_path(path)
     try:
         with open(temporary, "wb") as file:
             file.write(data)
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
-        if promised or durable or not _swapped(temporary, path):
-            os.replace(temporary, path)
+        os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
     if durable:
-        sync(folder)
-
-
-def _swapped(temporary: str, path: PathLike) -> bool:
-    """Put a new file in an older one's place, which is removed; False, and nothing done, where there is none."""
-    try:
-        if not os.path.exists(path) or not swap(temporary, path):
-            return False
-    except OSError:
-        return False  # a rename says what is wrong, or works where this does not
-    os.unlink(temporary)
-    return True
+        sync(os.path.dirname(path))
 
 
 def hidden(target: Path, kind: str) -> Path:

@@ -22,6 +22,7 @@ from molrec_convert.model import (
     Meta,
     MetaDeclaration,
 )
+from molrec_convert.stores.zarr.trajectory_arrays import EVERY_BOUNDARY
 from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
 
 F64 = ColumnDeclaration("f64")
@@ -58,7 +59,7 @@ def main() -> None:
     root, frames, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     rng = np.random.default_rng(seed)
     # Small enough that automatic commits fall between the durable ones.
-    with TrajectoryWriter.open(root, flush_bytes=30_000) as writer:
+    with TrajectoryWriter.open(root, flush_bytes=30_000, pace=EVERY_BOUNDARY) as writer:
         print("open", writer.n_frames, flush=True)
         while writer.n_frames < frames:
             for _ in range(int(rng.integers(1, 12))):

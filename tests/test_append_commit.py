@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +22,6 @@ import trajectory_stores as ts
 from hand_built import edit_json
 from trajectory_stores import atoms, frames_of
 
-from molrec_convert import disk
 from molrec_convert.errors import ContractError, UsageError
 from molrec_convert.model import (
     Block,
@@ -34,7 +34,8 @@ from molrec_convert.model import (
     Meta,
     MetaDeclaration,
 )
-from molrec_convert.stores.zarr import shards
+from molrec_convert.stores.zarr import shards, trajectory_arrays
+from molrec_convert.stores.zarr.trajectory_arrays import EVERY_BOUNDARY, Pace
 from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
 
 F64 = ColumnDeclaration("f64")
@@ -48,10 +49,9 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _no_disk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that ends loses nothing the kernel has: waiting for the disk only makes these tests slow."""
-    if "durable" not in request.node.name:
-        monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 def same(root: Path, frames: list[Frame]) -> None:
@@ -163,7 +163,7 @@ def test_two_flush_sizes_give_equal_content(root: Path) -> None:
     paths = []
     for number, (flush_every, flush_bytes) in enumerate([(0, 2**40), (1, 2**40), (0, 10_000), (13, 4 * 2**20)]):
         path = root.with_name(f"run{number}")
-        ts.write(path, FRAMES, DECLARATION, flush_every=flush_every, flush_bytes=flush_bytes)
+        ts.write(path, FRAMES, DECLARATION, flush_every=flush_every, flush_bytes=flush_bytes, pace=EVERY_BOUNDARY)
         same(path, FRAMES)
         paths.append(path)
     for path in paths[1:]:
@@ -173,7 +173,7 @@ def test_two_flush_sizes_give_equal_content(root: Path) -> None:
 def test_batches_and_single_frames_give_equal_content(root: Path) -> None:
     memory = ts.memory(FRAMES, DECLARATION)
     (batch,) = memory.batches()
-    with TrajectoryWriter.create(root, DECLARATION, flush_bytes=50_000) as writer:
+    with TrajectoryWriter.create(root, DECLARATION, flush_bytes=50_000, pace=EVERY_BOUNDARY) as writer:
         writer.append(batch)
     same(root, FRAMES)
 
@@ -181,7 +181,7 @@ def test_batches_and_single_frames_give_equal_content(root: Path) -> None:
 def test_frames_are_committed_on_the_way(root: Path) -> None:
     """K frames: the least number that fills `flush_bytes`, whole chunks of the largest block, at most 4096."""
     declaration = Declaration({"atoms": BlockDeclaration({"x": F64}, rows=100)})
-    with TrajectoryWriter.create(root, declaration, flush_bytes=100_000) as writer:
+    with TrajectoryWriter.create(root, declaration, flush_bytes=100_000, pace=EVERY_BOUNDARY) as writer:
         committed = []
         for i in range(300):
             writer.append_frame(Frame({"atoms": Block({"x": np.full(100, i + 1.0)})}))
@@ -213,7 +213,7 @@ def test_a_batch_larger_than_the_cadence_commits_at_its_last_multiple(root: Path
     declaration = Declaration({"atoms": BlockDeclaration({"x": F64}, rows=100)})
     frames = [Frame({"atoms": Block({"x": np.full(100, i + 1.0)})}) for i in range(500)]
     (batch,) = ts.memory(frames, declaration).batches()
-    with TrajectoryWriter.create(root, declaration, flush_bytes=100_000) as writer:
+    with TrajectoryWriter.create(root, declaration, flush_bytes=100_000, pace=EVERY_BOUNDARY) as writer:
         writer.append(batch)
         assert ts.attributes(root)["nstep"] == 378
         assert ts.node(root, "atoms/x")["shape"] == [37800]
@@ -221,35 +221,119 @@ def test_a_batch_larger_than_the_cadence_commits_at_its_last_multiple(root: Path
     ts.same_frames(ts.opened(root), ts.resolved(frames, declaration))
 
 
-def test_durable_flush_syncs_files_then_folders_then_commits(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[str] = []
-    fsync = os.fsync
+class Clock:
+    """A clock that goes as it is told, by which writers go."""
 
-    def spy(descriptor: int) -> None:
-        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
-        fsync(descriptor)
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 100.0
+        monkeypatch.setattr(trajectory_arrays.time, "monotonic", lambda: self.now)
 
-    monkeypatch.setattr(os, "fsync", spy)
-    writer = TrajectoryWriter.create(root, DECLARATION, flush_bytes=1)
+
+def test_an_automatic_commit_waits_for_bytes_or_seconds(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    declaration = Declaration({"atoms": BlockDeclaration({"x": F64}, rows=100)})
+    pace = Pace(nbytes=250_000, seconds=1.0, times=40.0)
+    with TrajectoryWriter.create(root, declaration, flush_bytes=100_000, pace=pace) as writer:
+
+        def committed_after(frames: int) -> int:
+            for _ in range(frames):
+                writer.append_frame(Frame({"atoms": Block({"x": np.full(100, writer.n_frames + 1.0)})}))
+            count = ts.attributes(root)["nstep"]
+            assert isinstance(count, int)
+            return count
+
+        assert committed_after(2 * 126) == 0, "201600 bytes at the boundary of 252 frames"
+        assert committed_after(126) == 378, "302400 bytes"
+        clock.now += 1.0
+        assert committed_after(125) == 378, "no boundary"
+        assert committed_after(1) == 504, "a second"
+
+
+def test_an_automatic_commit_that_took_long_is_followed_by_none_for_long(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: setattr(clock, "now", clock.now + 0.1))
+    declaration = Declaration({"atoms": BlockDeclaration({"x": F64}, rows=10**4)})
+    pace = Pace(nbytes=1, seconds=1.0, times=40.0)
+    with TrajectoryWriter.create(root, declaration, flush_bytes=1, pace=pace) as writer:
+        began = clock.now
+        writer.append_frame(Frame({"atoms": Block({"x": np.ones(10**4)})}))
+        took = clock.now - began
+        assert took > 0.3
+        assert ts.attributes(root)["nstep"] == 1
+        clock.now += 39 * took
+        writer.append_frame(Frame({"atoms": Block({"x": np.ones(10**4) * 2})}))
+        assert ts.attributes(root)["nstep"] == 1
+        clock.now += 1.5 * took
+        writer.append_frame(Frame({"atoms": Block({"x": np.ones(10**4) * 3})}))
+        assert ts.attributes(root)["nstep"] == 3
+
+
+def test_a_commit_syncs_data_then_metadata_then_folders(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    section = str(root / "trajectory")
+    _watched(monkeypatch, done)
+    writer = TrajectoryWriter.create(root, DECLARATION, flush_bytes=10**9)
     for frame in FRAMES[:30]:
         writer.append_frame(frame)
-    assert synced == [], "automatic commits are not durable"
+    done.clear()
     writer.flush()
-    section = str(root / "trajectory")
-    names = [path.removeprefix(section) for path in synced if path.startswith(section)]
+    names = [step.replace(section, "") for step in done]
     for path in (root / "trajectory").rglob("*"):
         name = str(path).removeprefix(section)
-        if name != "/zarr.json":
-            assert name in names, f"{name} is not on the disk"
-    assert str(root) in synced, "the folder that names the section"
-    assert names[-2].startswith("/.zarr.json."), "the commit itself comes last"
-    assert names[-1] == ""
-    synced.clear()
+        if path.name == "zarr.json":
+            temporary = f"{name.removesuffix('zarr.json')}.zarr.json.{os.getpid()}.tmp"
+            steps = [f"sync {temporary}", f"rename {name}", f"sync {name.removesuffix('/zarr.json')}"]
+        elif path.is_file():
+            steps = [f"write {name}", f"sync {name}", f"rename {name.split('/c/')[0]}/zarr.json"]
+        else:
+            steps = [f"sync {name}"]
+        # the last of each: a folder that is new is synced before as well
+        places = [len(names) - 1 - names[::-1].index(step) for step in steps]
+        assert places == sorted(places), f"{name}: {[names[place] for place in places]}"
+    assert f"sync {root}" in done, "the folder that names the section"
+    assert names[-2:] == ["rename /zarr.json", "sync "], "the commit itself comes last"
+    done.clear()
     writer.flush()
-    assert synced == [], "nothing is new"
+    assert done == [], "nothing is new"
     writer.append_frame(FRAMES[30])
     writer.close()
-    assert str(root / "trajectory/atoms/x/c/0") in synced
+    assert f"sync {section}/atoms/x/c/0" in done
+
+
+def test_a_committed_entry_of_an_index_is_replaced_by_bytes_on_the_disk(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A chunk that a commit counts, unfinished, is written anew: its old place stands until the new one is synced."""
+    done: list[str] = []
+    with TrajectoryWriter.create(root, DECLARATION) as writer:
+        for number, frame in enumerate(FRAMES[:3]):
+            writer.append_frame(frame)
+            done.clear()
+            with pytest.MonkeyPatch.context() as patched:
+                _watched(patched, done)
+                writer.flush()
+            own = [step.split()[0] for step in done if step.endswith("trajectory/atoms/x/c/0")]
+            expected = ["write", "sync", "write", "sync"] if number else ["rename", "write", "write", "sync"]
+            assert own == expected
+
+
+def _watched(monkeypatch: pytest.MonkeyPatch, done: list[str]) -> None:
+    """Note every write, rename and sync."""
+    pwritev, replace = os.pwritev, os.replace
+    lock = threading.Lock()
+
+    def name(descriptor: int) -> str:
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+
+    def note(step: str) -> None:
+        with lock:
+            done.append(step)
+
+    monkeypatch.setattr(os, "fsync", lambda fd: note(f"sync {name(fd)}"))
+    monkeypatch.setattr(os, "pwritev", lambda fd, *rest: (note(f"write {name(fd)}"), pwritev(fd, *rest))[1])
+    monkeypatch.setattr(os, "replace", lambda old, new: (note(f"rename {new}"), replace(old, new))[1])
 
 
 # One writer.
@@ -322,7 +406,6 @@ def _steps(monkeypatch: pytest.MonkeyPatch, stop_at: int) -> list[str]:
 
     wrap(os, "pwritev", lambda fd, *_: f"write {os.readlink(f'/proc/self/fd/{fd}')}")
     wrap(os, "replace", lambda _, target: f"replace {target}")
-    wrap(disk, "swap", lambda _, target: f"replace {target}")
     wrap(os, "mkdir", lambda path, *_: f"mkdir {path}")
     wrap(os, "rename", lambda _, target: f"rename {target}")
     wrap(os, "unlink", lambda path, *_: f"unlink {path}")
@@ -397,23 +480,6 @@ def test_crash_between_every_pair_of_steps_of_a_commit(tmp_path: Path, before: i
             assert not chunks or max(chunks) < names.index(step), "chunk bytes before the shape"
 
 
-@pytest.mark.slow
-def test_crash_between_every_pair_of_steps_before_the_first_durable_commit(tmp_path: Path) -> None:
-    """Of a store that is new, what replaces a file swaps names with it: each commit stands all the same."""
-
-    def act(root: Path) -> None:
-        writer = TrajectoryWriter.open(root)
-        writer._unsynced.promised = False
-        writer.append_frame(FRAMES[3])
-        writer._arrays.flush(durable=False)
-        writer.flush()
-        writer.abandon()
-
-    (steps,) = crash_everywhere(tmp_path, 3, FRAMES[:4], act)
-    assert sum(step.endswith("trajectory/zarr.json") for step in steps) == 1
-    assert any(step.startswith("unlink") and step.endswith(".tmp") for step in steps), "old files go"
-
-
 def test_the_order_of_an_elision_break_is_safe_for_a_block_that_had_stopped(tmp_path: Path) -> None:
     """While its markers hold, more rows would be more updates: the index has to be there before them."""
     frames = frames_of({"grown": Block({"q": np.zeros(5)})}, {}, {}, {"grown": Block({"q": np.ones(5)})})
@@ -428,6 +494,15 @@ def test_the_order_of_an_elision_break_is_safe_for_a_block_that_had_stopped(tmp_
     list(crash_everywhere(tmp_path, 3, frames, act))
 
 
+_replace = os.replace
+
+
+def _but_the_commit(old: str, new: str) -> None:
+    if str(new).endswith("trajectory/zarr.json"):
+        raise Crash
+    _replace(old, new)
+
+
 @pytest.mark.slow
 def test_crash_while_an_interrupted_store_is_reopened(tmp_path: Path) -> None:
     """Reopening shrinks and repairs; it may be interrupted too."""
@@ -437,7 +512,7 @@ def test_crash_while_an_interrupted_store_is_reopened(tmp_path: Path) -> None:
             writer = TrajectoryWriter.open(root)
             for frame in FRAMES[110:305]:
                 writer.append_frame(frame)
-            monkeypatch.setattr(writer._arrays, "_commit", lambda **_: (_ for _ in ()).throw(Crash()))
+            monkeypatch.setattr(os, "replace", _but_the_commit)
             with pytest.raises(Crash):
                 writer.flush()
             writer.abandon()

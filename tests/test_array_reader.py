@@ -163,6 +163,7 @@ def appended(
     array = ShardAppender.create(root, key, pipeline, Extents(rows, per_shard), Unsynced(), trailing=values.shape[1:])
     array.append(values)
     array.flush()
+    array._unsynced.commit()
     return ArrayReader(DirectoryStorage(root), key)
 
 

@@ -113,6 +113,18 @@ def test_errors_and_exit_codes() -> None:
     assert sentence(FormatError("a", "line 3", found="x\ny", expected="z")) == "a, line 3: found x y, expected z"
     assert sentence(MemoryError(), "run.mrec") == "run.mrec needs more memory than there is"
     assert "please report it: KeyError: 'x'" in sentence(KeyError("x"))
+    assert sentence(ContractError("frame/atoms", "r"), "a.mrec, b") == "a.mrec, b: frame/atoms: r"
+    assert sentence(UnsupportedError("a.mrec: no"), "a.mrec, b") == "a.mrec: no"
+
+
+def test_what_is_wrong_inside_of_a_record_is_told_with_its_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = snapshots(tmp_path / "a.mrec")
+    hand.edit_json(path / "frame" / "atoms" / "x", lambda document: document.update(shape=1))
+    for arguments in (["info", path], ["convert", path, tmp_path / "b.xyz"]):
+        assert run([*map(str, arguments)]) == FAULT
+        assert capsys.readouterr().err.startswith(f"mrec: {path}: frame/atoms/x: ")
 
 
 def test_an_error_of_ours_shows_no_traceback_unless_asked(tmp_path: Path) -> None:

@@ -1,107 +1,72 @@
-"""Files that take another's place in one step: with the guard against failures of the power, and without it."""
+"""Files that take another's place in one step, and the order in which that reaches the disk."""
 
 from __future__ import annotations
 
-import errno
 import os
-from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from molrec_convert import disk
-from molrec_convert.disk import remove, replace_file, sync_tree, write_all
-from molrec_convert.model import BlockDeclaration, BlockUpdates, ColumnDeclaration, Declaration, FrameBatch
-from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
-from molrec_convert.stores.zarr.unsynced import Unsynced
-
-_DECLARATION = Declaration({"atoms": BlockDeclaration({"x": ColumnDeclaration("f64")}, rows=4096)})
+from molrec_convert.disk import remove, replace_file, sync_tree, temporary_path, write_all
+from molrec_convert.stores.zarr.unsynced import ARRAYS, COUNT, GROUPS, Unsynced
 
 
-def _batch(first: int) -> FrameBatch:
-    values = np.arange(4096.0) + first
-    return FrameBatch(np.array([first]), blocks={"atoms": BlockUpdates.uniform(1, 4096, {"x": values})})
+def _synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths that are synced from now on."""
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.readlink(f"/proc/self/fd/{fd}")))
+    return synced
 
 
-@pytest.mark.parametrize("promised", [True, False])
-def test_a_file_is_new_or_takes_the_place_of_another(tmp_path: Path, promised: bool) -> None:
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_file_is_new_or_takes_the_place_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durable: bool
+) -> None:
+    synced = _synced(monkeypatch)
     path = tmp_path / "zarr.json"
     for text in (b"one", b"another", b""):
-        replace_file(path, text, durable=False, promised=promised)
+        replace_file(path, text, durable=durable)
         assert path.read_bytes() == text
     assert os.listdir(tmp_path) == ["zarr.json"]
+    assert synced == ([temporary_path(path), str(tmp_path)] * 3 if durable else [])
 
 
-def _no(a: str, b: str) -> bool:
-    return False
-
-
-def _refused(a: str, b: str) -> bool:
-    raise OSError(errno.EPERM, os.strerror(errno.EPERM), b)
-
-
-@pytest.mark.parametrize("swap", [_no, _refused])
-def test_where_names_cannot_be_swapped_they_are_renamed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, swap: Callable[[str, str], bool]
-) -> None:
-    monkeypatch.setattr(disk, "swap", swap)
-    path = tmp_path / "zarr.json"
-    for text in (b"one", b"another"):
-        replace_file(path, text, durable=False, promised=False)
-        assert path.read_bytes() == text
-    assert os.listdir(tmp_path) == ["zarr.json"]
-
-
-def test_a_writer_that_is_killed_between_the_swap_and_the_end_leaves_what_a_reopening_one_removes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with TrajectoryWriter.create(tmp_path / "a.mrec", _DECLARATION, flush_bytes=1) as writer:
-        writer.append(_batch(0))
-        monkeypatch.setattr(disk.os, "unlink", lambda path: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            writer.append(_batch(1))
-        monkeypatch.undo()
-        writer.abandon()
-    left = list(tmp_path.rglob("*.tmp"))
-    assert left
-    with TrajectoryWriter.open(tmp_path / "a.mrec") as writer:
-        assert writer.n_frames >= 1
-    assert not list(tmp_path.rglob("*.tmp"))
-
-
-def test_what_a_durable_flush_promised_is_never_swapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    swapped: list[str] = []
-
-    def swap(a: str, b: str) -> bool:
-        swapped.append(b)
-        return False
-
-    monkeypatch.setattr(disk, "swap", swap)
-    with TrajectoryWriter.create(tmp_path / "a.mrec", _DECLARATION, flush_bytes=1) as writer:
-        writer.append(_batch(0))
-        writer.append(_batch(1))
-        assert swapped
-        writer.flush()
-        swapped.clear()
-        writer.append(_batch(2))
-    with TrajectoryWriter.open(tmp_path / "a.mrec", flush_bytes=1) as writer:
-        writer.append(_batch(3))
-        writer.append(_batch(4))
-    assert not swapped
-
-
-def test_a_sync_brings_files_and_folders_to_the_disk_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    unsynced = Unsynced(promised=False)
-    unsynced.replace(str(tmp_path / "a"), b"1")
-    unsynced.replace(str(tmp_path / "a"), b"2")
-    synced: list[str] = []
-    fsync = os.fsync
-    monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(os.readlink(f"/proc/self/fd/{fd}")), fsync(fd))[1])
-    unsynced.sync()
-    assert sorted(synced) == sorted([str(tmp_path), str(tmp_path / "a")])
-    assert unsynced.promised
+def test_a_commit_brings_files_and_folders_to_the_disk_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unsynced = Unsynced()
+    (tmp_path / "data").write_bytes(b"")
+    for text in (b"1", b"2"):
+        unsynced.file(str(tmp_path / "data"))
+        unsynced.document(str(tmp_path / "a"), text, ARRAYS)
+    synced = _synced(monkeypatch)
+    unsynced.commit()
+    assert synced == [str(tmp_path / "data"), temporary_path(tmp_path / "a"), str(tmp_path)]
+    assert (tmp_path / "a").read_bytes() == b"2"
     assert not unsynced
+    synced.clear()
+    unsynced.commit()
+    assert synced == []
+
+
+def test_documents_take_their_places_rank_by_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unsynced = Unsynced()
+    for rank, name in ((COUNT, "count"), (ARRAYS, "array"), (GROUPS, "group")):
+        (tmp_path / name).mkdir()
+        unsynced.document(str(tmp_path / name / "zarr.json"), b"{}", rank)
+    there: list[list[str]] = []
+    monkeypatch.setattr(
+        os, "fsync", lambda fd: there.append(sorted(p.parent.name for p in tmp_path.rglob("zarr.json")))
+    )
+    unsynced.commit()
+    assert there == [[], [], [], ["array"], ["array", "group"], ["array", "count", "group"]]
+
+
+def test_a_commit_that_fails_leaves_no_temporary_file(tmp_path: Path) -> None:
+    unsynced = Unsynced()
+    unsynced.document(str(tmp_path / "a"), b"1", ARRAYS)
+    unsynced.document(str(tmp_path / "gone" / "b"), b"1", ARRAYS)
+    with pytest.raises(FileNotFoundError):
+        unsynced.commit()
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_write_that_is_cut_short_goes_on_where_it_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ from molrec_convert.model import (
     MetaDeclaration,
 )
 from molrec_convert.model.dtypes import DTYPES
+from molrec_convert.stores.zarr.trajectory_arrays import EVERY_BOUNDARY
 from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
 
 NAMES = st.sampled_from(["a", "b.1", "é", "%41", "x y", ".hidden", "type_", "_validity2"])
@@ -143,7 +144,8 @@ def test_what_is_written_is_read(
     declaration, frames = run
     root = Path(tmp_path_factory.mktemp("run"))
     expected = ts.resolved(frames, declaration)
-    writer = TrajectoryWriter.create(root, declaration, flush_bytes=data.draw(st.sampled_from([1, 100, 2**22])))
+    flush_bytes = data.draw(st.sampled_from([1, 100, 2**22]))
+    writer = TrajectoryWriter.create(root, declaration, flush_bytes=flush_bytes, pace=EVERY_BOUNDARY)
     at = 0
     while at < len(frames):
         count = data.draw(st.integers(1, len(frames) - at))

@@ -84,6 +84,7 @@ def rewrite(root: Path, path: str, values: Any) -> None:
     )
     array.append(values)
     array.flush()
+    array._unsynced.commit()
 
 
 def refused(root: Path, node: str, match: str) -> None:
@@ -433,6 +434,7 @@ def rewrite_rows(root: Path, path: str, values: Any) -> None:
     array = ShardAppender(root, f"trajectory/{path}", metadata, Unsynced())
     array.append(np.asarray(values))
     array.flush()
+    array._unsynced.commit()
 
 
 # What is not known, and what is derived.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -29,6 +30,13 @@ def new(
 ) -> ShardAppender:
     pipeline = column_pipeline(dtype, precision)
     return ShardAppender.create(root, "a", pipeline, Extents(rows, chunks), Unsynced(), precision=precision)
+
+
+def commit(array: ShardAppender) -> None:
+    """Have every row of an array, all there is of a store, in its files."""
+    array.flush()
+    with mock.patch("os.fsync"):
+        array._unsynced.commit()
 
 
 def reader(root: Path) -> ArrayReader:
@@ -70,10 +78,10 @@ def test_any_sequence_of_appends_reads_back(
         if then != "go on":
             array.drain()
         if then in ("flush", "reopen"):
-            array.flush()
+            commit(array)
         if then == "reopen":
             array = ShardAppender.reopen(reader(root), array.rows, Unsynced(), precision=precision)
-    array.flush()
+    commit(array)
     whole = np.concatenate([np.zeros(0, DTYPES[dtype].numpy), *expected])
     assert same_bits(reader(root).read(), whole)
     assert same_bits(reader(root).read_with_zarr(), whole)
@@ -86,7 +94,7 @@ def test_chunks_land_at_the_tail_and_the_index_is_rewritten_in_one_write(
 ) -> None:
     array = new(tmp_path)
     array.append(np.arange(1.0, 31.0))
-    array.flush()
+    commit(array)
     writes: list[tuple[int, int]] = []
     pwritev = os.pwritev
     monkeypatch.setattr(
@@ -98,7 +106,7 @@ def test_chunks_land_at_the_tail_and_the_index_is_rewritten_in_one_write(
         monkeypatch.setattr(shards.os, name, lambda *_: pytest.fail("an append reads the shard"))
     size = (tmp_path / "a/c/0").stat().st_size
     array.append(np.arange(31.0, 51.0))
-    array.flush()
+    commit(array)
     index = index_size(8)
     assert writes == [(size, 2 * 84), (3 * 16, index - 3 * 16)]
 
@@ -115,7 +123,7 @@ def test_cost_of_an_append_stays_flat(tmp_path: Path, monkeypatch: pytest.Monkey
     for number in range(200):
         written.clear()
         array.append(np.full(1000, number + 1.0))
-        array.flush()
+        commit(array)
         costs.append(sum(written))
     assert max(costs) <= costs[0]
     assert costs[-1] >= 8004
@@ -125,18 +133,18 @@ def test_an_unfinished_chunk_is_written_anew_and_leaves_bounded_dead_bytes(tmp_p
     array = new(tmp_path)
     for number in range(1, 26):
         array.append(np.array([float(number)]))
-        array.flush()
+        commit(array)
     assert same_bits(reader(tmp_path).read(), np.arange(1.0, 26.0))
     size = (tmp_path / "a/c/0").stat().st_size
     assert size == index_size(8) + 25 * 84, "one version of the chunk for each flush, none is taken back"
-    array.flush()
+    commit(array)
     assert (tmp_path / "a/c/0").stat().st_size == size, "a flush without new rows writes nothing"
 
 
 def test_shards_roll_over(tmp_path: Path) -> None:
     array = new(tmp_path, 10, 2)
     array.append(np.arange(1.0, 56.0))
-    array.flush()
+    commit(array)
     assert sorted(p.name for p in (tmp_path / "a/c").iterdir()) == ["0", "1", "2"]
     assert same_bits(reader(tmp_path).read(), np.arange(1.0, 56.0))
 
@@ -148,14 +156,14 @@ def test_values_may_change_after_a_drain(tmp_path: Path) -> None:
         array.append(values)
         array.drain()
         values[:] = -1
-        array.flush()
+        commit(array)
         assert same_bits(reader(tmp_path / str(precision)).read(), np.arange(1.0, 36.0))
 
 
 def test_a_zero_tail_axis(tmp_path: Path) -> None:
     array = ShardAppender.create(tmp_path, "a", column_pipeline("f64"), Extents(10, 2), Unsynced(), trailing=(0,))
     array.append(np.zeros((25, 0)))
-    array.flush()
+    commit(array)
     assert reader(tmp_path).read().shape == (25, 0)
     assert reader(tmp_path).read_with_zarr().shape == (25, 0)
 
@@ -167,12 +175,12 @@ def test_a_zero_tail_axis(tmp_path: Path) -> None:
 def test_tails_are_cut_off(tmp_path: Path, committed: int) -> None:
     array = new(tmp_path)
     array.append(np.arange(1.0, 171.0))
-    array.flush()
+    commit(array)
     again = reopened(tmp_path, committed)
     assert reader(tmp_path).shape == (committed,)
     assert len(list((tmp_path / "a/c").glob("*"))) == -(-committed // 80)
     again.append(-np.arange(1.0, 41.0))
-    again.flush()
+    commit(again)
     expected = np.concatenate([np.arange(1.0, committed + 1.0), -np.arange(1.0, 41.0)])
     assert same_bits(reader(tmp_path).read(), expected)
     assert same_bits(reader(tmp_path).read_with_zarr(), expected)
@@ -181,10 +189,10 @@ def test_tails_are_cut_off(tmp_path: Path, committed: int) -> None:
 def test_what_was_cut_off_does_not_come_back_as_zeros_are_appended(tmp_path: Path) -> None:
     array = new(tmp_path)
     array.append(np.arange(1.0, 171.0))
-    array.flush()
+    commit(array)
     again = reopened(tmp_path, 0)
     again.append(np.zeros(200))
-    again.flush()
+    commit(again)
     assert not reader(tmp_path).read().any()
     assert not reader(tmp_path).read_with_zarr().any()
 
@@ -192,11 +200,11 @@ def test_what_was_cut_off_does_not_come_back_as_zeros_are_appended(tmp_path: Pat
 def test_stale_shards_beyond_a_gap_are_removed(tmp_path: Path) -> None:
     array = new(tmp_path)
     array.append(np.concatenate([np.arange(1.0, 81.0), np.zeros(80), np.ones(40)]))
-    array.flush()
+    commit(array)
     assert sorted(p.name for p in (tmp_path / "a/c").iterdir()) == ["0", "2"]
     again = reopened(tmp_path, 30)
     again.append(np.zeros(170))
-    again.flush()
+    commit(again)
     assert reader(tmp_path).read().tolist() == [*range(1, 31)] + [0] * 170
 
 
@@ -207,18 +215,18 @@ def test_an_index_torn_at_a_page_limit_loses_no_committed_chunk(tmp_path: Path, 
     array = new(tmp_path, 4, 1024)
     committed = np.arange(1.0, 2001.0) if old == "earlier index" else np.zeros(0)
     array.append(committed)
-    array.flush()
+    commit(array)
     path = tmp_path / "a/c/0"
     before = path.read_bytes()[: index_size(1024)] if path.exists() else b"\0" * index_size(1024)
     array.append(np.arange(2001.0, 4001.0))
-    array.flush()
+    commit(array)
     whole = path.read_bytes()
     torn = whole[:cut] + before[cut:] + whole[index_size(1024) :]
     path.write_bytes(torn)
     if not len(committed):
         again = reopened(tmp_path, 0)
         again.append(np.arange(5.0))
-        again.flush()
+        commit(again)
         assert reader(tmp_path).read().tolist() == [0, 1, 2, 3, 4]
         return
     is_torn = not unpack_index(torn[: index_size(1024)])[1]
@@ -237,11 +245,11 @@ def test_an_index_torn_at_a_page_limit_loses_no_committed_chunk(tmp_path: Path, 
 def test_a_torn_tail_chunk_entry_is_the_old_or_the_new_one(tmp_path: Path) -> None:
     array = new(tmp_path, 10, 600)
     array.append(np.arange(1.0, 5006.0))
-    array.flush()
+    commit(array)
     path = tmp_path / "a/c/0"
     before = path.read_bytes()
     array.append(np.arange(5006.0, 5031.0))
-    array.flush()
+    commit(array)
     after = path.read_bytes()
     for cut in (0, 4096, 8192, 16 * 500, 16 * 500 + 16, 16 * 502):
         path.write_bytes(after[:cut] + before[cut : index_size(600)] + after[index_size(600) :])
@@ -251,7 +259,7 @@ def test_a_torn_tail_chunk_entry_is_the_old_or_the_new_one(tmp_path: Path) -> No
 def test_a_damaged_committed_chunk_is_not_repaired_away(tmp_path: Path) -> None:
     array = new(tmp_path)
     array.append(np.arange(1.0, 51.0))
-    array.flush()
+    commit(array)
     path = tmp_path / "a/c/0"
     raw = bytearray(path.read_bytes())
     raw[index_size(8) + 3] ^= 1  # chunk 0
@@ -268,7 +276,7 @@ def test_a_damaged_committed_chunk_is_not_repaired_away(tmp_path: Path) -> None:
 def test_a_shard_cut_within_committed_chunks_is_refused(tmp_path: Path) -> None:
     array = new(tmp_path)
     array.append(np.arange(1.0, 51.0))
-    array.flush()
+    commit(array)
     os.truncate(tmp_path / "a/c/0", index_size(8) + 200)
     with pytest.raises(ContractError, match="ends before a committed chunk"):
         reopened(tmp_path, 50)
@@ -279,7 +287,7 @@ def test_a_shard_cut_within_committed_chunks_is_refused(tmp_path: Path) -> None:
 def test_a_wrong_index_is_read_again_before_it_is_distrusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     array = new(tmp_path)
     array.append(np.arange(1.0, 51.0))
-    array.flush()
+    commit(array)
     path = tmp_path / "a/c/0"
     good = path.read_bytes()
     path.write_bytes(b"\xff" * 16 + good[16:])
@@ -321,7 +329,7 @@ def test_layouts_that_cannot_be_appended_to(tmp_path: Path) -> None:
 
     array = new(tmp_path)
     array.append(np.arange(5.0))
-    array.flush()
+    commit(array)
 
     def at_end(document: Any) -> None:
         document["codecs"][0]["configuration"]["index_location"] = "end"
@@ -334,7 +342,7 @@ def test_layouts_that_cannot_be_appended_to(tmp_path: Path) -> None:
 def test_full_disk_leaves_the_committed_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     array = new(tmp_path)
     array.append(np.arange(1.0, 41.0))
-    array.flush()
+    commit(array)
 
     def full(*_: Any) -> int:
         raise OSError(28, "No space left on device")
@@ -343,5 +351,5 @@ def test_full_disk_leaves_the_committed_rows(tmp_path: Path, monkeypatch: pytest
         patched.setattr(shards.os, "pwritev", full)
         array.append(np.arange(41.0, 81.0))
         with pytest.raises(OSError, match="No space"):
-            array.flush()
+            commit(array)
     assert reader(tmp_path).read().tolist() == [*range(1, 41)]

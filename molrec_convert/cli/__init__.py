@@ -71,5 +71,5 @@ def _run(arguments: list[str]) -> int:
     except Exception as error:
         if os.environ.get(TRACEBACK):
             raise
-        complain(sentence(error))
+        complain(sentence(error, ", ".join(filter(os.path.exists, arguments))))
         return exit_code(error)

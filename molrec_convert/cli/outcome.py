@@ -6,7 +6,7 @@ import errno
 
 import click
 
-from molrec_convert.errors import LossError, MolrecError, PluginError, UsageError
+from molrec_convert.errors import ContractError, LossError, MolrecError, PluginError, UnsupportedError, UsageError
 
 __all__ = [
     "BROKEN_PIPE",
@@ -52,7 +52,8 @@ def exit_code(error: BaseException) -> int:
 def sentence(error: BaseException, place: str = "", *, again: str = "try again") -> str:
     """An error in one sentence: what is wrong, where, and what to do.
 
-    `place` is where, should the error not say; `again` how to go on when its cause is gone.
+    `place` is where, should the error not say; `again` how to go on when its cause is gone. Of what is wrong inside of
+    a record the error says the node only.
     """
     if isinstance(error, Exception) and not isinstance(error, (MolrecError, OSError)):
         from molrec_convert.plugin_faults import plugin_fault
@@ -62,6 +63,8 @@ def sentence(error: BaseException, place: str = "", *, again: str = "try again")
         text = f"{error} (MOLREC_TRACEBACK=1 shows where)"
     elif isinstance(error, MolrecError):
         text = str(error)
+        if isinstance(error, (ContractError, UnsupportedError)) and not any(name in text for name in place.split(", ")):
+            text = f"{place}: {text}"
     elif isinstance(error, OSError) and error.errno is not None:
         where = error.filename2 or error.filename or place
         reason = (error.strerror or "the system refuses").lower()

@@ -76,6 +76,8 @@ def read_node(storage: Storage, key: str) -> Node:
     if kind != "array":
         try:
             folders, files = storage.children(key)
+        except MolrecError as error:
+            fault = fault or str(error)
         except OSError as error:
             fault = fault or f"the folder cannot be listed: {error.strerror or error}"
     return Node(key, kind, document, fault, tuple(folders), tuple(name for name in files if name != "zarr.json"))

@@ -62,11 +62,14 @@ class MetricsLog:
         root = Path(path)
         if root.is_file():
             raise UnsupportedError(f"{root} is packed: unpack it to append metrics")
-        document = read_document(DirectoryStorage(root), "") if root.is_dir() else None
+        storage = DirectoryStorage(root)
+        document = read_document(storage, "") if root.is_dir() else None
         if document is None or document["node_type"] != "group":
             raise UsageError(f"{root} is not a record's directory: write a record there before its metrics")
         lock = PathLock(root)
         try:
+            if (root / "metrics").is_dir():
+                list(storage.keys("metrics"))  # refuses links out of the record before anything is written
             clean_record(root, Unsynced())
             metrics = _prepared(root)
             descriptor = os.open(root / LOG, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from molrec_convert.disk import remove, replace_file, temporary_path
 from molrec_convert.errors import UnsupportedError
 from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.stores.zarr.array_reader import ArrayReader
@@ -27,7 +27,7 @@ from molrec_convert.stores.zarr.extents import Extents
 from molrec_convert.stores.zarr.metadata import ArrayMetadata, NumberedDocument, array_document, parse_array
 from molrec_convert.stores.zarr.shards import ShardFile
 from molrec_convert.stores.zarr.stored_files import STORED, listed, stored_text
-from molrec_convert.stores.zarr.unsynced import Unsynced, make_folder
+from molrec_convert.stores.zarr.unsynced import ARRAYS, Unsynced, make_folder
 from molrec_convert.stores.zarr.workers import submit
 
 __all__ = ["ShardAppender"]
@@ -94,8 +94,11 @@ class ShardAppender:
         precision: float | None = None,
         attributes: dict[str, Any] | None = None,
     ) -> ShardAppender:
-        """A new array; the first flush makes its files."""
+        """A new array; the first commit makes its files."""
         document = array_document((0, *trailing), pipeline, extents, attributes)
+        for name in ("c", STORED):
+            # of an array that an interrupted writer began
+            remove(os.path.join(root, key, name))
         return cls(root, key, parse_array(document, key), unsynced, precision=precision)
 
     @classmethod
@@ -104,6 +107,7 @@ class ShardAppender:
     ) -> ShardAppender:
         """An array on disk of which `rows` rows are committed; what lies behind them is cut off."""
         array = cls(reader.storage.path, reader.key, reader.metadata, unsynced, precision=precision)
+        list(reader.storage.keys(reader.key))  # refuses links out of the record before anything is written
         array._shrink(rows)
         rest = rows % array._chunk_rows
         if rest:
@@ -149,8 +153,16 @@ class ShardAppender:
         if chunks:
             self._shard_at(at).write(chunks)
 
-    def flush(self) -> None:
-        """Bring every row to the files: chunks, the unfinished one too, the index, then `zarr.json` with the shape."""
+    @property
+    def new(self) -> bool:
+        """Whether there is no `zarr.json` yet."""
+        return self._stated is None
+
+    def flush(self, rank: int = ARRAYS) -> None:
+        """Write the chunks of all rows, the unfinished one too; the next commit has the indexes and `zarr.json`.
+
+        `rank` is that of `zarr.json`, which has the shape, among the documents of the commit.
+        """
         self.drain()
         if self._tail is not None and self._tail_changed:
             shard, position = divmod(self.rows // self._chunk_rows, self._per_shard)
@@ -158,11 +170,16 @@ class ShardAppender:
             self._shard_at(shard).write([(position, encoded[0])])
             self._tail_changed = False
         if self._shard is not None:
-            self._leave(*self._shard)
+            ordinal, current = self._shard
+            self._leave(ordinal, current)
+            current.committed = min(-(-self.rows // self._chunk_rows) - ordinal * self._per_shard, self._per_shard)
         if len(self._files) > 1 and self._files != self._listed:
-            self._list_files(self._files)
+            self._unsynced.document(os.path.join(self._folder, STORED), stored_text(self._files), rank)
+            self._listed = set(self._files)
         if self._stated != self.rows:
-            self._state(self.rows)
+            make_folder(self._folder, self._unsynced)
+            self._unsynced.document(self._document_path, self._document(self.rows), rank)
+            self._stated = self.rows
 
     def _fill_tail(self, rows: NDArray[Any]) -> None:
         if self._tail is None:
@@ -201,30 +218,26 @@ class ShardAppender:
         if shard.exists:
             self._files.add(ordinal)
 
-    def _list_files(self, ordinals: set[int]) -> None:
-        self._unsynced.replace(os.path.join(self._folder, STORED), stored_text(ordinals))
-        self._listed = set(ordinals)
-
     def _shard_path(self, ordinal: int) -> str:
         trailing = (0,) * (len(self._chunk_shape) - 1)
         return os.path.join(self._folder, self._metadata.key(ordinal, *trailing))
 
-    def _state(self, rows: int) -> None:
-        make_folder(self._folder, self._unsynced)
-        path = os.path.join(self._folder, "zarr.json")
-        self._unsynced.replace(path, self._text.dump(self._metadata.document, ("shape", 0), rows))
-        self._stated = rows
+    @property
+    def _document_path(self) -> str:
+        return os.path.join(self._folder, "zarr.json")
+
+    def _document(self, rows: int) -> bytes:
+        return self._text.dump(self._metadata.document, ("shape", 0), rows)
 
     def _shrink(self, rows: int) -> None:
-        """Cut off what an earlier writer did not commit: the shape first, then chunks and shards."""
-        self._stated = self._metadata.shape[0]
-        if self._stated != rows:
-            self._state(rows)
+        """Cut off what an earlier writer did not commit: the shape first, on the disk, then chunks and shards."""
+        self._stated = rows
+        if self._metadata.shape[0] != rows:
+            replace_file(self._document_path, self._document(rows))
         chunks = -(-rows // self._chunk_rows)
         last = (chunks - 1) // self._per_shard if chunks else -1
         present = self._present()
         self._keep_files(last, present, cut=self._metadata.shape[0] != rows)
-        self._remove_shards_after(last)
         if last >= 0:
             path = self._shard_path(last)
             keep = chunks - last * self._per_shard
@@ -233,8 +246,7 @@ class ShardAppender:
             self._shard = (last, shard)
             if last in present and not shard.exists:
                 self._files.discard(last)
-        for ordinal in present - self._files:
-            self._remove_empty_folders(os.path.dirname(self._shard_path(ordinal)))
+        self._remove_shards(present - self._files, every=not self._files and (bool(present) or not rows))
 
     def _keep_files(self, last: int, present: set[int], *, cut: bool) -> None:
         """Count the files up to shard `last`, those that are gone too; none is listed when it is removed."""
@@ -242,17 +254,9 @@ class ShardAppender:
             self._listed = listed(file.read())
         self._files = {each for each in self._listed | present if each <= last}
         staying = self._files - ({last} & present)
-        if cut and not self._listed <= staying:
-            self._list_files(staying)
-
-    def _remove_empty_folders(self, path: str) -> None:
-        """Remove a folder and those above it that hold nothing: one that is left says that what it held is gone."""
-        while path != self._folder and not (os.path.isdir(path) and os.listdir(path)):
-            if os.path.isdir(path):
-                os.rmdir(path)
-                self._unsynced.forget([path])
-                self._unsynced.folder(os.path.dirname(path))
-            path = os.path.dirname(path)
+        if (cut or max(self._listed, default=last) > last) and not self._listed <= staying:
+            replace_file(os.path.join(self._folder, STORED), stored_text(staying))
+            self._listed = staying
 
     def _present(self) -> set[int]:
         """Shards that have a file or folder."""
@@ -260,13 +264,19 @@ class ShardAppender:
         names = os.listdir(folder) if os.path.isdir(folder) else []
         return {int(name) for name in names if name.isascii() and name.isdigit()}
 
-    def _remove_shards_after(self, last: int) -> None:
+    def _remove_shards(self, ordinals: set[int], *, every: bool) -> None:
+        """Remove the files of shards of which nothing is committed.
+
+        With the last one goes the folder, in one step: an empty one says that what it held is gone.
+        """
         folder = os.path.join(self._folder, "c")
-        for ordinal in self._present():
-            if ordinal > last:
-                path = os.path.join(folder, str(ordinal))
-                if os.path.isdir(path):
-                    shutil.rmtree(path)
-                else:
-                    os.unlink(path)
-                self._unsynced.folder(folder)
+        if every and os.path.isdir(folder):
+            hidden = temporary_path(folder)
+            remove(hidden)
+            os.rename(folder, hidden)
+            remove(hidden)
+            self._unsynced.folder(self._folder)
+            return
+        for ordinal in ordinals:
+            remove(os.path.join(folder, str(ordinal)))
+            self._unsynced.folder(folder)

@@ -1,8 +1,9 @@
 """A shard file that grows: encoded chunks land at its tail, its index at the start is rewritten in place.
 
 A shard is never read back or rewritten as a whole, so an append costs the same however full the shard is. The index
-goes after the chunk bytes, in one positional write from the first changed entry to the checksum. A kill can tear that
-write; what it leaves are old and new entries, and each chunk's own checksum tells which of them stand.
+goes after the chunk bytes, in one positional write from the first changed entry to the checksum. A kill, or a failure
+of the power, can tear that write; what it leaves are old and new entries, and each chunk's own checksum tells which of
+them stand. An entry that is committed is replaced when the bytes it leads to are on the disk, so both stand.
 Source: Zarr V3 binding, "Shard append".
 """
 
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.disk import replace_file, write_all
+from molrec_convert.disk import replace_file, sync, sync_tree, temporary_path, write_all
 from molrec_convert.errors import ContractError
 from molrec_convert.stores.zarr.codecs import Pipeline, crc32c
 from molrec_convert.stores.zarr.shard_index import MISSING, index_size, is_missing, pack_index, unpack_index
@@ -38,6 +39,10 @@ class ShardFile:
     def __init__(self, path: str, chunks: int, unsynced: Unsynced) -> None:
         self.path = path
         self.chunks = chunks
+        #: Chunks from the first one on that a commit counts, whether they are stored or all fill.
+        self.committed = 0
+        #: Whether one of those lies elsewhere than the index on the disk says.
+        self.replaces = False
         self._unsynced = unsynced
         self._entries = np.full((chunks, 2), MISSING, dtype=np.uint64)
         self._end = index_size(chunks)
@@ -56,10 +61,12 @@ class ShardFile:
     def reopen(cls, path: str, chunks: int, keep: int, pipeline: Pipeline, node: str, unsynced: Unsynced) -> ShardFile:
         """A shard on disk of which the first `keep` chunks are committed.
 
-        What lies behind them is cut off. A torn index is repaired from the entries whose chunks stand; a committed
-        chunk that does not is a `ContractError`.
+        What lies behind them is cut off; a file with nothing before that is not the shard's, and for others to remove.
+        A torn index is repaired from the entries whose chunks stand; a committed chunk that does not is a
+        `ContractError`.
         """
         shard = cls(path, chunks, unsynced)
+        shard.committed = keep
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -74,8 +81,6 @@ class ShardFile:
                 _check_entries(descriptor, shard._entries[:keep], size, pipeline, node)
             kept = shard._entries[~is_missing(shard._entries)]
             if not len(kept):
-                os.unlink(path)
-                unsynced.folder(os.path.dirname(path))
                 return shard
             shard._exists = True
             shard._end = max(length, *(offset + extent for offset, extent in kept.tolist()))
@@ -84,11 +89,11 @@ class ShardFile:
             if shard._end < size:
                 os.ftruncate(descriptor, shard._end)
                 unsynced.file(path)
-            if not sound or not np.array_equal(entries, shard._entries):
-                shard._changed = 0
-                shard._write_index(descriptor)
         finally:
             os.close(descriptor)
+        if not sound or not np.array_equal(entries, shard._entries):
+            shard._changed = 0
+            shard.write_index()
         return shard
 
     def write(self, chunks: Sequence[tuple[int, Sequence[Any] | None]]) -> None:
@@ -116,9 +121,18 @@ class ShardFile:
                 self.close()
 
     def flush(self) -> None:
-        """Rewrite the changed part of the index, and let go of the file."""
+        """Have the next commit write the changed part of the index, and let go of the file."""
         if self._changed < self.chunks and self._exists:
-            self._write_index(self._open())
+            self._unsynced.index(self)
+        self.close()
+
+    def write_index(self) -> None:
+        """Write the changed part of the index, in place."""
+        if self._changed < self.chunks:
+            start = 16 * self._changed
+            write_all(self._open(), [memoryview(pack_index(self._entries))[start:]], start)
+            self._changed = self.chunks
+        self.replaces = False
         self.close()
 
     def close(self) -> None:
@@ -131,14 +145,13 @@ class ShardFile:
         other = (self._entries[positions] != entries).any(axis=1)
         if other.any():
             self._entries[positions] = entries
-            self._changed = min(self._changed, *np.array(positions)[other].tolist())
+            changed = min(np.array(positions)[other].tolist())
+            self._changed = min(self._changed, changed)
+            self.replaces = self.replaces or changed < self.committed
 
     def _open(self) -> int:
         if not self._exists:
-            # It appears with an index that says there is nothing, as its absence did: chunks of zeros that are
-            # committed have no other sign.
-            make_folder(os.path.dirname(self.path), self._unsynced)
-            replace_file(self.path, pack_index(np.full((self.chunks, 2), MISSING, dtype=np.uint64)), durable=False)
+            self._appear()
             self._exists = True
         self._unsynced.file(self.path)
         if self._close is None:
@@ -147,11 +160,28 @@ class ShardFile:
             self._close = weakref.finalize(self, _let_go, self._descriptor)
         return self._descriptor
 
-    def _write_index(self, descriptor: int) -> None:
-        start = 16 * self._changed
-        write_all(descriptor, [memoryview(pack_index(self._entries))[start:]], start)
-        self._unsynced.file(self.path)
-        self._changed = self.chunks
+    def _appear(self) -> None:
+        """Make the file, with an index that says there is nothing, as its absence did.
+
+        Chunks of zeros that are committed have no other sign: where there are any it comes in one step with the
+        folders that are missing, for an empty one says that its file is gone.
+        """
+        empty = pack_index(np.full((self.chunks, 2), MISSING, dtype=np.uint64))
+        folder = os.path.dirname(self.path)
+        if not self.committed or os.path.isdir(folder):
+            make_folder(folder, self._unsynced)
+            replace_file(self.path, empty, durable=bool(self.committed))
+            self._unsynced.folder(folder)
+            return
+        while not os.path.isdir(os.path.dirname(folder)):
+            folder = os.path.dirname(folder)
+        temporary = temporary_path(folder)
+        path = temporary + self.path[len(folder) :]
+        os.makedirs(os.path.dirname(path))
+        replace_file(path, empty, durable=False)
+        sync_tree(temporary)
+        os.rename(temporary, folder)
+        sync(os.path.dirname(folder))
 
 
 def _let_go(descriptor: int) -> None:

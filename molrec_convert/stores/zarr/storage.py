@@ -40,6 +40,8 @@ METADATA = "zarr.json"
 SMALL, _GROWTH = 2**28, 64
 _MOST_METADATA = 2**28
 _OPEN_FILES = 64
+#: A pipe is not waited for.
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _IOVECS = 1024
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 
@@ -88,12 +90,14 @@ class _File:
 
 
 class DirectoryStorage:
-    """A record's directory."""
+    """A record's directory. It may be reached through a link itself; no link in it is followed out of it."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self._root = os.fspath(self.path)
         self._files: OrderedDict[str, _File] = OrderedDict()
+        #: Folders that are known to lie in the directory.
+        self._inside = {""}
 
     def read(self, key: str, most: int | None = None) -> bytes | None:
         """See `Storage.read`."""
@@ -107,8 +111,12 @@ class DirectoryStorage:
 
     def size(self, key: str) -> int | None:
         """See `Storage.size`."""
+        self._enter(key.rpartition("/")[0])
         try:
-            status = os.stat(f"{self._root}/{key}")
+            status = os.lstat(f"{self._root}/{key}")
+            if stat.S_ISLNK(status.st_mode):
+                self._check_link(key)
+                status = os.stat(f"{self._root}/{key}")
         except OSError as error:
             if error.errno in _ABSENT:
                 return None
@@ -149,8 +157,15 @@ class DirectoryStorage:
 
     def _opened(self, key: str) -> _File | None:
         """Return a file that was opened now, None where there is none; a pipe is not waited for."""
+        self._enter(key.rpartition("/")[0])
         try:
-            descriptor = os.open(f"{self._root}/{key}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            try:
+                descriptor = os.open(f"{self._root}/{key}", _FLAGS | os.O_NOFOLLOW)
+            except OSError as error:
+                if error.errno != errno.ELOOP:
+                    raise
+                self._check_link(key)
+                descriptor = os.open(f"{self._root}/{key}", _FLAGS)
         except OSError as error:
             if error.errno in _ABSENT:
                 return None
@@ -159,6 +174,21 @@ class DirectoryStorage:
             raise
         file = _File(descriptor)
         return file if self._is_file(key, os.fstat(descriptor)) else None
+
+    def _enter(self, folder: str) -> None:
+        """Refuse a folder that a link leads to out of the directory, itself or one above it."""
+        if folder not in self._inside:
+            self._enter(folder.rpartition("/")[0])
+            self._check_link(folder)
+            self._inside.add(folder)
+
+    def _check_link(self, key: str) -> None:
+        path = f"{self._root}/{key}"
+        if os.path.islink(path):
+            root = os.path.realpath(self._root)
+            target = os.path.realpath(path)
+            if os.path.commonpath([root, target]) != root:
+                raise ContractError(key, f"is a link out of the record, which nobody follows: it leads to {target}")
 
     def _is_file(self, key: str, status: os.stat_result) -> bool:
         """True if there is a file, False if there is a folder; `ContractError` for anything else."""
@@ -174,6 +204,7 @@ class DirectoryStorage:
         """See `Storage.children`."""
         folders: list[str] = []
         files: list[str] = []
+        self._enter(key)
         try:
             with os.scandir(f"{self._root}/{key}" if key else self._root) as entries:
                 for entry in entries:
@@ -198,6 +229,8 @@ class DirectoryStorage:
             raise ContractError(prefix, "a link leads back to a folder above it")
         folders, files = self.children(prefix)
         start = f"{prefix}/" if prefix else ""
+        for name in files:
+            self._check_link(start + name)
         yield from (start + name for name in files)
         for name in folders:
             yield from self._walk(start + name, above | {here})

@@ -6,6 +6,7 @@ What comes here has passed every check. Source: Trajectory; Zarr V3 binding, "Co
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.disk import replace_file
 from molrec_convert.model.batch import BoxUpdates
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.stores.zarr.codecs import Stage
@@ -25,11 +25,28 @@ from molrec_convert.stores.zarr.trajectory_box import BoxSeries
 from molrec_convert.stores.zarr.trajectory_commit import remove_group, set_aside
 from molrec_convert.stores.zarr.trajectory_layout import TRAJECTORY, Layout, Series
 from molrec_convert.stores.zarr.trajectory_series import StepSeries, TimeSeries, meta_series
-from molrec_convert.stores.zarr.unsynced import Unsynced, make_folder
+from molrec_convert.stores.zarr.unsynced import ARRAYS, COUNT, Unsynced, make_folder
 
-__all__ = ["Accepted", "TrajectoryArrays"]
+__all__ = ["EVERY_BOUNDARY", "Accepted", "Pace", "TrajectoryArrays"]
 
 _MOST_FRAMES = 4096
+
+
+@dataclass(frozen=True)
+class Pace:
+    """When frames are committed on the way: what a failure of the power or a kill may cost, and what that costs.
+
+    Due is a commit of `nbytes` of representative frames, or of those of `seconds`, whichever comes first, but none
+    before `times` as long has passed as the last one took.
+    """
+
+    nbytes: int = 64 * 2**20
+    seconds: float = 1.0
+    times: float = 40.0
+
+
+#: Each boundary of whole chunks is a commit.
+EVERY_BOUNDARY = Pace(0, 0.0, 0.0)
 
 
 @dataclass
@@ -67,7 +84,7 @@ class TrajectoryArrays:
     """The stored trajectory of the record at `root`, with `n_frames` frames so far.
 
     `attributes` are unknown ones to be stored, by node below the section. About every `flush_bytes` of a
-    representative frame the frames are committed, not durably.
+    representative frame the frames are committed, where that is due by `pace`.
     """
 
     def __init__(
@@ -80,6 +97,7 @@ class TrajectoryArrays:
         attributes: dict[str, dict[str, Any]],
         compression: Stage | None,
         flush_bytes: int,
+        pace: Pace,
     ) -> None:
         self.declaration = declaration
         self.n_frames = 0
@@ -92,15 +110,20 @@ class TrajectoryArrays:
             for name, declared in declaration.blocks.items()
         }
         self._root, self._unsynced, self._attributes = root, unsynced, attributes
-        self._flush_bytes = flush_bytes
-        self._known_cadence: tuple[tuple[int | None, ...], int] | None = None
-        self._committed: dict[str, Any] | None = None
+        self._flush_bytes, self._pace = flush_bytes, pace
+        self._known_cadence: tuple[tuple[int | None, ...], int, int] | None = None
+        #: The section's document, and the number of its frames, as they are stored.
+        self._stated: dict[str, Any] | None = None
+        self._committed = 0
+        #: When the last commit was, and how long it took.
+        self._last_commit, self._last_took = time.monotonic(), 0.0
         self._text = NumberedDocument()
 
     def start(self) -> None:
-        """Make the section: no frames."""
+        """Make the section: no frames. That it is there is on the disk with the first commit."""
         make_folder(os.path.join(self._root, TRAJECTORY), self._unsynced)
-        self._commit()
+        self._state()
+        self._unsynced.replace_documents()
 
     def resume(self, layout: Layout) -> None:
         """Take over what is committed; what an interrupted writer left beside it is removed."""
@@ -119,19 +142,32 @@ class TrajectoryArrays:
                 for half in ("step_index", "offset"):
                     remove_group(section / name / half, self._unsynced)
             self.blocks[name].resume(block)
-        self._committed = layout.document
+        self._stated, self._committed = layout.document, layout.n_frames
+        # a writer that was killed may have renamed it and not have synced that
+        self._unsynced.folder(os.fspath(section))
 
     def append(self, frames: Accepted) -> None:
-        """Keep frames; at the last multiple of the cadence that is passed, commit."""
+        """Keep frames; at the last multiple of the cadence that is passed, commit where that is due."""
         count, cadence = len(frames.steps), self.cadence
         boundary = (self.n_frames + count) // cadence * cadence - self.n_frames
-        if 0 < boundary < count:
+        if boundary <= 0 or not self._is_due(boundary):
+            self._keep(frames)
+            return
+        if boundary < count:
             before, frames = frames.split(boundary)
             self._keep(before)
-            self.flush(durable=False)
+            self.flush()
         self._keep(frames)
-        if count and boundary == count:
-            self.flush(durable=False)
+        if boundary == count:
+            self.flush()
+
+    def _is_due(self, count: int) -> bool:
+        """Whether a commit is due, with `count` frames more."""
+        waited = time.monotonic() - self._last_commit
+        if waited < self._pace.times * self._last_took:
+            return False
+        new = (self.n_frames + count - self._committed) * self._frame_bytes
+        return waited >= self._pace.seconds or new >= self._pace.nbytes
 
     def _keep(self, frames: Accepted) -> None:
         count = len(frames.steps)
@@ -158,14 +194,23 @@ class TrajectoryArrays:
     @property
     def cadence(self) -> int:
         """Frames between automatic commits: whole chunks of the largest block wherever that fits."""
+        return self._worked_out[1]
+
+    @property
+    def _frame_bytes(self) -> int:
+        """Bytes of a representative frame."""
+        return self._worked_out[2]
+
+    @property
+    def _worked_out(self) -> tuple[tuple[int | None, ...], int, int]:
         known = tuple(block.frame_rows for block in self.blocks.values())
         if self._known_cadence is None or self._known_cadence[0] != known:
-            self._known_cadence = known, self._work_out_cadence()
-        return self._known_cadence[1]
+            frame_bytes = sum(block.frame_bytes for block in self.blocks.values())
+            self._known_cadence = known, self._work_out_cadence(frame_bytes), frame_bytes
+        return self._known_cadence
 
-    def _work_out_cadence(self) -> int:
+    def _work_out_cadence(self, frame_bytes: int) -> int:
         blocks = list(self.blocks.values())
-        frame_bytes = sum(block.frame_bytes for block in blocks)
         frames = min(_MOST_FRAMES, max(1, -(-self._flush_bytes // max(1, frame_bytes))))
         each = max(blocks, key=lambda block: block.frame_bytes).frames_per_chunk if blocks else 1
         if each > _MOST_FRAMES:
@@ -173,39 +218,40 @@ class TrajectoryArrays:
         rounded = -(-frames // each) * each
         return rounded if rounded <= _MOST_FRAMES else _MOST_FRAMES // each * each
 
-    def flush(self, *, durable: bool) -> None:
-        """Commit every frame; with `durable` all of it is on the disk when this returns."""
+    def flush(self) -> None:
+        """Commit every frame: all of it is on the disk when this returns."""
+        began = time.monotonic()
         for block in self.blocks.values():
             block.flush()
         for array in self._per_frame():
             array.flush()
         self.box.flush()
         if self.meta and not (self._root / TRAJECTORY / "meta" / "zarr.json").exists():
-            folder = os.path.join(self._root, TRAJECTORY, "meta")
-            self._unsynced.replace(
-                os.path.join(folder, "zarr.json"), dump_document(stated_group({}, "meta", self._attributes))
-            )
-        if durable:
-            self._unsynced.sync()
-        self._commit(durable=durable)
+            path = os.path.join(self._root, TRAJECTORY, "meta", "zarr.json")
+            self._unsynced.document(path, dump_document(stated_group({}, "meta", self._attributes)), ARRAYS)
+        self._commit()
+        self._last_commit = time.monotonic()
+        self._last_took = self._last_commit - began
 
-    def _commit(self, *, durable: bool = False) -> None:
-        """Replace the section's `zarr.json`: from here on the frames are there."""
+    def _commit(self) -> None:
+        """Bring everything to the disk, and last of all the section's `zarr.json`: from there on the frames count."""
+        self._state()
+        self._unsynced.commit()
+        self._committed = self.n_frames
+
+    def _state(self) -> None:
+        """Hand the section's `zarr.json` to the next commit, where it says something new."""
         attributes: dict[str, Any] = {"sequence_schema": self.declaration.to_json()}
         for series in (self.steps, self.times):
             if series.progression is not None:
                 attributes[series.attribute] = series.progression
         attributes["nstep"] = self.n_frames
         document = stated_group(attributes, "", self._attributes)
-        if document == self._committed:
-            return
-        path = os.path.join(self._root, TRAJECTORY, "zarr.json")
-        text = self._text.dump(document, ("attributes", "nstep"), self.n_frames)
-        if durable:
-            replace_file(path, text)
-        else:
-            self._unsynced.replace(path, text)
-        self._committed = document
+        if document != self._stated:
+            path = os.path.join(self._root, TRAJECTORY, "zarr.json")
+            text = self._text.dump(document, ("attributes", "nstep"), self.n_frames)
+            self._unsynced.document(path, text, COUNT)
+            self._stated = document
 
     def remove_blocks(self, names: list[str]) -> None:
         """Take blocks out of the store and of the declaration, durably.
@@ -219,8 +265,7 @@ class TrajectoryArrays:
             del self.blocks[name]
         blocks = {name: block for name, block in self.declaration.blocks.items() if name not in names}
         self.declaration = replace(self.declaration, blocks=blocks)
-        self._unsynced.sync()
-        self._commit(durable=True)
+        self._commit()
         remove_group(aside, self._unsynced)
 
 

@@ -24,7 +24,7 @@ from molrec_convert.stores.zarr.trajectory_batch import MASKS, Presented, mask_k
 from molrec_convert.stores.zarr.trajectory_elision import Presentation, changed
 from molrec_convert.stores.zarr.trajectory_series import dense_array
 from molrec_convert.stores.zarr.trajectory_stored import StoredBlock
-from molrec_convert.stores.zarr.unsynced import Unsynced, make_folder
+from molrec_convert.stores.zarr.unsynced import ARRAYS, GROUPS, INDEX_HOLDS, INDEX_OFFSETS, Unsynced, make_folder
 from molrec_convert.stores.zarr.workers import run_all
 
 __all__ = ["BlockWriter"]
@@ -64,6 +64,8 @@ class BlockWriter:
         self._attributes = attributes or {}
         self._compression = compression
         self._written: dict[str, dict[str, Any]] = {}
+        #: Whether the stored group has markers.
+        self._marked = False
         # A column that holds nulls is rounded before it gets here, around the values that mean nothing.
         self._precision = {
             key: column.precision
@@ -95,6 +97,7 @@ class BlockWriter:
     def resume(self, block: StoredBlock) -> None:
         """Take over what is committed of the block on disk; uncommitted tails are cut off."""
         self.n_updates = block.n_updates
+        self._marked = block.regular is not None
         offset = block.offset(self.n_updates, self.n_updates)
         self.rows = int(offset[0])
         if self.n_updates:
@@ -159,17 +162,27 @@ class BlockWriter:
             array.drain()
 
     def flush(self) -> None:
-        """Bring the block to the files: the index, the rows, then the group, whose markers an index ends."""
+        """Hand the block to the next commit: the rows, then the group, whose markers an index ends.
+
+        While markers hold, more rows are more updates: an index that ends them comes before the rows. It holds once
+        its step_index is there.
+        """
         if not self.n_updates:
             if says(self._attributes, self.name):
                 self._state("", self._group_attributes())
             return
-        for array in self._all():
+        ends_markers = self._marked and self.index is not None
+        for array in self.arrays.values():
             array.flush()
+        if self.index is not None:
+            step_index, offset = self.index
+            offset.flush(INDEX_OFFSETS if ends_markers else ARRAYS)
+            step_index.flush(INDEX_HOLDS if ends_markers else ARRAYS)
         nullable = any(column.nullable for column in self.declared.columns.values())
         if nullable or says(self._attributes, f"{self.name}/{MASKS}"):
             self._state(MASKS, {})
         self._state("", self._group_attributes())
+        self._marked = self.index is None and self.regular is not None
 
     def _group_attributes(self) -> dict[str, Any]:
         attributes: dict[str, Any] = {}
@@ -180,9 +193,7 @@ class BlockWriter:
         return attributes
 
     def _all(self) -> list[ShardAppender]:
-        # The index before the rows: while markers hold, more rows would be more updates. It holds once its step_index
-        # is there, so that comes second.
-        return [*(reversed(self.index) if self.index is not None else ()), *self.arrays.values()]
+        return [*(self.index or ()), *self.arrays.values()]
 
     def _remember(self, arrays: dict[str, NDArray[Any]], count: int) -> None:
         self.before = Presentation(
@@ -264,5 +275,5 @@ class BlockWriter:
         if self._written.get(child) != document:
             folder = os.path.join(self._root, "trajectory", path)
             make_folder(folder, self._unsynced)
-            self._unsynced.replace(os.path.join(folder, "zarr.json"), dump_document(document))
+            self._unsynced.document(os.path.join(folder, "zarr.json"), dump_document(document), GROUPS)
             self._written[child] = document

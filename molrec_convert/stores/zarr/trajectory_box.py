@@ -19,7 +19,7 @@ from molrec_convert.stores.zarr.metadata import dump_document, says, stated_grou
 from molrec_convert.stores.zarr.shard_appender import ShardAppender
 from molrec_convert.stores.zarr.trajectory_commit import remove_group
 from molrec_convert.stores.zarr.trajectory_series import dense_array
-from molrec_convert.stores.zarr.unsynced import Unsynced, make_folder
+from molrec_convert.stores.zarr.unsynced import ARRAYS, GROUPS, LATE_ARRAYS, Unsynced, make_folder
 
 if TYPE_CHECKING:
     from molrec_convert.stores.zarr.trajectory_stored import StoredBox
@@ -107,18 +107,17 @@ class BoxSeries:
         self.last = end
 
     def flush(self) -> None:
-        """Bring the cell to the files: arrays first, then the group, whose attributes they replace."""
+        """Hand the cell to the next commit: arrays, then the group, whose attributes they replace."""
         if not self.count:
             return
-        # Without `vectors` a reader goes by the attributes, so that array comes last.
-        for name in ("step_index", "origin", "boundary", "vectors"):
-            if name in self.arrays:
-                self.arrays[name].flush()
+        for name, array in self.arrays.items():
+            # Without `vectors` a reader goes by the attributes, so that array comes last.
+            array.flush(LATE_ARRAYS if name == "vectors" and array.new else ARRAYS)
         document = stated_group(self._group_attributes(), "box", self._attributes)
         if document != self._written:
             folder = self._root / self.node
             make_folder(str(folder), self._unsynced)
-            self._unsynced.replace(str(folder / "zarr.json"), dump_document(document))
+            self._unsynced.document(str(folder / "zarr.json"), dump_document(document), GROUPS)
             self._written = document
 
     def _group_attributes(self) -> dict[str, Any]:

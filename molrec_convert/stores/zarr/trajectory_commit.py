@@ -9,11 +9,10 @@ import contextlib
 import json
 import os
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
-from molrec_convert.disk import replace_file
+from molrec_convert.disk import remove, replace_file, sync
 from molrec_convert.stores.zarr.unsynced import Unsynced
 
 __all__ = ["ASIDE", "clean_record", "remove_group", "restore_settled", "set_aside"]
@@ -24,18 +23,17 @@ ASIDE = ".settled"
 
 
 def clean_record(root: Path, unsynced: Unsynced) -> None:
-    """Remove temporary files and consolidated metadata: both would go stale with the next append."""
-    for folder, _, files in os.walk(root):
-        for name in files:
-            path = os.path.join(folder, name)
-            if _TEMPORARY.fullmatch(name):
-                os.unlink(path)
-                unsynced.folder(folder)
-            elif name == "zarr.json":
-                _drop_consolidated(path, unsynced)
+    """Remove temporary files and folders, and consolidated metadata, which would go stale with the next append."""
+    for folder, folders, files in os.walk(root):
+        for name in filter(_TEMPORARY.fullmatch, [*files, *folders]):
+            remove(os.path.join(folder, name))
+            unsynced.folder(folder)
+        folders[:] = [name for name in folders if not _TEMPORARY.fullmatch(name)]
+        if "zarr.json" in files:
+            _drop_consolidated(os.path.join(folder, "zarr.json"))
 
 
-def _drop_consolidated(path: str, unsynced: Unsynced) -> None:
+def _drop_consolidated(path: str) -> None:
     with open(path, "rb") as file:
         raw = file.read()
     if b"consolidated_metadata" not in raw:
@@ -44,14 +42,13 @@ def _drop_consolidated(path: str, unsynced: Unsynced) -> None:
         document: Any = json.loads(raw)
         if isinstance(document, dict) and "consolidated_metadata" in document:
             del document["consolidated_metadata"]
-            replace_file(path, json.dumps(document, ensure_ascii=False, indent=2).encode(), durable=False)
-            unsynced.file(path)
+            replace_file(path, json.dumps(document, ensure_ascii=False, indent=2).encode())
 
 
 def remove_group(path: Path, unsynced: Unsynced) -> None:
     """Remove a folder with all that is in it."""
     if path.is_dir():
-        shutil.rmtree(path)
+        remove(path)
         unsynced.forget([os.fspath(path)])
         unsynced.folder(os.fspath(path.parent))
 
@@ -77,5 +74,5 @@ def restore_settled(section: Path, declared: set[str], unsynced: Unsynced) -> No
     for entry in list(aside.iterdir()):
         if entry.name in declared and not (section / entry.name).exists():
             os.rename(entry, section / entry.name)
-            unsynced.folder(os.fspath(section))
+    sync(section)
     remove_group(aside, unsynced)

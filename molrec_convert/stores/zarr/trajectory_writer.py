@@ -2,7 +2,8 @@
 
 A batch is held against the whole contract before any of it is kept, so a refused one leaves the writer as it was.
 Rows go to the shards as whole chunks fill; `nstep` in the section's `zarr.json`, replaced atomically and last, commits.
-After a crash the store opens at the last commit. Source: Trajectory; Zarr V3 binding, "Commit protocol".
+After a crash, or a failure of the power, the store opens at the last commit.
+Source: Trajectory; Zarr V3 binding, "Commit protocol".
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from molrec_convert.model.frame import Column, Frame, references
 from molrec_convert.stores.zarr.array_reader import ArrayReader
 from molrec_convert.stores.zarr.codecs import Stage
 from molrec_convert.stores.zarr.storage import DirectoryStorage
-from molrec_convert.stores.zarr.trajectory_arrays import Accepted, TrajectoryArrays
+from molrec_convert.stores.zarr.trajectory_arrays import Accepted, Pace, TrajectoryArrays
 from molrec_convert.stores.zarr.trajectory_batch import mask_key, meta_array, presented_blocks
 from molrec_convert.stores.zarr.trajectory_block import BlockWriter
 from molrec_convert.stores.zarr.trajectory_buffer import FrameBuffer
@@ -37,8 +38,9 @@ from molrec_convert.stores.zarr.unsynced import Unsynced, make_folder
 
 __all__ = ["FLUSH_BYTES", "TrajectoryWriter"]
 
-#: Frames are committed, not durably, about every this many bytes of a representative frame.
+#: Frames are committed at every so many bytes of a representative frame where that is due by `Pace`.
 FLUSH_BYTES = 4 * 2**20
+_PACE = Pace()
 
 
 class TrajectoryWriter:
@@ -60,6 +62,7 @@ class TrajectoryWriter:
         system: Mapping[str, int] | None,
         frame: Mapping[str, int] | None,
         flush_bytes: int,
+        pace: Pace,
     ) -> None:
         self._buffer: FrameBuffer | None = None
         self._root, self._lock = root, lock
@@ -72,6 +75,7 @@ class TrajectoryWriter:
             attributes=unknown_attributes(attributes, declaration),
             compression=compression,
             flush_bytes=flush_bytes,
+            pace=pace,
         )
         sections = {"system": system, "frame": frame}
         self._rules = FrameRules(declaration, {name: rows for name, rows in sections.items() if rows is not None})
@@ -91,6 +95,7 @@ class TrajectoryWriter:
         system: Mapping[str, int] | None = None,
         frame: Mapping[str, int] | None = None,
         flush_bytes: int = FLUSH_BYTES,
+        pace: Pace = _PACE,
     ) -> Self:
         """Start the trajectory of the record at `root`, which must not have one.
 
@@ -118,9 +123,9 @@ class TrajectoryWriter:
                 system=system,
                 frame=frame,
                 flush_bytes=flush_bytes,
+                pace=pace,
             )
             writer._unsynced.folders.update(unsynced.folders)
-            writer._unsynced.promised = False
             writer._arrays.start()
         except BaseException:
             lock.release()
@@ -137,6 +142,7 @@ class TrajectoryWriter:
         settling: Mapping[str, str] | None = None,
         compression: Stage | None = None,
         flush_bytes: int = FLUSH_BYTES,
+        pace: Pace = _PACE,
     ) -> Self:
         """Reopen the record at `root` to append after its last committed frame.
 
@@ -147,7 +153,7 @@ class TrajectoryWriter:
         where = Path(root)
         lock = PathLock(where)
         try:
-            writer = cls._resume(where, lock, system, frame, compression, flush_bytes)
+            writer = cls._resume(where, lock, system, frame, compression, flush_bytes, pace)
             writer._declare_settling(settling or {})
         except BaseException:
             lock.release()
@@ -163,6 +169,7 @@ class TrajectoryWriter:
         frame: Mapping[str, int] | None,
         compression: Stage | None,
         flush_bytes: int,
+        pace: Pace,
     ) -> Self:
         cleaned = Unsynced()
         clean_record(root, cleaned)
@@ -180,8 +187,8 @@ class TrajectoryWriter:
             system=system,
             frame=frame,
             flush_bytes=flush_bytes,
+            pace=pace,
         )
-        writer._unsynced.files.update(cleaned.files)
         writer._unsynced.folders.update(cleaned.folders)
         writer._arrays.resume(layout)
         writer._last_step = writer._arrays.steps.last
@@ -273,7 +280,7 @@ class TrajectoryWriter:
         self._check_open()
         self._empty_buffer()
         with self._guard():
-            self._arrays.flush(durable=True)
+            self._arrays.flush()
 
     def close(self) -> None:
         """Flush and let others write. Safe to call twice; after a failed write it only lets go."""

@@ -1,55 +1,113 @@
-"""What a writer has changed since the last durable flush, and bringing it to the disk."""
+"""What a writer has changed since its last commit, and the order in which that reaches the disk.
+
+A commit must not be seen before what it counts is on the disk, whatever a failure of the power leaves of writes that
+were not synced: any of their pages, of names any that were there at some time. So chunk bytes come first, where they
+take nobody's place; then the indexes of shards, in place; then documents, each a temporary file that is synced and
+renamed, rank by rank; last of all the one that counts frames. Source: Zarr V3 binding, "Commit protocol".
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 from collections.abc import Iterable
+from typing import Any, Protocol
 
-from molrec_convert.disk import replace_file, sync_all
+from molrec_convert.disk import sync_all, temporary_path
 
-__all__ = ["Unsynced", "make_folder"]
+__all__ = ["ARRAYS", "COUNT", "GROUPS", "INDEX_HOLDS", "INDEX_OFFSETS", "LATE_ARRAYS", "Unsynced", "make_folder"]
+
+#: Ranks of documents: those of one rank are on the disk before one of the next is seen. Row offsets, then frames of
+#: updates, of an index that takes the place of markers; arrays; the array a reader goes by where others are new with
+#: it; groups; the document that counts frames.
+INDEX_OFFSETS, INDEX_HOLDS, ARRAYS, LATE_ARRAYS, GROUPS, COUNT = range(6)
+
+
+class Index(Protocol):
+    """The index of a shard, as a commit writes it."""
+
+    path: str
+
+    @property
+    def replaces(self) -> bool:
+        """Whether it says of a chunk that an earlier commit counts that it lies elsewhere now."""
+
+    def write_index(self) -> None:
+        """Write what has changed of it, in place."""
 
 
 class Unsynced:
-    """Files and folders that a durable flush has to bring to the disk.
+    """What was changed below one folder since the last commit; `commit` brings it to the disk."""
 
-    `promised`: whether there has been one, so that what it brought there has to survive whatever is written later.
-    """
-
-    def __init__(self, *, promised: bool = True) -> None:
+    def __init__(self) -> None:
         self.files: dict[str, None] = {}
         self.folders: dict[str, None] = {}
-        self.promised = promised
-
-    def replace(self, path: str, data: bytes) -> None:
-        """Write a file that appears whole, or takes an older one's place, in one step."""
-        replace_file(path, data, durable=False, promised=self.promised)
-        self.file(path)
+        self._indexes: dict[str, Index] = {}
+        self._documents: dict[int, dict[str, bytes]] = {}
 
     def file(self, path: str) -> None:
-        """A file got other bytes, or was made or replaced: its folder counts as well."""
+        """A file got other bytes."""
         self.files[path] = None
-        self.folder(os.path.dirname(path))
 
     def folder(self, path: str) -> None:
         """A folder got, lost or replaced an entry."""
         self.folders[path] = None
 
-    def __bool__(self) -> bool:
-        return bool(self.files or self.folders)
+    def index(self, index: Index) -> None:
+        """The index of a shard is to be written."""
+        self._indexes[index.path] = index
 
-    def sync(self) -> None:
-        """Have everything reach the disk: files, and the folders that name them."""
-        self.promised = True
+    def document(self, path: str, data: bytes, rank: int) -> None:
+        """A file is to appear whole, or take an older one's place, in one step; its folder is there."""
+        self._documents.setdefault(rank, {})[path] = data
+
+    def __bool__(self) -> bool:
+        return bool(self.files or self.folders or self._indexes or self._documents)
+
+    def commit(self) -> None:
+        """Bring everything to the disk, in order."""
+        if any(index.replaces for index in self._indexes.values()):
+            self._sync()
+        for index in self._indexes.values():
+            index.write_index()
+        self._indexes.clear()
+        self._sync()
+        self.replace_documents()
+        self._sync()
+
+    def replace_documents(self) -> None:
+        """Have the documents take their places, bytes that are on the disk; the names of the last rank are not yet."""
+        ranks = [self._documents[rank] for rank in sorted(self._documents)]
+        waiting = {path: temporary_path(path) for documents in ranks for path in documents}
+        try:
+            for documents in ranks:
+                for path, data in documents.items():
+                    with open(waiting[path], "wb") as file:
+                        file.write(data)
+            sync_all(list(waiting.values()))
+            for number, documents in enumerate(ranks):
+                if number:
+                    self._sync()
+                for path in documents:
+                    os.replace(waiting.pop(path), path)
+                    self.folder(os.path.dirname(path))
+        except BaseException:
+            for temporary in waiting.values():
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)
+            raise
+        self._documents.clear()
+
+    def _sync(self) -> None:
         sync_all([*self.files, *self.folders])
         self.files.clear()
         self.folders.clear()
 
     def forget(self, prefixes: Iterable[str]) -> None:
         """Drop what lies below folders that were removed."""
+        every: list[dict[str, Any]] = [self.files, self.folders, self._indexes, *self._documents.values()]
         for prefix in prefixes:
-            for known in (self.files, self.folders):
+            for known in every:
                 for path in [path for path in known if path == prefix or path.startswith(prefix + os.sep)]:
                     del known[path]
 
