@@ -9,6 +9,7 @@ from typing import cast
 import click
 
 from molrec_convert._version import __version__
+from molrec_convert.cli.output import print_lines, tell
 
 __all__ = ["App"]
 
@@ -115,7 +116,7 @@ class App(click.Group):
             try:
                 manager.subset_hook_caller("molrec_commands", others)(app=self)
             except Exception as error:  # foreign code: whatever it raises, our commands go on
-                click.echo(f"warning: the plugin {name!r} adds no commands: {sentence_of(error)}", err=True)
+                tell(f"warning: the plugin {name!r} adds no commands: {sentence_of(error)}")
         show_problems()
 
 
@@ -127,7 +128,7 @@ def show_problems() -> None:
     if is_quiet():
         return
     for text in problems():
-        click.echo(f"warning: {' '.join(text.split())}", err=True)
+        tell(f"warning: {' '.join(text.split())}")
 
 
 def sentence_of(error: Exception) -> str:
@@ -137,5 +138,5 @@ def sentence_of(error: Exception) -> str:
 
 def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
-        click.echo(f"molrec-convert {__version__}")
+        print_lines([f"molrec-convert {__version__}"])
         ctx.exit()

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
-import sys
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -29,8 +26,6 @@ __all__ = [
     "existing",
     "human_size",
     "parse_slice",
-    "print_json",
-    "print_lines",
     "record_options",
     "stored",
 ]
@@ -173,18 +168,6 @@ def stored(path: Path) -> Path:
 def examples(*lines: str) -> str:
     """The end of a help text."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
-
-
-def print_lines(lines: Iterable[str]) -> None:
-    """Lines on stdout, as they come."""
-    write = sys.stdout.write
-    for line in lines:
-        write(f"{line}\n")
-
-
-def print_json(document: Any) -> None:
-    """A JSON document on stdout."""
-    sys.stdout.write(json.dumps(document, ensure_ascii=False, indent=2) + "\n")
 
 
 def counts_of(collection: Collection) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -14,6 +13,7 @@ import click
 from molrec_convert.cli.app import show_problems
 from molrec_convert.cli.common import PATH, examples, record_options
 from molrec_convert.cli.outcome import DONE, FAULT
+from molrec_convert.cli.output import print_lines
 from molrec_convert.cli.showing import show_breaks
 from molrec_convert.errors import UsageError
 
@@ -54,7 +54,7 @@ def diff_command(first: Path, second: Path, quiet: bool, record: int | slice | N
                 found = True
                 if quiet:
                     break
-                sys.stdout.write(f"{line}\n")
+                print_lines([line])
     return FAULT if found else DONE
 
 

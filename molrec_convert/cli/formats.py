@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from molrec_convert.cli.app import show_problems
-from molrec_convert.cli.common import examples, print_json, print_lines
+from molrec_convert.cli.common import examples
+from molrec_convert.cli.output import print_json, print_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from molrec_convert.cli.app import show_problems
-from molrec_convert.cli.common import PATH, examples, print_json, print_lines, record_options
+from molrec_convert.cli.common import PATH, examples, record_options
+from molrec_convert.cli.output import print_json, print_lines, shown
 from molrec_convert.cli.showing import show_breaks
 
 __all__ = ["info_command"]
@@ -77,7 +78,7 @@ def _print_table(rows: list[Any]) -> None:
     table.add_column(style="bold cyan", no_wrap=True)
     table.add_column(overflow="fold")
     for row in rows:
-        table.add_row(row.label, Text(row.text, style="bold"))
+        table.add_row(Text(shown(row.label)), Text(shown(row.text), style="bold"))
         for line in row.more:
-            table.add_row("", Text(line))
+            table.add_row("", Text(shown(line)))
     Console().print(table)

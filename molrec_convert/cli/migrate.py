@@ -12,18 +12,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from molrec_convert.cli.app import show_problems
-from molrec_convert.cli.common import (
-    DIMENSION_OPTION,
-    ELEMENT_OPTIONS,
-    PATH,
-    directory_size,
-    examples,
-    human_size,
-    print_lines,
-)
+from molrec_convert.cli.common import DIMENSION_OPTION, ELEMENT_OPTIONS, PATH, directory_size, examples, human_size
 from molrec_convert.cli.migrate_progress import watch_migration
 from molrec_convert.cli.options import FormatCommand, format_flags, given
 from molrec_convert.cli.outcome import DONE, FAULT, INTERRUPTED, SOME_FAILED, USAGE, complain, sentence
+from molrec_convert.cli.output import print_lines
 from molrec_convert.cli.showing import (
     REPORT_OPTIONS,
     check_report_path,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import errno
 
-import click
-
+from molrec_convert.cli.output import tell
 from molrec_convert.errors import ContractError, LossError, MolrecError, PluginError, UnsupportedError, UsageError
 
 __all__ = [
@@ -85,4 +84,4 @@ def sentence(error: BaseException, place: str = "", *, again: str = "try again")
 
 def complain(text: str) -> None:
     """One sentence on stderr."""
-    click.echo(f"mrec: {text}", err=True)
+    tell(f"mrec: {' '.join(text.split())}")

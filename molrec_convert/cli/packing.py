@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from molrec_convert.cli.common import PATH, directory_size, examples, existing, human_size
+from molrec_convert.cli.output import tell
 from molrec_convert.errors import UsageError
 
 __all__ = ["pack_command", "unpack_command"]
@@ -28,7 +29,7 @@ def pack_command(path: Path, target: Path | None, overwrite: bool) -> None:
     _refuse_collection(path, "packed: it is a file, or a set of files, as it is")
     goal = path.parent / f"{path.resolve().name}.zip" if target is None else target
     pack(existing(path), goal, overwrite=overwrite)
-    click.echo(f"{goal}: {human_size(directory_size(goal))}", err=True)
+    tell(f"{goal}: {human_size(directory_size(goal))}")
 
 
 @click.command("unpack", epilog=examples("mrec unpack run.mrec.zip", "mrec unpack run.mrec.zip elsewhere/run.mrec"))
@@ -44,7 +45,7 @@ def unpack_command(path: Path, target: Path | None, overwrite: bool) -> None:
         raise click.UsageError(f"{path} does not end with .zip: name the target")
     goal = path.with_suffix("") if target is None else target
     unpack(existing(path), goal, overwrite=overwrite)
-    click.echo(f"{goal}: {human_size(directory_size(goal))}", err=True)
+    tell(f"{goal}: {human_size(directory_size(goal))}")
 
 
 def _refuse_collection(path: Path, what: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from molrec_convert.cli.common import PATH, counts_of, directory_size, examples, human_size
+from molrec_convert.cli.output import print_lines
 from molrec_convert.cli.progress import watch
 from molrec_convert.cli.showing import report_options, show_closing, show_report
 
@@ -44,7 +45,7 @@ def select_command(path: Path, condition: str, output: Path | None, overwrite: b
         assert isinstance(chosen, Collection), "records of a collection are one"
         counts = counts_of(chosen)
         if output is None:
-            click.echo(counts)
+            print_lines([counts])
             return
         check_apart(output, [path])
         with watch() as watcher:

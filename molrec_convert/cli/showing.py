@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
+from molrec_convert.cli.output import print_json_text, tell
 from molrec_convert.errors import UsageError
 from molrec_convert.report import Fate, Item, Report, shape_of
 
@@ -97,7 +97,7 @@ def show_report(report: Report) -> None:
 def show_closing(text: str) -> None:
     """Print the last line of a command, what is there now, unless it is quiet."""
     if not is_quiet():
-        click.echo(text, err=True)
+        tell(text)
 
 
 def report_lines(report: Report, *, grouped: bool = True) -> Iterator[tuple[str, str]]:
@@ -198,14 +198,14 @@ def written_at(path: Path) -> Iterator[Path]:
 
 def write_report(report: Report, path: Path, facts: dict[str, Any]) -> None:
     """Every item as JSON, with the facts of the conversion in front; `-` is stdout."""
-    text = json.dumps({**facts, **report.to_json()}, ensure_ascii=False, indent=2) + "\n"
+    text = json.dumps({**facts, **report.to_json()}, ensure_ascii=False, indent=2)
     if str(path) == "-":
-        sys.stdout.write(text)
+        print_json_text(text)
     else:
         with written_at(path) as made:
             # a name that is no UTF-8 becomes an escape JSON knows
-            made.write_text(text, encoding="utf-8", errors="backslashreplace")
+            made.write_text(f"{text}\n", encoding="utf-8", errors="backslashreplace")
 
 
 def _line(label: str, text: str) -> None:
-    click.echo(f"{click.style(label, fg=_COLOURS.get(label, 'red'))}: {' '.join(text.split())}", err=True)
+    tell(" ".join(text.split()), label, _COLOURS.get(label, "red"))

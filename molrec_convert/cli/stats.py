@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from molrec_convert.cli.common import PATH, RECORD_OPTIONS, examples, print_json, print_lines
+from molrec_convert.cli.common import PATH, RECORD_OPTIONS, examples
+from molrec_convert.cli.output import print_json, print_lines
 from molrec_convert.cli.progress import watch
 from molrec_convert.cli.showing import check_replaced, written_at
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from molrec_convert.cli.common import PATH, examples, print_lines, record_options, stored
+from molrec_convert.cli.common import PATH, examples, record_options, stored
+from molrec_convert.cli.output import print_lines
 from molrec_convert.errors import UsageError
 
 __all__ = ["tree_command"]

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from molrec_convert.cli.common import PATH, examples, print_json, print_lines, stored
+from molrec_convert.cli.common import PATH, examples, stored
 from molrec_convert.cli.outcome import DONE, FAULT
+from molrec_convert.cli.output import print_json, print_lines, tell
 
 __all__ = ["validate_command"]
 
@@ -40,7 +41,7 @@ def validate_command(path: Path, as_json: bool) -> int:
     else:
         print_lines(map(str, findings))
     verdict = "valid" if not errors else "not valid"
-    click.echo(f"{path}: {verdict}, {_count(errors, 'error')}, {_count(warnings, 'warning')}", err=True)
+    tell(f"{path}: {verdict}, {_count(errors, 'error')}, {_count(warnings, 'warning')}")
     return FAULT if errors else DONE
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from molrec_convert.cli.common import PATH, examples, print_json, print_lines
+from molrec_convert.cli.common import PATH, examples
 from molrec_convert.cli.outcome import DONE, FAULT
+from molrec_convert.cli.output import print_json, print_lines, tell
 from molrec_convert.cli.progress import watch
 
 __all__ = ["verify_command"]
@@ -51,8 +52,8 @@ def verify_command(
     else:
         print_lines(result.lines)
     for text in result.notes:
-        click.echo(f"note: {text}", err=True)
+        tell(f"note: {text}")
     counts = ((result.different, "differ"), (result.absent, "are absent"), (result.surplus, "are there once more"))
     verdict = ", ".join(f"{count:,} {what}" for count, what in counts if count) or "equal to their sources"
-    click.echo(f"{path}: {result.compared:,} of {result.records:,} records compared, {verdict}", err=True)
+    tell(f"{path}: {result.compared:,} of {result.records:,} records compared, {verdict}")
     return DONE if result.is_equal else FAULT

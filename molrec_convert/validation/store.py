@@ -98,7 +98,7 @@ def note_unknown(storage: Storage, node: Node, known: set[str], findings: Findin
             findings.error(child.key, f"the name {fault} and cannot name a node")
         elif child.fault is not None:
             findings.error(child.key, child.fault)
-        elif child.kind is None and _held_a_node(storage, child):
+        elif child.kind is None and not child.key.startswith("metrics/") and _held_a_node(storage, child):
             findings.error(child.key, "its zarr.json is gone: what lies in the folder is read by nobody")
         elif child.kind is None:
             findings.warning(child.key, "a folder without zarr.json is no Zarr node")
