@@ -307,7 +307,10 @@ def test_a_log_without_its_group_is_read(tmp_path: Path) -> None:
     assert validate(path) == []
 
 
-@pytest.mark.parametrize("tail", [b"{", b'{"t":"scalar","k":"k","w":"x","v":1', b"\xff\xfe", b'{"t":"scalar"}'])
+@pytest.mark.parametrize(
+    "tail",
+    [b"{", b'{"t":"scalar","k":"k","w":"x","v":1', b"\xff\xfe", b'{"t":"scalar"}', b'{"t"\0\0\n{}\n', b"\0" * 5000],
+)
 def test_a_torn_tail_is_ignored_and_cut_by_the_next_writer(tmp_path: Path, tail: bytes) -> None:
     path = live(tmp_path / "a.mrec", of("k", (1, 1.0)))
     whole = log_path(path).read_bytes()
@@ -739,7 +742,7 @@ def test_what_an_interrupted_writer_leaves_is_a_warning(tmp_path: Path) -> None:
     with MetricsLog.open(path) as log:
         log.append("k", 2.0, wall_time=STAMP)
     hand.group(path / "metrics", **earlier)
-    remove("series/gone")(path)
+    shutil.rmtree(path / "metrics" / "series" / "gone")
     assert curves(path) == {"k": (None, [1.0, 2.0], [STAMP] * 2), "gone": ([1], [1.0], [STAMP])}
     assert errors(path) == []
     found = warnings(path)

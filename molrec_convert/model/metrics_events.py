@@ -18,7 +18,18 @@ from molrec_convert.model.names import is_unicode
 from molrec_convert.model.tags import check_json
 from molrec_convert.model.timestamps import is_timestamp
 
-__all__ = ["LOG", "SCALAR", "Event", "Log", "MemoryLog", "event_line", "line_object", "log_lines", "scalar_event"]
+__all__ = [
+    "LOG",
+    "SCALAR",
+    "Event",
+    "Log",
+    "MemoryLog",
+    "event_line",
+    "line_object",
+    "log_lines",
+    "scalar_event",
+    "whole_bytes",
+]
 
 #: The node of the log in messages.
 LOG = "metrics/metrics.jsonl"
@@ -128,7 +139,11 @@ def scalar_event(document: dict[str, Any], number: int) -> Event | None:
 
 
 def log_lines(log: Log, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
-    """The complete lines between two bytes of a log, without their newlines; an unterminated tail is left out."""
+    """The complete lines between two bytes of a log, without their newlines; an unterminated tail is left out.
+
+    So is everything from a line with a NUL on, which none has: those a failure of the power leaves in place of bytes
+    that had not reached the disk.
+    """
     end = log.size if stop is None else min(stop, log.size)
     pieces: list[bytes] = []
     while start < end:
@@ -136,11 +151,26 @@ def log_lines(log: Log, start: int = 0, stop: int | None = None) -> Iterator[byt
         if not data:
             return
         start += len(data)
+        if b"\0" in data:
+            data, start = data[: data.index(b"\0")], end
         first, *others = data.split(b"\n")
         pieces.append(first)
         for line in others:
             yield b"".join(pieces)
             pieces = [line]
+
+
+def whole_bytes(log: Log) -> int:
+    """Return how many bytes of a log `log_lines` goes through: up to the end of its last complete line."""
+    whole = 0
+    for start in range(0, log.size, _PIECE):
+        data = log.read(start, start + _PIECE)
+        nul = data.find(b"\0")
+        end = data.rfind(b"\n", 0, len(data) if nul < 0 else nul)
+        whole = whole if end < 0 else start + end + 1
+        if nul >= 0:
+            break
+    return whole
 
 
 def _malformed(number: int, key: str, value: Any, expected: str) -> ContractError:

@@ -9,7 +9,7 @@ from typing import Any
 from molrec_convert.errors import ContractError
 from molrec_convert.model.dtypes import empty
 from molrec_convert.model.metrics import Metrics, Series
-from molrec_convert.model.metrics_events import Log
+from molrec_convert.model.metrics_events import Log, whole_bytes
 from molrec_convert.model.names import escape_name, unescape_name
 from molrec_convert.stores.zarr.array_reader import ArrayReader
 from molrec_convert.stores.zarr.array_writer import write_array
@@ -159,15 +159,11 @@ def write_series(
 
 
 def _write_log(path: Path, log: Log) -> None:
-    """Copy a log, its unterminated tail left out."""
-    whole = 0
+    """Copy a log, what is no complete line at its end left out."""
+    whole = whole_bytes(log)
     with open(path, "wb") as file:
-        for start in range(0, log.size, _PIECE):
-            data = log.read(start, start + _PIECE)
-            end = data.rfind(b"\n")
-            whole = whole if end < 0 else start + end + 1
-            file.write(data)
-        file.truncate(whole)
+        for start in range(0, whole, _PIECE):
+            file.write(log.read(start, min(whole, start + _PIECE)))
 
 
 def _shown(attributes: dict[str, Any]) -> dict[str, Any]:

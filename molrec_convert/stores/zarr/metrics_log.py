@@ -1,26 +1,26 @@
 """Writing metrics while a run goes on: lines appended to the log, dense arrays made of it when it is closed.
 
 A line is written whole or torn at its end, where readers leave it out and the next writer cuts it off. Dense arrays
-and the watermark are replaced series by series, the catalog last: whatever an interruption leaves, the log has
-everything, and readers go by it. Source: Results, "metrics".
+are made in a hidden folder and take the places of earlier ones when they are on the disk, series by series, the catalog
+last: whatever an interruption, or a failure of the power, leaves, the log has everything, and readers go by it.
+Source: Results, "metrics".
 """
 
 from __future__ import annotations
 
 import operator
 import os
-import shutil
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from molrec_convert.disk import replace_file, sync, sync_tree
+from molrec_convert.disk import remove, replace_file, sync, sync_all, sync_tree
 from molrec_convert.errors import ContractError, UnsupportedError, UsageError
 from molrec_convert.locking import PathLock
 from molrec_convert.model.metrics import Curves, Metrics, Series, log_events, watermark
-from molrec_convert.model.metrics_events import Event, event_line, log_lines
+from molrec_convert.model.metrics_events import Event, Log, event_line, log_lines, whole_bytes
 from molrec_convert.model.names import escape_name
 from molrec_convert.model.timestamps import timestamp
 from molrec_convert.report import Report
@@ -148,18 +148,26 @@ class MetricsLog:
         curves = Curves().extend(log_events(metrics.log))
         dense = curves.dense()
         kept = {key for key in metrics.dense if key in dense and _is_same(metrics, key, dense[key])}
-        for key in {*metrics.dense, *dense} - kept:
-            _remove_series(self._root, key, metrics)
-        for key in dense.keys() - kept:
-            write_series(self._root, key, dense[key], metrics.attributes)
+        section = self._root / "metrics"
+        hidden = section / f".dense.{os.getpid()}.tmp"
+        fresh = [key for key in dense if key not in kept]
+        for key in fresh:
+            write_series(hidden, key, dense[key], metrics.attributes)
+        hidden.mkdir(exist_ok=True)
+        sync_tree(hidden)
+        for number, key in enumerate({*metrics.dense, *dense} - kept):
+            _take_out(self._root, key, metrics, hidden / str(number))
+        for key in fresh:
+            _put_in(hidden / "metrics", section, escape_name(key))
         for field in FIELDS:
-            folder = self._root / "metrics" / field
+            folder = section / field
             if folder.is_dir() and not (folder / "zarr.json").is_file():
-                write_document(folder, group_document(metrics.attributes.get(field, {})))
+                write_document(folder, group_document(metrics.attributes.get(field, {})), durable=True)
         write_said(said, self._root, Report())
-        sync_tree(self._root / "metrics")
+        sync_all([section, *(section / field for field in FIELDS if (section / field).is_dir())])
         lines = sum(1 for _ in log_lines(metrics.log))
         _commit(self._root, metrics, lines, metrics.log.size, curves.catalog())
+        remove(hidden)
 
 
 def _prepared(root: Path) -> Metrics:
@@ -173,7 +181,7 @@ def _prepared(root: Path) -> Metrics:
         replace_file(root / LOG, text)
         _commit(root, metrics, text.count(b"\n"), len(text))
     else:
-        whole = _cut_tail(root / LOG)
+        whole = _cut_tail(root / LOG, metrics.log)
         if mark is not None and mark > whole:
             raise ContractError(LOG, "the log is shorter than its watermark", found=str(whole), expected=str(mark))
         if mark is None:
@@ -216,36 +224,33 @@ def _is_same(metrics: Metrics, key: str, series: Series) -> bool:
         return False
 
 
-def _remove_series(root: Path, key: str, metrics: Metrics) -> None:
-    """Remove the arrays of a series, under whatever names; the values first: others alone belong to no series."""
+def _take_out(root: Path, key: str, metrics: Metrics, target: Path) -> None:
+    """Move the arrays of a series, under whatever names, to a folder; the values first: others alone are no series."""
     names = [f"metrics/{field}/{escape_name(key)}" for field in FIELDS]
     if isinstance(metrics.dense, DenseSeries) and key in metrics.dense:
         readers = metrics.dense.readers[key]
         names = [*(readers[field].key for field in FIELDS if field in readers), *names]
-    for name in dict.fromkeys(names):
+    for number, name in enumerate(dict.fromkeys(names)):
         if (root / name).is_dir():
-            (root / name / "zarr.json").unlink(missing_ok=True)
-            shutil.rmtree(root / name)
+            target.mkdir(exist_ok=True)
+            os.rename(root / name, target / str(number))
 
 
-def _cut_tail(path: Path) -> int:
-    """Cut an unterminated last line off a log; the number of bytes that are left."""
-    with open(path, "r+b") as file:
-        end = file.seek(0, os.SEEK_END)
-        position = end
-        while position > 0:
-            start = max(0, position - 2**16)
-            file.seek(start)
-            found = file.read(position - start).rfind(b"\n")
-            if found >= 0:
-                position = start + found + 1
-                break
-            position = start
-        if position < end:
-            file.truncate(position)
-            file.flush()
-            os.fsync(file.fileno())
-        return position
+def _put_in(made: Path, section: Path, name: str) -> None:
+    """Move the arrays of a new series to their places, the values last: a series that can be seen is whole."""
+    for field in ("steps", "wall_time", "series"):
+        if (made / field / name).is_dir():
+            (section / field).mkdir(exist_ok=True)
+            os.rename(made / field / name, section / field / name)
+
+
+def _cut_tail(path: Path, log: Log) -> int:
+    """Cut what is no complete line off the end of a log; the number of bytes that are left."""
+    whole = whole_bytes(log)
+    if whole < log.size:
+        os.truncate(path, whole)
+        sync(path)
+    return whole
 
 
 def _whole(step: Any) -> int:

@@ -117,4 +117,4 @@ def write_said(said: Iterable[tuple[str, dict[str, Any]]], root: Path, report: R
             report.dropped(f"dimension_names of {node}", "the array has other dimensions")
             others = {key: value for key, value in others.items() if key != "dimension_names"}
         if others:
-            write_document(root / node, {**document, **others})
+            write_document(root / node, {**document, **others}, durable=True)
