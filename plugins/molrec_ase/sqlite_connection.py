@@ -35,7 +35,11 @@ class Connection(sqlite3.Connection):
     def execute(self, *arguments: Any) -> sqlite3.Cursor:
         """See `sqlite3.Connection.execute`."""
         self._looks = 0
-        return super().execute(*arguments)
+        try:
+            return super().execute(*arguments)
+        except UnicodeDecodeError:
+            # what SQLite says of a fault has the words of the schema
+            raise sqlite3.DatabaseError("its schema is damaged, and no UTF-8") from None
 
     def _look(self) -> int:
         self._looks += 1
