@@ -30,9 +30,9 @@ class WatchedStorage(DirectoryStorage):
         super().__init__(path)
         self.reads: list[str] = []
 
-    def read(self, key: str) -> bytes | None:
+    def read(self, key: str, most: int | None = None) -> bytes | None:
         self.reads.append(key)
-        return super().read(key)
+        return super().read(key, most)
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
         self.reads.append(key)

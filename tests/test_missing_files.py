@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import zipfile
 from pathlib import Path
@@ -18,7 +19,6 @@ from molrec_convert.model import Block, Frame, MemoryTrajectory, Record
 from molrec_convert.stores.zarr import extents
 from molrec_convert.stores.zarr.packing import pack, unpack
 from molrec_convert.stores.zarr.record_writer import write_record
-from molrec_convert.stores.zarr.stored_files import STORED
 from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
 from molrec_convert.validation import Severity, validate
 
@@ -94,14 +94,14 @@ def test_zeros_have_no_file_and_are_read_by_zarr_as_zeros(stored: Path, tmp_path
 
 
 @pytest.mark.interop
-def test_the_independent_implementation_reads_lists_of_files_as_nothing(stored: Path, tmp_path: Path) -> None:
+def test_the_independent_implementation_reads_past_what_says_so(stored: Path, tmp_path: Path) -> None:
     code = """
 reader = mrec.MrecReader(Path(sys.argv[1]) / "a.mrec")
 frame = reader[3]
 assert not np.asarray(frame["atoms"]["v"]).any()
 assert np.asarray(frame["atoms"]["x"])[1] == 6.0
 """
-    assert (stored / "trajectory/atoms/x" / STORED).is_file()
+    assert json.loads((stored / "frame/w/w/zarr.json").read_text())["attributes"] == {"empty_chunks": [1]}
     run_independent(code, tmp_path)
 
 
@@ -168,10 +168,40 @@ def test_entries_that_are_gone_from_a_packed_record_are_found(stored: Path, tmp_
 def test_what_is_unpacked_knows_its_files(stored: Path, tmp_path: Path) -> None:
     pack(stored, tmp_path / "a.mrec.zip")
     unpack(tmp_path / "a.mrec.zip", tmp_path / "b.mrec")
-    for file in stored.rglob(STORED):
-        assert (tmp_path / "b.mrec" / file.relative_to(stored)).read_bytes() == file.read_bytes()
     (tmp_path / "b.mrec/frame/w/w/c/0").unlink()
     assert errors(tmp_path / "b.mrec") == [("frame/w/w", "1 file is gone that held values of it: c/0")]
+
+
+def test_what_others_wrote_may_lack_files(stored: Path, tmp_path: Path) -> None:
+    """No other program says which chunk files are missing by right: they are told of, and no error."""
+    meta = json.loads((stored / "meta/zarr.json").read_text())
+    meta["attributes"]["creator"] = {"name": "another", "version": "1"}
+    (stored / "meta/zarr.json").write_text(json.dumps(meta))
+    (stored / "frame/w/w/c/0").unlink()
+    assert [str(item) for item in validate(stored)] == [
+        "warning: frame/w/w: its values are zeros where there is no file: c/0"
+    ]
+    pack(stored, tmp_path / "a.mrec.zip")
+
+
+def test_only_arrays_with_files_and_without_say_so(stored: Path) -> None:
+    """Others have the attributes and files any writer would leave, and a reader shows none of it."""
+    texts = {str(file.parent.relative_to(stored)): file.read_text() for file in stored.rglob("zarr.json")}
+    assert {node for node, text in texts.items() if "empty_chunks" in text} == {"frame/w/w"}
+    assert not list(stored.rglob(".*"))
+    with molrec_convert.open(stored) as opened:
+        assert not opened.frame["w"].attributes
+        assert not opened.frame["w"].columns["w"].attributes
+
+
+def test_a_block_of_any_name_stays_when_frames_are_appended(tmp_path: Path) -> None:
+    frames = [Frame({".settled": Block({"x": [1.0 + i]}), "atoms": Block({"y": [2.0 * i]})}, step=i) for i in range(6)]
+    molrec_convert.write(Record(trajectory=MemoryTrajectory(frames[:5])), tmp_path / "s.mrec")
+    with molrec_convert.append(tmp_path / "s.mrec") as writer:
+        writer.append_frame(frames[5])
+    with molrec_convert.open(tmp_path / "s.mrec") as opened:
+        assert [frame[".settled"]["x"][0] for frame in opened.trajectory] == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    assert validate(tmp_path / "s.mrec") == []
 
 
 def test_arrays_that_are_declared_and_gone_are_found(stored: Path) -> None:

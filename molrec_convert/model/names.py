@@ -39,8 +39,6 @@ def name_fault(name: str) -> str | None:
         return "is reserved"
     if name.startswith("__"):
         return "starts with '__'"
-    if name.startswith("."):
-        return "starts with '.', which readers of a store pass over"
     if not is_unicode(name):
         return "is not valid Unicode"
     return None
@@ -63,7 +61,7 @@ def check_name(name: str, node: str) -> None:
 
 
 def escape_name(text: str) -> str:
-    """`text` with every byte outside `A-Za-z0-9._-` as `%XX`; of a leading `__` or `.` the first byte is escaped.
+    """`text` with every byte outside `A-Za-z0-9._-` as `%XX`; a leading `__`, `.` or `..` has its first byte escaped.
 
     The result is a node name, and `unescape_name` gives `text` back. The empty text has no escape and is refused.
     """
@@ -73,7 +71,7 @@ def escape_name(text: str) -> str:
         raise ContractError("", f"the name {text!r} is not valid Unicode and cannot be escaped")
     raw = text.encode()
     escaped = "".join(chr(byte) if _SAFE.fullmatch(bytes([byte])) else f"%{byte:02X}" for byte in raw)
-    if text.startswith((".", "__")) or text == "zarr.json":
+    if text in (".", "..") or text.startswith("__") or text == "zarr.json":
         escaped = f"%{raw[0]:02X}" + escaped[1:]
     return escaped
 

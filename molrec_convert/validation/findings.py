@@ -39,6 +39,8 @@ class Findings:
     """All findings so far, each once."""
 
     items: list[Finding] = field(default_factory=list)
+    #: Whether another program wrote the record, which does not say which chunk files are missing by right.
+    foreign: bool = False
     _seen: set[Finding] = field(default_factory=set, repr=False)
 
     def error(self, node: str, message: str) -> None:

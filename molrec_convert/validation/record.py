@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from molrec_convert.stores.zarr.stored_files import leaves_no_sign
 from molrec_convert.stores.zarr.zip_storage import open_storage
 from molrec_convert.tree import is_collection, is_set
 from molrec_convert.validation.collection import check_collection
@@ -47,6 +48,8 @@ def validate(path: str | os.PathLike[str]) -> list[Finding]:
         with findings.guard(""):
             root = check_root(storage, findings)
             if root is not None:
+                with findings.guard("meta"):
+                    findings.foreign = leaves_no_sign(storage)
                 check_documents(storage, root, findings)
                 frames = FrameChecks(storage, root, findings)
                 frames.check()

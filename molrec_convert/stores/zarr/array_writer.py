@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from molrec_convert.model.dtypes import as_values, empty
 from molrec_convert.stores.zarr.codecs import Pipeline, crc32c, is_fill
 from molrec_convert.stores.zarr.extents import Extents, fixed_extents
-from molrec_convert.stores.zarr.metadata import array_document, chunk_key
+from molrec_convert.stores.zarr.metadata import array_document, chunk_key, with_empty_chunks
 from molrec_convert.stores.zarr.storage import write_document
-from molrec_convert.stores.zarr.stored_files import STORED, stored_text
 
 __all__ = ["write_array"]
 
@@ -50,11 +49,12 @@ def write_array(
         raise ValueError(f"a shard of {extents.shard_rows} rows cannot hold an array of {len(array)}")
     folder = Path(root, key)
     folder.mkdir(parents=True, exist_ok=True)
+    document = array_document(array.shape, pipeline, extents, attributes, index_at="end")
     if extents.chunks:
         _write_shard(folder, array, pipeline, extents)
     else:
-        _write_chunks(folder, array, pipeline, extents)
-    write_document(folder, array_document(array.shape, pipeline, extents, attributes, index_at="end"))
+        document = with_empty_chunks(document, _write_chunks(folder, array, pipeline, extents))
+    write_document(folder, document)
 
 
 def _chunks(array: NDArray[Any], pipeline: Pipeline, rows: int) -> Iterator[tuple[int, NDArray[Any]]]:
@@ -80,16 +80,16 @@ def _encode(pipeline: Pipeline, chunk: NDArray[Any]) -> bytes:
     return b"".join(piece if isinstance(piece, bytes) else piece.tobytes() for piece in pipeline.encode(chunk))
 
 
-def _write_chunks(folder: Path, array: NDArray[Any], pipeline: Pipeline, extents: Extents) -> None:
-    stored = []
+def _write_chunks(folder: Path, array: NDArray[Any], pipeline: Pipeline, extents: Extents) -> set[int]:
+    """Write the chunks, and return the ordinals of those without a file where another one has one."""
+    stored = set()
     for position, chunk in _chunks(array, pipeline, extents.rows):
-        stored.append(position)
+        stored.add(position)
         path = folder / chunk_key((position, *(0 for _ in array.shape[1:])) if array.ndim else ())
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(path, "wb") as file:
             file.write(_encode(pipeline, chunk))
-    if len(stored) > 1:
-        (folder / STORED).write_bytes(stored_text(stored))
+    return set(range(-(-len(array) // extents.rows))) - stored if stored and array.ndim else set()
 
 
 def _write_shard(folder: Path, array: NDArray[Any], pipeline: Pipeline, extents: Extents) -> None:

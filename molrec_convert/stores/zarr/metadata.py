@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -36,6 +36,10 @@ _BY_ZARR = {dtype.zarr: dtype.name for dtype in DTYPES.values()}
 _INDEX_CODECS = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
 
 
+#: The attribute of an array some of whose chunk files are missing by right.
+_EMPTY = "empty_chunks"
+
+
 @dataclass(frozen=True)
 class ArrayMetadata:
     """One array: shape, dtype, attributes, and how it is stored.
@@ -55,6 +59,8 @@ class ArrayMetadata:
     prefixed: bool = True
     fill: Any = None
     document: dict[str, Any] = field(default_factory=dict, repr=False)
+    #: Leading ordinals of chunk files that were never written, as all of their values are the fill value.
+    empty_chunks: frozenset[int] = frozenset()
 
     @property
     def sharded(self) -> bool:
@@ -83,6 +89,12 @@ class ArrayMetadata:
     def key(self, *coordinates: int) -> str:
         """The key of a stored chunk below the array."""
         return chunk_key(coordinates, self.separator, self.prefixed)
+
+
+def with_empty_chunks(document: dict[str, Any], ordinals: Collection[int]) -> dict[str, Any]:
+    """Return the `zarr.json` of an array that says which of its chunk files are missing by right."""
+    attributes = {key: value for key, value in document["attributes"].items() if key != _EMPTY}
+    return {**document, "attributes": {**attributes, _EMPTY: sorted(ordinals)} if ordinals else attributes}
 
 
 def chunk_key(coordinates: tuple[int, ...], separator: str = "/", prefixed: bool = True) -> str:
@@ -251,6 +263,8 @@ def parse_array(document: dict[str, Any], node: str) -> ArrayMetadata:
         pipeline = None
     if any(n < 1 for n in (*chunk_shape, *(inner or ()))):
         raise ContractError(node, "a chunk extent is below 1", found=str(list(chunk_shape)))
+    attributes = dict(document["attributes"])
+    empty = attributes.pop(_EMPTY, ())
     return ArrayMetadata(
         shape,
         dtype,
@@ -258,11 +272,12 @@ def parse_array(document: dict[str, Any], node: str) -> ArrayMetadata:
         pipeline,
         inner,
         index_at,
-        document["attributes"],
+        attributes,
         separator,
         prefixed,
         document.get("fill_value"),
         document,
+        frozenset(each for each in empty if type(each) is int) if isinstance(empty, (list, tuple)) else frozenset(),
     )
 
 

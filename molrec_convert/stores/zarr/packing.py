@@ -17,7 +17,7 @@ from molrec_convert.locking import PathLock
 from molrec_convert.regular_files import open_regular
 from molrec_convert.staging import check_apart, check_target, replacing
 from molrec_convert.stores.zarr.storage import METADATA, DirectoryStorage, read_document
-from molrec_convert.stores.zarr.stored_files import list_stored, lost_files, packed_comment, packed_fault
+from molrec_convert.stores.zarr.stored_files import lost_files, packed_comment, packed_fault
 from molrec_convert.stores.zarr.zip_storage import UNIX, check_claims, check_entries, read_entries, read_entry
 
 __all__ = ["pack", "unpack", "write_zip"]
@@ -89,7 +89,6 @@ def unpack(source: str | os.PathLike[str], target: str | os.PathLike[str], *, ov
             made.mkdir()
             for entry in entries:
                 _extract(descriptor, entry, made)
-            list_stored(made, names)
     finally:
         os.close(descriptor)
 

@@ -7,7 +7,6 @@ earlier version stay behind unused. Source: Zarr V3 binding, "Writer's extents",
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -24,9 +23,14 @@ from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.stores.zarr.array_reader import ArrayReader
 from molrec_convert.stores.zarr.codecs import Buffer, Pipeline
 from molrec_convert.stores.zarr.extents import Extents
-from molrec_convert.stores.zarr.metadata import ArrayMetadata, NumberedDocument, array_document, parse_array
+from molrec_convert.stores.zarr.metadata import (
+    ArrayMetadata,
+    NumberedDocument,
+    array_document,
+    parse_array,
+    with_empty_chunks,
+)
 from molrec_convert.stores.zarr.shards import ShardFile
-from molrec_convert.stores.zarr.stored_files import STORED, listed, stored_text
 from molrec_convert.stores.zarr.unsynced import ARRAYS, Unsynced, make_folder
 from molrec_convert.stores.zarr.workers import submit
 
@@ -75,10 +79,9 @@ class ShardAppender:
         #: Bytes of chunks that are encoded only when they are drained: there is nothing to do but a checksum.
         self.undone = 0
         self._shard: tuple[int, ShardFile] | None = None
-        #: Shards that have a file, and those the list of files names.
+        #: Shards that have a file; rows and shards without one, as `zarr.json` has them.
         self._files: set[int] = set()
-        self._listed: set[int] = set()
-        self._stated: int | None = None
+        self._stated: tuple[int, frozenset[int]] | None = None
         self._text = NumberedDocument()
 
     @classmethod
@@ -96,9 +99,7 @@ class ShardAppender:
     ) -> ShardAppender:
         """A new array; the first commit makes its files."""
         document = array_document((0, *trailing), pipeline, extents, attributes)
-        for name in ("c", STORED):
-            # of an array that an interrupted writer began
-            remove(os.path.join(root, key, name))
+        remove(os.path.join(root, key, "c"))  # of an array that an interrupted writer began
         return cls(root, key, parse_array(document, key), unsynced, precision=precision)
 
     @classmethod
@@ -173,13 +174,10 @@ class ShardAppender:
             ordinal, current = self._shard
             self._leave(ordinal, current)
             current.committed = min(-(-self.rows // self._chunk_rows) - ordinal * self._per_shard, self._per_shard)
-        if len(self._files) > 1 and self._files != self._listed:
-            self._unsynced.document(os.path.join(self._folder, STORED), stored_text(self._files), rank)
-            self._listed = set(self._files)
-        if self._stated != self.rows:
+        if self._stated != self._state(self.rows):
             make_folder(self._folder, self._unsynced)
             self._unsynced.document(self._document_path, self._document(self.rows), rank)
-            self._stated = self.rows
+            self._stated = self._state(self.rows)
 
     def _fill_tail(self, rows: NDArray[Any]) -> None:
         if self._tail is None:
@@ -226,18 +224,23 @@ class ShardAppender:
     def _document_path(self) -> str:
         return os.path.join(self._folder, "zarr.json")
 
+    def _state(self, rows: int) -> tuple[int, frozenset[int]]:
+        """Return what `zarr.json` says of so many rows: their number, and the shards without a file beside others."""
+        shards = -(-rows // (self._chunk_rows * self._per_shard))
+        return rows, frozenset(range(shards)) - self._files if self._files else frozenset()
+
     def _document(self, rows: int) -> bytes:
-        return self._text.dump(self._metadata.document, ("shape", 0), rows)
+        document = with_empty_chunks(self._metadata.document, self._state(rows)[1])
+        return self._text.dump(document, ("shape", 0), rows)
 
     def _shrink(self, rows: int) -> None:
-        """Cut off what an earlier writer did not commit: the shape first, on the disk, then chunks and shards."""
-        self._stated = rows
-        if self._metadata.shape[0] != rows:
-            replace_file(self._document_path, self._document(rows))
+        """Cut off what an earlier writer did not commit: the shape first, on the disk, then shards."""
         chunks = -(-rows // self._chunk_rows)
         last = (chunks - 1) // self._per_shard if chunks else -1
         present = self._present()
-        self._keep_files(last, present, cut=self._metadata.shape[0] != rows)
+        empty = self._metadata.empty_chunks
+        if present or empty:
+            self._files = set(range(last + 1)) - empty  # those that are gone, too
         if last >= 0:
             path = self._shard_path(last)
             keep = chunks - last * self._per_shard
@@ -246,17 +249,10 @@ class ShardAppender:
             self._shard = (last, shard)
             if last in present and not shard.exists:
                 self._files.discard(last)
+        self._stated = self._state(rows)
+        if self._stated != (self._metadata.shape[0], empty):
+            replace_file(self._document_path, self._document(rows))
         self._remove_shards(present - self._files, every=not self._files and (bool(present) or not rows))
-
-    def _keep_files(self, last: int, present: set[int], *, cut: bool) -> None:
-        """Count the files up to shard `last`, those that are gone too; none is listed when it is removed."""
-        with contextlib.suppress(FileNotFoundError), open(os.path.join(self._folder, STORED), "rb") as file:
-            self._listed = listed(file.read())
-        self._files = {each for each in self._listed | present if each <= last}
-        staying = self._files - ({last} & present)
-        if (cut or max(self._listed, default=last) > last) and not self._listed <= staying:
-            replace_file(os.path.join(self._folder, STORED), stored_text(staying))
-            self._listed = staying
 
     def _present(self) -> set[int]:
         """Shards that have a file or folder."""

@@ -1,18 +1,15 @@
 """Which chunk files of an array there must be, so that one that is gone is told from one that never was.
 
 A chunk of nothing but fill values has no file, so a file that is gone reads as zeros. What tells them apart is a
-folder `c` that holds nothing, which no writer leaves, and, of an array with more files than one, a list of them in
-`.stored` beside its `zarr.json`, which readers pass over as every file of such a name. The list never names a file
-that is not there: it is written after the files and before any is removed. Of a packed record the comment of the zip
-says how many files there are, and a checksum of their names.
-Source: Zarr V3 binding, "Writer's pipelines", "Commit protocol", "Packed form".
+folder `c` that holds nothing, which no writer leaves, and, of an array that has other files, the attribute
+`empty_chunks`: the ordinals of those it never had, left out where there are none. Of a packed record the comment of
+the zip says how many files there are, and a checksum of their names.
+Source: Zarr V3 binding, "Writer's pipelines", "Packed form".
 """
 
 from __future__ import annotations
 
 import json
-import os
-import re
 from collections.abc import Iterable, Iterator
 
 from molrec_convert.errors import ContractError
@@ -20,34 +17,10 @@ from molrec_convert.stores.zarr.codecs import crc32c
 from molrec_convert.stores.zarr.metadata import ArrayMetadata, parse_array
 from molrec_convert.stores.zarr.storage import Storage, read_document
 
-__all__ = [
-    "STORED",
-    "list_stored",
-    "listed",
-    "lost_files",
-    "missing_files",
-    "packed_comment",
-    "packed_fault",
-    "stored_ordinals",
-    "stored_text",
-]
+__all__ = ["leaves_no_sign", "lost_files", "missing_files", "packed_comment", "packed_fault", "stored_ordinals"]
 
-STORED = ".stored"
-_CHUNK_FILE = re.compile(r"(.+)/c/(\d+)(?:/0)*")
-
-
-def stored_text(ordinals: Iterable[int]) -> bytes:
-    """Return the bytes of a list of files, by their ordinals on the leading axis."""
-    return json.dumps(sorted(ordinals)).encode()
-
-
-def listed(raw: bytes | None) -> set[int]:
-    """Return the ordinals a list names; none where there is none, or it cannot be read."""
-    try:
-        found = json.loads(raw or b"[]")
-    except ValueError:
-        return set()
-    return {each for each in found if type(each) is int and each >= 0} if isinstance(found, list) else set()
+#: So many times the files that are there are counted at most.
+_MANY = 1000
 
 
 def stored_ordinals(metadata: ArrayMetadata, names: Iterable[str]) -> set[int]:
@@ -67,15 +40,31 @@ def stored_ordinals(metadata: ArrayMetadata, names: Iterable[str]) -> set[int]:
 
 def missing_files(storage: Storage, key: str, metadata: ArrayMetadata, present: set[int]) -> list[str]:
     """Return the names below the array at `key` of chunk files that were there, of which `present` are."""
-    trailing = (0,) * max(0, len(metadata.shape) - 1)
-    gone = listed(storage.read(f"{key}/{STORED}")) - present
-    if not gone and not present and metadata.prefixed and "c" in storage.children(key)[0]:
-        return ["c/"]
-    return [metadata.key(*((each, *trailing) if metadata.shape else ())) for each in sorted(gone)]
+    if not present and not metadata.empty_chunks:
+        return ["c/"] if metadata.prefixed and "c" in storage.children(key)[0] else []
+    if not metadata.direct or not metadata.shape:
+        return []  # one file, or files along other axes
+    count = -(-metadata.shape[0] // metadata.chunk_shape[0])
+    if count > _MANY * (len(present) + len(metadata.empty_chunks)):
+        return [f"all but {len(present)} of {count}"]
+    trailing = (0,) * (len(metadata.shape) - 1)
+    gone = set(range(count)) - present - metadata.empty_chunks
+    return [metadata.key(each, *trailing) for each in sorted(gone)]
 
 
-def lost_files(storage: Storage, key: str = "") -> Iterator[str]:
-    """Return the keys of chunk files that are gone from the arrays at `key` and below."""
+def leaves_no_sign(storage: Storage) -> bool:
+    """True if another program wrote the record: none is known to say which chunk files are missing by right."""
+    document = read_document(storage, "meta")
+    creator = None if document is None else document["attributes"].get("creator")
+    return isinstance(creator, dict) and creator.get("name") != "molrec-convert"
+
+
+def lost_files(storage: Storage) -> Iterator[str]:
+    """Return the keys of chunk files that are gone from a record."""
+    yield from _lost(storage, "", certain=leaves_no_sign(storage))
+
+
+def _lost(storage: Storage, key: str, *, certain: bool) -> Iterator[str]:
     document = read_document(storage, key)
     if document is not None and document["node_type"] == "array":
         try:
@@ -85,21 +74,10 @@ def lost_files(storage: Storage, key: str = "") -> Iterator[str]:
         names = [each[len(key) + 1 :] for each in storage.keys(key)]
         if metadata.shape and 0 not in metadata.shape:
             found = missing_files(storage, key, metadata, stored_ordinals(metadata, names))
-            yield from (f"{key}/{name}" for name in found)
+            yield from (f"{key}/{name}" for name in found if name == "c/" or not certain)
         return
     for name in storage.children(key)[0]:
-        yield from lost_files(storage, f"{key}/{name}" if key else name)
-
-
-def list_stored(root: str | os.PathLike[str], names: Iterable[str]) -> None:
-    """Write the lists of files of a record's arrays, of which `names` are all files, into its directory."""
-    found: dict[str, set[int]] = {}
-    for match in filter(None, map(_CHUNK_FILE.fullmatch, names)):
-        found.setdefault(match[1], set()).add(int(match[2]))
-    for folder, ordinals in found.items():
-        if len(ordinals) > 1:
-            with open(os.path.join(root, folder, STORED), "wb") as file:
-                file.write(stored_text(ordinals))
+        yield from _lost(storage, f"{key}/{name}" if key else name, certain=certain)
 
 
 def packed_comment(names: Iterable[str]) -> bytes:
@@ -119,11 +97,9 @@ def packed_fault(comment: bytes, names: Iterable[str]) -> str | None:
     every = sorted(names)
     if len(every) != stated["files"]:
         return f"the zip has {len(every)} of the {stated['files']} files it was packed with"
-    return (
-        None
-        if stated["names_crc32c"] == _checksum(every)
-        else "the zip has files of other names than it was packed with"
-    )
+    if stated["names_crc32c"] != _checksum(every):
+        return "the zip has files of other names than it was packed with"
+    return None
 
 
 def _checksum(names: list[str]) -> str:

@@ -18,8 +18,8 @@ from molrec_convert.stores.zarr.unsynced import Unsynced
 __all__ = ["ASIDE", "clean_record", "remove_group", "restore_settled", "set_aside"]
 
 _TEMPORARY = re.compile(r"\..+\.\d+\.tmp")
-#: Where the groups of blocks that settle wait until the declaration no longer names them.
-ASIDE = ".settled"
+#: Where the groups of blocks that settle wait until the declaration no longer names them: no node may have the name.
+ASIDE = "__settled"
 
 
 def clean_record(root: Path, unsynced: Unsynced) -> None:
@@ -69,8 +69,8 @@ def set_aside(section: Path, name: str, unsynced: Unsynced) -> Path:
 def restore_settled(section: Path, declared: set[str], unsynced: Unsynced) -> None:
     """After an interruption: bring back the groups of blocks that are still declared, remove the others."""
     aside = section / ASIDE
-    if not aside.is_dir() or (aside / "zarr.json").exists():
-        return  # a node of that name is somebody's content
+    if not aside.is_dir():
+        return
     for entry in list(aside.iterdir()):
         if entry.name in declared and not (section / entry.name).exists():
             os.rename(entry, section / entry.name)
