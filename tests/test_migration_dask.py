@@ -331,3 +331,51 @@ def test_a_cluster_on_this_machine(tmp_path, capsys):
     assert mrec(["migrate", *map(str, arguments)]) == 4
     assert capsys.readouterr().err.count("\n") <= 4
     same_in_all(tmp_path / "a.mrec.lmdb", tmp_path / "b.mrec.lmdb")
+
+
+def listening() -> set[str]:
+    """Addresses this process and its children listen on, as the system has them."""
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parents = [folder.name, (folder / "stat").read_text().rpartition(")")[2].split()[1]]
+            sockets = {os.readlink(entry) for entry in (folder / "fd").iterdir()}
+        except OSError:
+            continue
+        if str(os.getpid()) not in parents:
+            continue
+        for table in ("tcp", "tcp6"):
+            for line in (folder / "net" / table).read_text().splitlines()[1:]:
+                words = line.split()
+                if words[3] == "0A" and f"socket:[{words[9]}]" in sockets:
+                    found.add(words[1].partition(":")[0])
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("with_library", [True, False])
+def test_a_cluster_of_our_own_is_nobody_elses(monkeypatch, with_library):
+    """It listens on the loopback alone and, where there is a library for it, takes its own certificates only."""
+    import distributed
+
+    if with_library:
+        pytest.importorskip("cryptography")
+    else:
+        monkeypatch.setitem(sys.modules, "cryptography", None)
+    engine = DaskEngine(workers=1)
+    engine.begin(Settings())
+    engine._connect()
+    try:
+        assert listening() == {"0100007F"}
+        address = engine._cluster.scheduler_address
+        assert address.startswith("tls://127.0.0.1:" if with_library else "tcp://127.0.0.1:")
+        if with_library:
+            for other in (address, address.replace("tls", "tcp")):
+                with pytest.raises((OSError, TypeError)):
+                    distributed.Client(other, timeout=2, set_as_default=False)
+            strange = distributed.security.Security.temporary()
+            with pytest.raises(OSError, match="timed out|certificate"):
+                distributed.Client(address, security=strange, timeout=2, set_as_default=False)
+        assert engine._client.submit(sum, [1, 2]).result(timeout=60) == 3
+    finally:
+        engine.close()

@@ -194,6 +194,7 @@ class DaskEngine(Engine):
                     processes=True,
                     host="127.0.0.1",
                     dashboard_address="127.0.0.1:0",
+                    security=_security(),
                     silence_logs=logging.CRITICAL + 1,
                 )
         target = self._cluster if self.scheduler is None else self.scheduler
@@ -426,10 +427,22 @@ def _client_class() -> Any:
     return Client
 
 
+def _security() -> Any:
+    """Return certificates for a cluster of our own, which only its client has; None without the library for them.
+
+    What answers on a port runs what it is sent, and every user of a machine reaches its loopback.
+    """
+    try:
+        return _distributed().security.Security.temporary()
+    except ImportError:
+        return None
+
+
 def _distributed() -> Any:
     try:
         import distributed
         import distributed.scheduler
+        import distributed.security
     except ModuleNotFoundError:
         raise UnsupportedError(
             "the engine dask needs Dask's distributed, which is not installed: pip install 'molrec-convert[dask]'"
