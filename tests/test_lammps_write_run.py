@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -436,3 +437,65 @@ def test_definitions_of_the_two_versions_give_one_directory(tmp_path: Path) -> N
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
     assert "bond_coeff 1 250.5 1.09" in (tmp_path / "one/settings.lmp").read_text()
     assert unit_of_quantity({"preset": "real"}, "energy") == "kcal/mol"
+
+
+class TestFilesThatAreOnlyNamed:
+    """A record may be a stranger's: what it names outside of its own folder is not copied."""
+
+    def run(self, corpus: Path, place: Path, word: str) -> Path:
+        """A record in a folder of its own of a run that names its file of coefficients by `word`."""
+        source = place / "source"
+        shutil.copytree(corpus / "energies/eam", source)
+        script = (source / "in.lmp").read_text()
+        (source / word).parent.mkdir(parents=True, exist_ok=True)
+        if not (source / word).exists():
+            (source / "Cu_own.eam").rename(source / word)
+        (source / "in.lmp").write_text(script.replace("Cu_own.eam", word))
+        (place / "rec").mkdir()
+        molrec_convert.convert(source / "in.lmp", place / "rec/a.mrec")
+        return place / "rec/a.mrec"
+
+    def write(self, record: Path, place: Path, **how: Any) -> None:
+        molrec_convert.convert(record, place / "run", to_format="lammps-run", **how)
+
+    @pytest.mark.parametrize("word", ["{place}/secret/key.eam", "../secret/key.eam", "../source/../secret/key.eam"])
+    def test_nothing_from_elsewhere(self, corpus: Path, tmp_path: Path, word: str) -> None:
+        """Absolute and climbing names, with the right sum too; where the folder is asked for, from there."""
+        record = self.run(corpus, tmp_path, word.format(place=tmp_path))
+        secret = tmp_path / "secret/key.eam"
+        assert secret.is_file()
+        with pytest.raises(UsageError, match=r"key\.eam.* is copied from nowhere else: --potential-files FOLDER"):
+            self.write(record, tmp_path)
+        assert not (tmp_path / "run").exists()
+        self.write(record, tmp_path, potential_files=str(secret.parent))
+        assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
+            "in.lmp",
+            "key.eam",
+            "settings.lmp",
+            "system.data",
+        ]
+        assert "pair_coeff * * key.eam" in (tmp_path / "run/settings.lmp").read_text()
+
+    def test_no_link_out_of_the_records_folder(self, corpus: Path, tmp_path: Path) -> None:
+        record = self.run(corpus, tmp_path, "Cu_own.eam")
+        (record.parent / "Cu_own.eam").symlink_to(tmp_path / "source/Cu_own.eam")
+        with pytest.raises(UsageError, match="is copied from nowhere else"):
+            self.write(record, tmp_path)
+        (record.parent / "Cu_own.eam").unlink()
+        shutil.copy(tmp_path / "source/Cu_own.eam", record.parent)
+        self.write(record, tmp_path)
+        assert (tmp_path / "run/Cu_own.eam").is_file()
+
+    def test_without_a_sum_from_no_folder_that_only_happens_to_be_current(
+        self, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        record = self.run(corpus, tmp_path, "Cu_own.eam")
+        for file in record.rglob("zarr.json"):
+            file.write_text(re.sub(r'_sha256"', '_other"', file.read_text()))
+        for folder in record.rglob("*_sha256"):
+            folder.rename(folder.with_name(folder.name.replace("_sha256", "_other")))
+        monkeypatch.chdir(tmp_path / "source")
+        with pytest.raises(UsageError, match=r"Cu_own\.eam \(sha256 unknown\)"):
+            self.write(record, tmp_path)
+        self.write(record, tmp_path, potential_files=".")
+        assert (tmp_path / "run/Cu_own.eam").is_file()

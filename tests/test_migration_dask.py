@@ -374,7 +374,7 @@ def test_a_cluster_of_our_own_is_nobody_elses(monkeypatch, with_library):
                 with pytest.raises((OSError, TypeError)):
                     distributed.Client(other, timeout=2, set_as_default=False)
             strange = distributed.security.Security.temporary()
-            with pytest.raises(OSError, match="timed out|certificate"):
+            with pytest.raises(OSError, match=r"timed out|certificate"):
                 distributed.Client(address, security=strange, timeout=2, set_as_default=False)
         assert engine._client.submit(sum, [1, 2]).result(timeout=60) == 3
     finally:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from molrec_lammps.style_table import ANGSTROM_UNITS, StyleRow, bare_style, find
 from molrec_lammps.write_text import number_text
 from molrec_lammps.write_units import Conversion
 
-__all__ = ["PotentialFiles", "potential_of_record", "with_pair_style"]
+__all__ = ["FileFolder", "PotentialFiles", "potential_of_record", "with_pair_style"]
 
 _SUM = "_sha256"
 #: Solvers of long-range sums whose accuracy is a fraction, the same in all units.
@@ -199,6 +200,21 @@ def _scaled(words: tuple[str, ...], units: Sequence[str] | None, what: str, conv
     return tuple(found)
 
 
+@dataclass(frozen=True)
+class FileFolder:
+    """A folder where files are looked for: one that was `chosen` by the user, the record's `own`, or any other."""
+
+    path: Path
+    chosen: bool = False
+    own: bool = False
+
+    def holds(self, path: Path) -> bool:
+        """True if a file lies in the folder: links lead where they do in one that was chosen, else nowhere."""
+        where = (os.path.abspath if self.chosen else os.path.realpath)(self.path)
+        file = (os.path.abspath if self.chosen else os.path.realpath)(path)
+        return os.path.commonpath([where, file]) == where
+
+
 @dataclass
 class PotentialFiles:
     """The files a force field names, by the words that name them: their sums where they are known.
@@ -231,7 +247,7 @@ class PotentialFiles:
                 found.naming.add(word)
         return found
 
-    def copy(self, directory: Path, folders: Sequence[Path], report: Report) -> dict[str, str]:
+    def copy(self, directory: Path, folders: Sequence[FileFolder], report: Report) -> dict[str, str]:
         """Put every file into `directory`; word → the name it has there.
 
         UsageError: a file is not in any of `folders`, or has another sum than the force field says.
@@ -241,11 +257,11 @@ class PotentialFiles:
             name = Path(word).name
             if name in self.texts or name in names.values():
                 raise UsageError(f"two files of coefficients are called {name}, which one directory cannot hold")
-            path = _found(word, wanted, folders, report)
+            path, folder = _found(word, wanted, folders, report)
             (directory / name).write_bytes(path.read_bytes())
             names[word] = name
             report.carried(f"file {name}", "copied beside the script")
-            for other in _named_beside(path) if word in self.naming else ():
+            for other in _named_beside(path, folder) if word in self.naming else ():
                 (directory / other.name).write_bytes(other.read_bytes())
                 names[other.name] = other.name
                 report.carried(f"file {other.name}", f"copied beside the script, for {name} names it")
@@ -254,30 +270,36 @@ class PotentialFiles:
         return names
 
 
-def _named_beside(path: Path) -> list[Path]:
-    """The other files of a folder whose names are words of a file in it."""
+def _named_beside(path: Path, folder: FileFolder) -> list[Path]:
+    """The other files of a file's folder whose names are words of it."""
     words = set(path.read_text(encoding="utf-8", errors="replace").split())
-    return [other for other in sorted(path.parent.iterdir()) if other.name in words and other.is_file()]
+    return [
+        other
+        for other in sorted(path.parent.iterdir())
+        if other.name in words and other.is_file() and folder.holds(other)
+    ]
 
 
-def _found(word: str, wanted: str | None, folders: Sequence[Path], report: Report) -> Path:
+def _found(word: str, wanted: str | None, folders: Sequence[FileFolder], report: Report) -> tuple[Path, FileFolder]:
     others = []
     for folder in folders:
-        for path in dict.fromkeys((folder / word, folder / Path(word).name)):
-            if not path.is_file():
+        for path in dict.fromkeys((folder.path / word, folder.path / Path(word).name)):
+            if not path.is_file() or not folder.holds(path):
+                continue
+            if wanted is None and not (folder.chosen or folder.own):
                 continue
             if wanted is None:
                 report.warn(f"{path} is taken for {word}: the record does not say its sha256, so it may be another")
-                return path
+                return path, folder
             if hashlib.sha256(path.read_bytes()).hexdigest() == wanted:
-                return path
+                return path, folder
             others.append(path)
     if others:
         raise UsageError(f"{others[0]} is not the file {word} of the force field: its sha256 is not {wanted}")
-    places = ", ".join(str(folder) for folder in folders)
+    places = ", ".join(str(folder.path) for folder in folders)
     raise UsageError(
         f"the force field has its coefficients in the file {word} (sha256 {wanted or 'unknown'}), which is not in "
-        f"{places}; --potential-files FOLDER says where it is"
+        f"{places}; what a record only names is copied from nowhere else: --potential-files FOLDER says where it is"
     )
 
 

@@ -22,7 +22,7 @@ from molrec_lammps.potential import CATEGORIES, Potential
 from molrec_lammps.style_table import find_style
 from molrec_lammps.write_coefficients import coefficient_commands, style_commands
 from molrec_lammps.write_commands import setup_lines
-from molrec_lammps.write_force_field import PotentialFiles, potential_of_record, with_pair_style
+from molrec_lammps.write_force_field import FileFolder, PotentialFiles, potential_of_record, with_pair_style
 from molrec_lammps.write_state import ATOMS, lammps_document
 from molrec_lammps.write_types import atom_types, relation_types
 from molrec_lammps.write_units import preset_of
@@ -105,21 +105,22 @@ def renamed(potential: Potential, names: Mapping[str, str]) -> Potential:
     )
 
 
-def file_folders(record: Record, asked: str | None, *beside: Path) -> list[Path]:
-    """Where files of coefficients are looked for, in order; the last folders are `beside` and those of LAMMPS."""
-    folders: list[Path] = []
+def file_folders(record: Record, asked: str | None, *beside: Path) -> list[FileFolder]:
+    """Return where files of coefficients are looked for, in order: what was asked for and set first.
+
+    A record may be a stranger's: what it names is taken from its own directory only, and from others, the current one
+    and those `beside` the target, where its sha256 is the one the record states.
+    """
+    folders: list[FileFolder] = []
     if asked is not None:
         if not Path(asked).is_dir():
             raise UsageError(f"--potential-files {asked}: there is no such folder")
-        folders.append(Path(asked))
-    source = None if record.forcefield is None else record.forcefield.document.get("source")
-    uri = source.get("uri") if isinstance(source, dict) else None
-    if isinstance(uri, str) and "://" not in uri:
-        folders.append(Path(uri).parent)
+        folders.append(FileFolder(Path(asked), chosen=True))
     if record.path is not None:
-        folders.append(Path(record.path).parent)
-    folders += [Path(), *beside]
-    folders += [Path(part) for part in os.environ.get("LAMMPS_POTENTIALS", "").split(os.pathsep) if part]
+        folders.append(FileFolder(Path(record.path).parent, own=True))
+    folders += [FileFolder(folder) for folder in (Path(), *beside)]
+    stated = os.environ.get("LAMMPS_POTENTIALS", "").split(os.pathsep)
+    folders += [FileFolder(Path(part), chosen=True) for part in stated if part]
     return list(dict.fromkeys(folders))
 
 
