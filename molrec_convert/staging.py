@@ -10,14 +10,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from molrec_convert.disk import hidden, remove, replace_file, sync, sync_tree, take_place
+from molrec_convert.disk import hidden, remove, sync, sync_tree, take_place
 from molrec_convert.errors import UsageError
 from molrec_convert.json_text import read_json
 from molrec_convert.locking import TargetLock
@@ -27,7 +26,6 @@ __all__ = [
     "check_apart",
     "check_is_no_part",
     "check_target",
-    "hidden_names",
     "is_started",
     "replacing",
     "workroom",
@@ -36,12 +34,12 @@ __all__ = [
 #: The document at the root of a record's directory, and of a collection's in several files.
 _ROOTS = ("zarr.json", "mrec-set.json")
 _SET = _ROOTS[1]
-#: What the names beside a target are longer by, at most.
-_LONGER = len("..partial.json.4194304.tmp")
-_LONGEST = 255
-#: What a killed run may leave beside its target, behind `.NAME.`; the partial result and its note may be gone on from.
-_LEFT = re.compile(r"partial(\.json|\.room|-\w+)?(\.\d+\.tmp)?|\d+\.tmp")
-_NOTE = "partial.json"
+_PARTIAL, _NOTE = "partial", "partial.json"
+#: What those who write at the partial path may have beside it: a folder of their own, the files of SQLite and LMDB.
+_ROOM = ".room"
+_SIDES = (_ROOM, "-journal", "-wal", "-shm", "-lock")
+#: What names beside a target are longer by, at most, and how long a name may be.
+_LONGER, _LONGEST = len("..") + len(_PARTIAL + "-journal"), 255
 #: Where a note says which directory it belongs to.
 _NUMBER = "number"
 
@@ -53,8 +51,7 @@ class Staging:
     everything but the target. A context manager, which lets go of the right, and of what was begun without a note and
     not committed.
 
-    With `locked` the caller holds the right already. `among` are the hidden names in the target's directory, where they
-    are known. Raises `UsageError` as `check_target` and `TargetLock` do.
+    With `locked` the caller holds the right already. Raises as `check_target` and `TargetLock` do.
     """
 
     def __init__(
@@ -64,17 +61,16 @@ class Staging:
         overwrite: bool = False,
         owns: Callable[[Path], bool] | None = None,
         locked: bool = False,
-        among: Iterable[str] | None = None,
     ) -> None:
         self.target = Path(os.path.abspath(target))
-        self.path, self.note_path = hidden(self.target, "partial"), hidden(self.target, _NOTE)
+        self.path, self.note_path = hidden(self.target, _PARTIAL), hidden(self.target, _NOTE)
         self._fresh = False
         check_target(target, overwrite=overwrite, owns=owns)
         self._lock = None if locked else TargetLock(target)
         try:
             # what has come, or come back, since
             check_target(target, overwrite=overwrite, owns=owns)
-            self._clear(hidden_names(self.target.parent) if among is None else among)
+            self._clear_sides()
         except BaseException:
             self.release()
             raise
@@ -94,17 +90,20 @@ class Staging:
         What has a note stays when the work is interrupted.
         """
         self.discard()
-        self._fresh = note is None
+        self._fresh = True
         if note is not None:
             self.path.mkdir()
+            # one that is cut off is none
             text = json.dumps({**note, _NUMBER: self.path.stat().st_ino})
-            replace_file(self.note_path, text.encode(), durable=False)
+            self.note_path.write_text(text, encoding="utf-8")
+            self._fresh = False
 
     def discard(self) -> None:
         """Remove what this or an earlier attempt left beside the target."""
         self._fresh = False
-        for path in (self.note_path, self.path, workroom(self.path)):
-            remove(path)
+        remove(self.note_path)
+        remove(self.path)
+        self._clear_sides()
 
     def commit(self) -> None:
         """Give the complete result its name; what had it before is gone afterwards, and so is the right to write."""
@@ -114,7 +113,7 @@ class Staging:
             sync(self.target.parent)
         take_place(self.path, self.target)
         self._fresh = False
-        remove(workroom(self.path))
+        self._clear_sides()
         self.release()
 
     def release(self) -> None:
@@ -135,13 +134,10 @@ class Staging:
         finally:
             self.release()
 
-    def _clear(self, names: Iterable[str]) -> None:
-        """Remove what killed runs have left, but for what may be gone on from."""
-        start = f".{self.target.name}."
-        for name in names:
-            left = name.startswith(start) and _LEFT.fullmatch(name, len(start))
-            if left and name not in (self.path.name, self.note_path.name):
-                remove(self.target.parent / name)
+    def _clear_sides(self) -> None:
+        """Remove what lies beside the partial path, of this run or of a killed one."""
+        for side in _SIDES:
+            remove(self.path.with_name(f"{self.path.name}{side}"))
 
 
 @contextlib.contextmanager
@@ -164,7 +160,7 @@ def is_started(target: Path) -> bool:
     Its note says which directory it belongs to: one that came there in another way is not gone on with.
     """
     try:
-        made, beside = os.lstat(hidden(target, "partial")), os.lstat(hidden(target, _NOTE))
+        made, beside = os.lstat(hidden(target, _PARTIAL)), os.lstat(hidden(target, _NOTE))
     except OSError:
         return False
     # a number is one of its file system; those of devices may be others after a restart
@@ -173,15 +169,7 @@ def is_started(target: Path) -> bool:
 
 def workroom(path: Path) -> Path:
     """Return the folder in which what is written at a staging `path` may have files of its own; not there yet."""
-    return path.with_name(f"{path.name}.room")
-
-
-def hidden_names(folder: Path) -> list[str]:
-    """Return the names in a folder that begin with a dot; none where its names cannot be read."""
-    try:
-        return [name for name in os.listdir(folder) if name.startswith(".")]
-    except PermissionError:
-        return []
+    return path.with_name(f"{path.name}{_ROOM}")
 
 
 def _read_note(target: Path) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from molrec_convert.plugins import plugin_manager
 from molrec_convert.report import Report
 from molrec_convert.resuming import fingerprint, resumes
 from molrec_convert.separate import records_of
-from molrec_convert.staging import Staging, check_target, hidden_names
+from molrec_convert.staging import Staging, check_target
 
 __all__ = ["check_lossless", "predict", "staged", "write_apart", "write_staged"]
 
@@ -106,8 +106,6 @@ def write_apart(
     members = list(records_of(source, context.target, chosen, context.report))
     for path, _ in members:
         check_target(path, overwrite=overwrite or dry_run, owns=owns)
-    # looked at once: there may be as many as records
-    among = hidden_names(context.target.absolute().parent)
     context.progress.start("records", len(members))
     for path, opened in members:
         record = opened()
@@ -117,6 +115,6 @@ def write_apart(
         if not dry_run:
             own = dataclasses.replace(context, progress=NoProgress(), target=path)
             note = fingerprint(record, chosen, own)
-            with Staging(path, overwrite=overwrite, owns=owns, among=among) as staging:
+            with Staging(path, overwrite=overwrite, owns=owns) as staging:
                 write_staged(record, chosen, staging, own, note, resume=False, strict=strict)
         context.progress.advance(1)
