@@ -20,6 +20,7 @@ from ase.db import connect
 from ase_atoms import assert_same_atoms, documents, random_atoms, same
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from two_writers import second_is_refused
 
 import molrec_convert
 from molrec_convert import FormatError, Report, UsageError
@@ -398,3 +399,15 @@ def test_the_index_of_rows_is_told_by_their_records(tmp_path):
         ]
         assert [own for _, own in rows.span(2, 4)] == expected[2:4]
         assert rows.atom_rows == 15
+
+
+@pytest.mark.parametrize("name", ["t.db", "t.json"])
+def test_two_at_one_database(tmp_path, capfd, name):
+    for source, count in (("a.db", 3), ("b.db", 2)):
+        with connect(tmp_path / source) as database:
+            for number in range(count):
+                database.write(Atoms("H" * (number + count)))
+    first, second = (["convert", tmp_path / source, tmp_path / name, "--to", "ase-db"] for source in ("a.db", "b.db"))
+    second_is_refused(first, second, capfd)
+    assert [row.natoms for row in connect(tmp_path / name).select()] == [3, 4, 5]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.db", "b.db", name]

@@ -12,6 +12,7 @@ import corpus_index
 import numpy as np
 import pytest
 from lammps_runs import lammps, needs_lammps
+from two_writers import second_is_refused
 
 import molrec_convert
 from molrec_convert import Record
@@ -499,3 +500,14 @@ class TestFilesThatAreOnlyNamed:
             self.write(record, tmp_path)
         self.write(record, tmp_path, potential_files=".")
         assert (tmp_path / "run/Cu_own.eam").is_file()
+
+
+def test_two_at_one_run_directory(tmp_path: Path, capfd: Any) -> None:
+    for name, size in (("a", 9.0), ("b", 12.0)):
+        molrec_convert.write(argon(np.eye(3) * size), tmp_path / f"{name}.mrec")
+    first, second = (["convert", tmp_path / f"{name}.mrec", tmp_path / "run", "--to", "lammps-run"] for name in "ab")
+    second_is_refused(first, second, capfd)
+    assert "0 9 xlo xhi" in (tmp_path / "run" / "system.data").read_text()
+    second_is_refused([*second, "--overwrite"], [*first, "--overwrite"], capfd)
+    assert "0 12 xlo xhi" in (tmp_path / "run" / "system.data").read_text()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.mrec", "b.mrec", "run"]

@@ -328,3 +328,27 @@ def test_a_change_of_the_number_of_atoms_is_told(tmp_path: Path) -> None:
     universe = MDAnalysis.Universe(str(tmp_path / "a.mrec"))
     with pytest.raises(UnsupportedError, match="frame 1 has 4 atoms"):
         universe.trajectory[1]
+
+
+@pytest.mark.parametrize("name", ["t.mrec", "t.mrec.zip"])
+def test_two_writers_of_one_record(name: str, tmp_path: Path) -> None:
+    universe = MDAnalysis.Universe.empty(3, trajectory=True)
+    target = str(tmp_path / name)
+    with MDAnalysis.Writer(target, 3) as writer:
+        writer.write(universe)
+        for second in (lambda: MDAnalysis.Writer(target, 3), lambda: molrec_convert.write(_record({}), target)):
+            with pytest.raises(UsageError, match="is being written by this process already"):
+                second()
+    assert MDAnalysis.Universe(target).trajectory.n_frames == 1
+    with molrec_convert.append(tmp_path / "t.mrec") if name == "t.mrec" else molrec_convert.open(target):
+        assert (name != "t.mrec") == _may_write(target)
+    assert _may_write(target)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def _may_write(target: str) -> bool:
+    try:
+        MDAnalysis.Writer(target, 3).close()
+    except UsageError:
+        return False
+    return True

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from two_writers import second_is_refused
 from xyz_texts import arrays, meta_of, read_text, through
 
 import molrec_convert
@@ -356,3 +357,21 @@ def test_texts_that_are_no_words(
     assert ase_io.read(tmp_path / "a.extxyz").arrays[column].tolist() == [value or "." for value in values]
     record = molrec_convert.read(tmp_path / "a.extxyz")
     assert record.system["atoms"][column].tolist() == values
+
+
+@pytest.mark.parametrize(("name", "more"), [("t.extxyz", []), ("t.extxyz.gz", []), ("t.xyz", ["--as", "records"])])
+def test_two_at_one_target(name: str, more: list[str], tmp_path: Path, capfd: Any) -> None:
+    frames = ["".join(f"1\nProperties=species:S:1:pos:R:3\nH 0 0 {n + z}\n" for z in range(3)) for n in (1, 5)]
+    for source, text in zip("ab", frames, strict=True):
+        (tmp_path / f"{source}.extxyz").write_text(text)
+    first, second = (["convert", tmp_path / f"{source}.extxyz", tmp_path / name, *more] for source in "ab")
+    second_is_refused(first, second, capfd)
+    left = sorted(path.name for path in tmp_path.iterdir())
+    if more:
+        assert left == ["a.extxyz", "b.extxyz", *(f"t-{number}.xyz" for number in range(3))]
+        made = [molrec_convert.read(tmp_path / f"t-{number}.xyz") for number in range(3)]
+        heights = [float(record.trajectory[0]["atoms"]["z"][0]) for record in made]
+    else:
+        assert left == ["a.extxyz", "b.extxyz", name]
+        heights = [float(frame["atoms"]["z"][0]) for frame in molrec_convert.read(tmp_path / name).trajectory]
+    assert heights == [1.0, 2.0, 3.0]
