@@ -40,6 +40,9 @@ carried ones too, `--quiet` shows errors only, and `--report FILE` has all of it
 | 4 | part of a batch failed |
 | 130 | interrupted; what can go on says so |
 | 141 | whoever reads the output has gone |
+
+A target has one writer at a time: a second command with the same target ends with exit code 2 and says which process is
+at it, since when. TARGET has its name only when all of it is on the disk; what --overwrite replaces stands until then.
 """
 
 
