@@ -209,9 +209,14 @@ class FileFolder:
     own: bool = False
 
     def holds(self, path: Path) -> bool:
-        """True if a file lies in the folder: links lead where they do in one that was chosen, else nowhere."""
+        """True if a file lies in the folder, or below it: of one that is neither chosen nor own right in it.
+
+        Links are followed in one that was chosen, and lead out of no other.
+        """
         where = (os.path.abspath if self.chosen else os.path.realpath)(self.path)
         file = (os.path.abspath if self.chosen else os.path.realpath)(path)
+        if not self.chosen and not self.own:
+            return os.path.dirname(file) == where
         return os.path.commonpath([where, file]) == where
 
 
