@@ -12,7 +12,7 @@ import errno
 import functools
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -109,16 +109,19 @@ def temporary_path(path: PathLike) -> str:
     return os.path.join(folder, f"{name if name.startswith('.') else f'.{name}'}.{os.getpid()}.tmp")
 
 
-def replace_file(path: PathLike, data: bytes | memoryview, *, durable: bool = True) -> None:
+def replace_file(path: PathLike, data: bytes | memoryview | Iterator[bytes], *, durable: bool = True) -> None:
     """Write a file so that its name holds the old bytes or the new ones, never a part: a temporary file, renamed.
 
-    With `durable` the bytes and the rename have reached the disk when this returns; without it a failure of the power
-    may leave neither the old nor the new bytes.
+    `data` are the bytes, or pieces that are made as they are written. With `durable` they and the rename have reached
+    the disk when this returns; without it a failure of the power may leave neither the old nor the new bytes.
     """
     temporary = temporary_path(path)
     try:
         with open(temporary, "wb") as file:
-            file.write(data)
+            if isinstance(data, Iterator):
+                file.writelines(data)
+            else:
+                file.write(data)
             if durable:
                 file.flush()
                 os.fsync(file.fileno())

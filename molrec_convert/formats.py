@@ -229,6 +229,8 @@ class Format:
     the record has it.
     `owns`, of a format whose target is a directory: whether one that is there is this format's and holds nothing else,
     so that it may be replaced.
+    `crashes`: whether a damaged file of this format may end the process that reads it, as compiled code trusts what it
+    holds. Where many files are read, such a one is read in another process.
     """
 
     name: str
@@ -257,6 +259,7 @@ class Format:
     elements: str | None = None
     joins: str | Joiner | None = None
     owns: str | Owner | None = None
+    crashes: Callable[[Path], bool] = lambda path: False
 
     def reader(self) -> Reader:
         """The reader, loaded now."""

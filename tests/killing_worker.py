@@ -7,7 +7,7 @@ import os
 import signal
 from pathlib import Path
 
-from molrec_convert.migration.encode import Entry
+from molrec_convert.migration.events import Entry
 from molrec_convert.migration.worker import Worker
 
 

@@ -12,6 +12,7 @@ from migration_inputs import extxyz, make_files
 import molrec_convert
 from molrec_convert.cli import run
 from molrec_convert.migration import Settings, migrate
+from molrec_convert.migration.checked_lines import read_lines
 from molrec_convert.migration.settings import parse_units
 
 
@@ -22,7 +23,7 @@ def mrec(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, s
 
 
 def noted(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return list(read_lines(path, ""))
 
 
 @pytest.fixture

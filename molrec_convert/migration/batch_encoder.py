@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from molrec_convert.migration.index_values import ENERGIES, formula
-from molrec_convert.migration.record_log import log_entry
+from molrec_convert.migration.record_log import frames_sum, log_entry
 from molrec_convert.migration.settings import Settings
 from molrec_convert.model import Declaration, RecordColumns
 from molrec_convert.stores.lmdb.record_frames import FrameEncoder
@@ -60,8 +60,10 @@ class BatchEncoder:
             digests = [record_digest(system, value) for system, value in zip(systems, encoded.frames, strict=True)]
         counts = columns.counts.tolist()
         entries = [
-            log_entry(b"{}", system, row, 1, atoms, True, digest)
-            for system, row, atoms, digest in zip(systems, rows, counts, digests or [b""] * len(rows), strict=True)
+            log_entry(b"{}", system, row, 1, atoms, True, digest, frames_sum((value,)))
+            for system, row, atoms, digest, value in zip(
+                systems, rows, counts, digests or [b""] * len(rows), encoded.frames, strict=True
+            )
         ]
         return EncodedBatch(encoded.frames, entries, digests)
 

@@ -21,9 +21,9 @@ from typing import Any
 
 from molrec_convert._version import __version__
 from molrec_convert.errors import MolrecError, UnsupportedError, UsageError
-from molrec_convert.migration.dask_work import Order, Place, check_place, look, make_part
-from molrec_convert.migration.encode import Entry, Event, Failed, Frames, Restart, RowFailed
+from molrec_convert.migration.dask_work import Order, Place, check_place, look, make_part, part_file
 from molrec_convert.migration.engine import Engine, EngineError
+from molrec_convert.migration.events import Entry, Event, Failed, Frames, Restart, RowFailed
 from molrec_convert.migration.interrupts import held_back
 from molrec_convert.migration.parts import read_part
 from molrec_convert.migration.recovery import TaskRecovery
@@ -106,11 +106,11 @@ class DaskEngine(Engine):
         left = _Left(first, skip)
         merged: deque[tuple[int, Path]] = deque()
         for job, made in self._results(self._jobs(place, tasks, first), make_part, parts):
-            for one, events in [(job, None)] if made is not None else self._made_alone(job, tasks, parts):
-                if events is not None:
-                    yield events
+            for one, name in [(job, made)] if made is not None else self._alone(job, tasks, make_part, parts):
+                if name is None:
+                    yield TaskRecovery(one.order.tasks[0]).failed(_LOST)
                     continue
-                path = _seen(parts / one.order.name)
+                path = _seen(parts / name)
                 for message in read_part(path):
                     yield left.of(message)
                 merged.append((one.last, path))
@@ -137,14 +137,14 @@ class DaskEngine(Engine):
                 yield self._job(place, group, tasks)
 
     def _job(self, place: Place, group: list[Task], tasks: TaskList | None) -> _Job:
-        """A job, and the name of the part that comes of it: it says what the part was made of."""
+        """A job, and what the name of the part that comes of it begins with: it says what the part was made of."""
         last = group[-1].first + len(group[-1].paths) - 1
         name = ""
         if tasks is not None:
             stamps = list(tasks.table.stamps[group[0].first : last + 1])
             facts = [__version__, self._settings.facts(), [astuple(task) for task in group], stamps]
             digest = hashlib.blake2b(json.dumps(facts, default=dict).encode("utf-8", "surrogateescape"), digest_size=12)
-            name = f"{group[0].first:09d}-{digest.hexdigest()}.mrec.lmdb"
+            name = f"{group[0].first:09d}-{digest.hexdigest()}"
         return _Job(Order(place, self._settings, tuple(group), name), group[0].first, last)
 
     def _at_work(self, parts: Path | None) -> Place:
@@ -217,21 +217,22 @@ class DaskEngine(Engine):
     ) -> Iterator[tuple[_Job, Any]]:
         """What the workers answer, job by job in their order; None where those that did one were lost every time."""
         following = iter(jobs)
-        ahead: deque[tuple[_Job, Any]] = deque()
+        ahead: deque[tuple[_Job, str | None, Any]] = deque()
         while True:
             most = _AHEAD + 2 * self._workers()
             while len(ahead) < most:
                 job = next(following, None)
                 if job is None:
                     break
-                ahead.append((job, None if _is_whole(parts, job) else self._submit(work, job)))
+                name = _whole_part(parts, job)
+                ahead.append((job, name, self._submit(work, job) if name is None else None))
             if not ahead:
                 return
-            job, future = ahead.popleft()
-            answer = True if future is None else self._result(future)
+            job, name, future = ahead.popleft()
+            answer = name if future is None else self._result(future)
             if answer is None:
                 # what is tried again is alone on all workers, so that nothing else is blamed for it
-                self._wait([waiting for _, waiting in ahead if waiting is not None])
+                self._wait([waiting for *_, waiting in ahead if waiting is not None])
             yield job, answer
 
     def _submit(self, work: Callable[[Order], Any], job: _Job) -> Any:
@@ -303,10 +304,6 @@ class DaskEngine(Engine):
         for one, scans in self._alone(job, None, look):
             yield from [TaskRecovery(one.order.tasks[0]).failed(_LOST)] if scans is None else scans
 
-    def _made_alone(self, job: _Job, tasks: TaskList, parts: Path) -> Iterator[tuple[_Job, list[Event] | None]]:
-        for one, made in self._alone(job, tasks, make_part, parts):
-            yield one, TaskRecovery(one.order.tasks[0]).failed(_LOST) if made is None else None
-
     def _alone(
         self, job: _Job, tasks: TaskList | None, work: Callable[[Order], Any], parts: Path | None = None
     ) -> Iterator[tuple[_Job, Any]]:
@@ -314,7 +311,8 @@ class DaskEngine(Engine):
         for task in job.order.tasks:
             for single in singles(task, task.first, task.skip):
                 one = self._job(job.order.place, [single], tasks)
-                yield one, True if _is_whole(parts, one) else self._result(self._submit(work, one))
+                name = _whole_part(parts, one)
+                yield one, self._result(self._submit(work, one)) if name is None else name
 
 
 class _Left:
@@ -351,19 +349,17 @@ def _grouped(tasks: Iterable[Task]) -> Iterator[list[Task]]:
         yield group
 
 
-def _is_whole(parts: Path | None, job: _Job) -> bool:
-    """Whether the part of a job was made by an earlier attempt; what is no sound one is removed."""
-    if parts is None:
-        return False
-    path = parts / job.order.name
-    if not path.exists():
-        return False
-    try:
-        open_collection(path, verify=True).close()
-    except (MolrecError, OSError):
+def _whole_part(parts: Path | None, job: _Job) -> str | None:
+    """Return the name of the part of a job an earlier attempt made; what is not as it was made is removed."""
+    for path in [] if parts is None else sorted(parts.glob(f"{job.order.name}.*")):
+        try:
+            if part_file(job.order.name, path) == path.name:
+                open_collection(path, verify=True).close()
+                return path.name
+        except (MolrecError, OSError):
+            pass
         path.unlink(missing_ok=True)
-        return False
-    return True
+    return None
 
 
 def _seen(path: Path) -> Path:
@@ -387,7 +383,7 @@ def _parts(folder: Path) -> Path:
 def _sweep(parts: Path, wanted: set[str]) -> None:
     """Remove what earlier attempts left and nobody wants any more."""
     for entry in parts.iterdir():
-        if entry.name not in wanted:
+        if entry.name not in wanted and entry.name.partition(".")[0] not in wanted:
             entry.unlink(missing_ok=True)
 
 

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from molrec_convert import disk
 from molrec_convert._version import __version__
 from molrec_convert.migration.engine import EngineError
 from molrec_convert.migration.parts import write_part
@@ -23,8 +24,9 @@ from molrec_convert.migration.scan import Scan
 from molrec_convert.migration.settings import Settings
 from molrec_convert.migration.tasks import Task
 from molrec_convert.migration.worker import Worker
+from molrec_convert.stores.lmdb.manifest import file_checksum
 
-__all__ = ["Order", "Place", "check_place", "look", "make_part"]
+__all__ = ["Order", "Place", "check_place", "look", "make_part", "part_file"]
 
 #: Tasks of one process take turns: they share its working directory.
 _turn = threading.Lock()
@@ -46,7 +48,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Order:
-    """Some tasks for one worker, where, and the name of the part they become."""
+    """Some tasks for one worker, where, and what the name of the part they become begins with (`part_file`)."""
 
     place: Place
     settings: Settings
@@ -81,16 +83,17 @@ def make_part(order: Order) -> str:
     goal = order.tasks[0].goal
     assert folder is not None
     assert goal is not None
-    with _working(order) as work:
-        target = Path(folder, order.name)
-        if target.exists():
-            # of an earlier run of the same task
-            return order.name
-        with tempfile.TemporaryDirectory(prefix="mrec-", dir=_scratch()) as scratch:
-            made = Path(scratch, order.name)
-            write_part(made, (message for task in order.tasks for message in work(task)), goal)
-            _publish(made, target)
-    return order.name
+    with _working(order) as work, tempfile.TemporaryDirectory(prefix="mrec-", dir=_scratch()) as scratch:
+        made = Path(scratch, "part.mrec.lmdb")
+        write_part(made, (message for task in order.tasks for message in work(task)), goal)
+        name = part_file(order.name, made)
+        _publish(made, Path(folder, name))
+    return name
+
+
+def part_file(begins: str, path: Path) -> str:
+    """Return the name of a part that lies at a path: it says what it was made of, and the checksum of the file."""
+    return f"{begins}.{file_checksum(path)}.mrec.lmdb"
 
 
 def _publish(made: Path, target: Path) -> None:
@@ -98,11 +101,7 @@ def _publish(made: Path, target: Path) -> None:
     partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
     try:
         shutil.copyfile(made, partial)
-        descriptor = os.open(partial, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        disk.sync(partial)
         os.replace(partial, target)
     except BaseException:
         partial.unlink(missing_ok=True)

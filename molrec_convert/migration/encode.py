@@ -1,7 +1,6 @@
 """The second pass, in a worker process: inputs become encoded records, sent in pieces to the one who writes.
 
-What is sent is a list of events, in the order of the inputs: `Frames` and `Entry` of records, then `Done` or `Failed`
-of their input; `Restart` takes back what was sent of an input so far.
+What is sent is a list of events (`events.py`), in the order of the inputs.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import os
 import stat
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +20,19 @@ from molrec_convert.formats import Apart, Format
 from molrec_convert.meaning.units import Scaling
 from molrec_convert.migration.adapting import Adapter
 from molrec_convert.migration.batch_encoder import BatchEncoder, EncodedBatch
-from molrec_convert.migration.failures import Failure, error_document
+from molrec_convert.migration.events import Done, Entry, Event, Failed, Frames, Items, Many, Restart, RowFailed
+from molrec_convert.migration.failures import error_document
 from molrec_convert.migration.frame_records import FrameRun, frame_runs
 from molrec_convert.migration.hashing import content_digest
 from molrec_convert.migration.index_values import Observed, index_value, observe
 from molrec_convert.migration.inputs import path_text
 from molrec_convert.migration.names import Naming
-from molrec_convert.migration.record_log import log_entry
+from molrec_convert.migration.record_log import frames_sum, log_entry
 from molrec_convert.migration.rules import RuleBook
 from molrec_convert.migration.run_encoder import encode_run
 from molrec_convert.migration.scan import Opened, Scanned, runs
 from molrec_convert.migration.settings import Settings
-from molrec_convert.migration.sources import FormatFinder, Sources, is_aside, is_split, records_of
+from molrec_convert.migration.sources import FormatFinder, Sources, check_harmless, is_aside, is_split, records_of
 from molrec_convert.migration.tasks import Task
 from molrec_convert.model import Declaration, Record, RecordBatch
 from molrec_convert.model.collection import Collection
@@ -44,19 +43,7 @@ from molrec_convert.quantities.named_factors import NamedFactors
 from molrec_convert.report import Fate, Report
 from molrec_convert.stores.lmdb.record_encoder import RecordEncoder
 
-__all__ = [
-    "Again",
-    "Done",
-    "Encoder",
-    "Entry",
-    "Event",
-    "Failed",
-    "Frames",
-    "Items",
-    "Many",
-    "Restart",
-    "RowFailed",
-]
+__all__ = ["Encoder"]
 
 #: A message is sent when it holds so many bytes.
 _MESSAGE_BYTES = 2**20
@@ -67,100 +54,19 @@ _DIGEST = 16
 _MOST_NAMES = 12
 
 
-@dataclass(slots=True)
-class Frames:
-    """Values of frames of the record that is being read."""
-
-    input: int
-    values: list[bytes]
-
-
-@dataclass(slots=True)
-class Entry:
-    """A record whose frames have all been sent: its number of frames, its entry in the log, a digest of its content."""
-
-    input: int
-    n_frames: int
-    entry: bytes
-    digest: bytes
-
-
-@dataclass(slots=True)
-class Many:
-    """Records of one frame each that follow each other in an input: values, entries and digests, if any, of all."""
-
-    input: int
-    values: list[bytes]
-    entries: list[bytes]
-    digests: list[bytes]
-
-    def single(self) -> Iterator[Frames | Entry]:
-        """The same record by record."""
-        digests = self.digests or [b""] * len(self.entries)
-        for value, entry, digest in zip(self.values, self.entries, digests, strict=True):
-            yield Frames(self.input, [value])
-            yield Entry(self.input, 1, entry, digest)
-
-
-@dataclass(slots=True)
-class Restart:
-    """What was sent of an input is to be forgotten: it is read again in another layout."""
-
-    input: int
-
-
-@dataclass(slots=True)
-class Again:
-    """Frames of a record that was not sent whole are to be forgotten: the record is read again."""
-
-    input: int
-
-
-@dataclass(slots=True)
-class Items:
-    """What became of items of an input of which a span is whole, and others follow."""
-
-    input: int
-    items: list[tuple[str, str, str]]
-
-
-@dataclass(slots=True)
-class Done:
-    """An input is whole: the hash of its content, and what became of its items (fate, name, detail)."""
-
-    input: int
-    digest: str
-    items: list[tuple[str, str, str]]
-    aside: bool = False
-
-
-@dataclass(slots=True)
-class Failed:
-    """An input is at fault; what was sent of it is to be forgotten."""
-
-    input: int
-    failure: Failure
-
-
-@dataclass(slots=True)
-class RowFailed:
-    """One record of a database is at fault; what was sent of its frames is to be forgotten."""
-
-    input: int
-    record: int
-    failure: Failure
-
-
-Event = Frames | Entry | Many | Restart | Again | Items | Done | Failed | RowFailed
-
-
 class Encoder:
-    """Encodes the inputs of tasks under one declaration, in the units of the collection."""
+    """Encodes the inputs of tasks under one declaration, in the units of the collection; `here` as in `Worker`."""
 
     def __init__(
-        self, settings: Settings, declaration: Declaration, units: Mapping[str, str], kept: Opened | None = None
+        self,
+        settings: Settings,
+        declaration: Declaration,
+        units: Mapping[str, str],
+        kept: Opened | None = None,
+        *,
+        here: bool = False,
     ) -> None:
-        self._settings, self._units = settings, dict(units)
+        self._settings, self._units, self._here = settings, dict(units), here
         self._report = Report()
         self._sources, self._finder = Sources(settings, self._report), FormatFinder(settings)
         self._declaration = declaration
@@ -204,6 +110,8 @@ class Encoder:
             except (MolrecError, OSError) as error:
                 aside = task.searched[number] and is_aside(error)
                 found.append(Scanned(aside=True) if aside else Scanned(error=error_document(error)))
+        if self._here:
+            check_harmless(task.paths, found)
         for start, stop, chosen in runs(found, task, self._rules):
             self._own = self._rules.of(task.paths[start])
             if isinstance(chosen, Scanned):
@@ -506,7 +414,7 @@ class Encoder:
         plain = self._encoder.plain(record, node)
         if plain is not None:
             meta, system, value, atoms = plain
-            frames = 1
+            frames, checksum = 1, frames_sum((value,))
             if digest is not None:
                 digest.update(system or b"")
                 digest.update(value)
@@ -516,10 +424,10 @@ class Encoder:
             meta, system = member.meta, member.system
             if digest is not None:
                 digest.update(system or b"")
-            frames, atoms = yield from self._frames(record, node, input_, digest)
+            frames, atoms, checksum = yield from self._frames(record, node, input_, digest)
         row = index_value(record, observed, own, path_text(path), ordinal, self._settings)
         content = b"" if digest is None else digest.digest()
-        entry = log_entry(meta, system, self._json(row).encode(), frames, atoms, has, content)
+        entry = log_entry(meta, system, self._json(row).encode(), frames, atoms, has, content, checksum)
         yield Entry(input_, frames, entry, content)
 
     def _prepared(self, record: Record, units: Mapping[str, str]) -> tuple[Record, Adapter]:
@@ -532,15 +440,19 @@ class Encoder:
         adapter = self._adapt(Declaration() if declared is None else declared.declaration, units)
         return adapter.member(record), adapter
 
-    def _frames(self, record: Record, node: str, input_: int, digest: Any) -> Generator[Event, None, tuple[int, int]]:
-        """The frames of a record in pieces."""
+    def _frames(
+        self, record: Record, node: str, input_: int, digest: Any
+    ) -> Generator[Event, None, tuple[int, int, int]]:
+        """The frames of a record in pieces. Returns how many, the atoms, and the checksum of all."""
         pieces = self._encoder.pieces(record, node)
+        checksum = 0
         while True:
             try:
                 values = next(pieces)
             except StopIteration as done:
                 result: tuple[int, int] = done.value
-                return result
+                return *result, checksum
+            checksum = frames_sum(values, checksum)
             if digest is not None:
                 for value in values:
                     digest.update(value)

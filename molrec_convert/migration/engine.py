@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 
 from molrec_convert.errors import MolrecError
-from molrec_convert.migration.encode import Event
+from molrec_convert.migration.events import Event
 from molrec_convert.migration.pool import Pool
 from molrec_convert.migration.recovery import TaskRecovery
 from molrec_convert.migration.scan import Scan
@@ -68,7 +68,8 @@ class LocalEngine(Engine):
     """Processes on this machine, one for each processor unless `workers` says how many.
 
     A process that the system ends is replaced: the input it was reading is read once more, alone, and is at fault if
-    that ends a process again. With one worker everything is done in this process.
+    that ends a process again. With one worker everything is done in this process, but from the first input on whose
+    damage might end it.
     """
 
     def __init__(self, workers: int | None = None) -> None:
@@ -78,7 +79,7 @@ class LocalEngine(Engine):
     def begin(self, settings: Settings) -> None:
         """See `Engine.begin`."""
         self.close()
-        self._pool = Pool(Worker, (settings,), self._workers, TaskRecovery)
+        self._pool = Pool(Worker, (settings,), self._workers, TaskRecovery, lambda: Worker(settings, here=True))
 
     def scan(self, tasks: TaskList, folder: Path | None) -> Iterator[Scan]:
         """See `Engine.scan`."""

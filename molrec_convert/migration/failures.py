@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import traceback
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from molrec_convert.errors import MolrecError, UnsupportedError
 from molrec_convert.formats import Format
+from molrec_convert.migration.checked_lines import read_lines, write_lines
 from molrec_convert.plugin_faults import plugin_fault
 from molrec_convert.report import shape_of
 
@@ -18,7 +18,7 @@ __all__ = [
     "WARNING",
     "Failure",
     "error_document",
-    "failure_line",
+    "failure_entry",
     "failure_text",
     "is_error",
     "join_failures",
@@ -72,30 +72,23 @@ def failure_text(path: str, failure: Failure) -> str:
     return text if path in text else f"{path}: {text}"
 
 
-def failure_line(path: str, failure: Failure) -> str:
-    """Return one line of the file of failures."""
-    return json.dumps({"path": path, "level": "error", **failure}, ensure_ascii=True) + "\n"
+def failure_entry(path: str, failure: Failure) -> dict[str, Any]:
+    """Return one line of the file of failures as a document."""
+    return {"path": path, "level": "error", **failure}
 
 
 def write_failures(path: Path, failures: Iterable[tuple[str, Failure]]) -> int:
     """Write the file anew; without a failure or a warning there is none. Returns how many there are."""
-    count = 0
-    with path.open("w", encoding="utf-8") as file:
-        for where, failure in failures:
-            file.write(failure_line(where, failure))
-            count += 1
-    if not count:
-        path.unlink()
-    return count
+    return write_lines(path, (failure_entry(where, failure) for where, failure in failures)).count
 
 
 def read_failures(path: Path) -> Iterator[tuple[str, Failure]]:
-    """Yield path and document of each line of a file of failures; nothing where there is none."""
-    if path.is_file():
-        with path.open(encoding="utf-8", errors="surrogateescape") as file:
-            for line in file:
-                entry = json.loads(line)
-                yield entry.pop("path"), entry
+    """Yield path and document of each line of a file of failures; nothing where there is none.
+
+    Raises `FormatError` where it is damaged.
+    """
+    for entry in read_lines(path, "remove it, and what it said is not known any more"):
+        yield entry.pop("path"), entry
 
 
 def join_failures(sources: Iterable[Path], target: Path) -> None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import itertools
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from molrec_convert.disk import sync_tree, take_place
-from molrec_convert.migration.journal import Commit
+from molrec_convert import disk
+from molrec_convert.errors import FormatError
+from molrec_convert.migration.journal import Commit, Journal, Point
 from molrec_convert.migration.record_log import RecordLog
 from molrec_convert.migration.state import State
 from molrec_convert.model.collection_index import first_frames
@@ -23,19 +25,20 @@ from molrec_convert.stores.lmdb.checksums import GrowingSums
 from molrec_convert.stores.lmdb.closing import collection_meta, last_values
 from molrec_convert.stores.lmdb.keys import FRAME, RECORD, SYSTEM, numbered
 from molrec_convert.stores.lmdb.manifest import Part, file_checksum, part_name, save_manifest
+from molrec_convert.stores.lmdb.pages import PageFile
 from molrec_convert.stores.lmdb.runs import Runs, append_runs
 from molrec_convert.stores.lmdb.store import StoreFile
 from molrec_convert.stores.lmdb.writer import CollectionWriter
 
-__all__ = ["FrameFiles", "OneFile", "SeveralFiles", "frame_files"]
+__all__ = ["FrameFiles", "OneFile", "SeveralFiles", "files_to_go_on"]
 
 
 class FrameFiles(ABC):
     """Frames by their ordinals in the whole; what was put is on disk when a call returns."""
 
     @abstractmethod
-    def holds(self, at: Commit) -> bool:
-        """Whether what was committed is there."""
+    def frames(self, at: Commit) -> Iterator[bytes]:
+        """The frames an earlier attempt committed, as far as they are there."""
 
     @abstractmethod
     def append(self, first: int, values: list[bytes]) -> None:
@@ -62,6 +65,87 @@ class FrameFiles(ABC):
         """Let go of the files; they stay for an attempt that goes on."""
 
 
+def files_to_go_on(state: State, shard_records: int | None, journal: Journal, log: RecordLog) -> FrameFiles:
+    """The files of an attempt that goes on from the last commit of which everything is as it was written.
+
+    Journal, log and files are cut back to that commit.
+    """
+    _go_back(journal, log)
+    at = journal.last
+    files = frame_files(state, shard_records, at, log)
+    try:
+        if at.records:
+            standing = sum(1 for _ in itertools.takewhile(bool, log.frames(files.frames(at))))
+            if standing < at.records:
+                _go_back(journal, log, standing)
+                files.suspend()
+                files = frame_files(state, shard_records, journal.last, log)
+        files.cut(journal.last.records, journal.last.frames)
+    except BaseException:
+        files.suspend()
+        raise
+    return files
+
+
+class _Span(NamedTuple):
+    """A part of the log that a commit added, and those before it."""
+
+    start: int
+    end: int
+    sum: int
+    before: _Span | None
+
+
+def _go_back(journal: Journal, log: RecordLog, records: int | None = None) -> None:
+    """Forget what follows the last commit whose part of the log stands, of no more records than `records`."""
+    known: dict[tuple[int, int, int], bool] = {}
+    spans = list(_spans(journal.points))
+    for point, span in zip(reversed(journal.points), reversed(spans), strict=True):
+        marks, stands = [], records is None or point.records <= records
+        while stands and span is not None:
+            key = span[:3]
+            if key not in known:
+                known[key] = log.is_as_written(*key)
+            marks.append(span.end)
+            stands, span = known[key], span.before
+        if stands:
+            journal.go_back(point)
+            log.cut(point.log, marks)
+            return
+    journal.go_back(None)
+    log.cut(0, ())
+
+
+def _spans(points: list[Point]) -> Iterator[_Span | None]:
+    """The last part of the log as of each commit; a commit may cut the log back, and begins within parts before it."""
+    span: _Span | None = None
+    for point in points:
+        while span is not None and span.end > point.since:
+            span = span.before
+        if point.log > point.since:
+            span = _Span(point.since, point.log, point.sum, span)
+        yield span
+
+
+def is_sound(path: Path) -> bool:
+    """Return whether a file is there and LMDB may go on with it."""
+    try:
+        with PageFile(path) as pages:
+            pages.check_writable()
+    except (FormatError, FileNotFoundError):
+        return False
+    return True
+
+
+def _frames(file: StoreFile, count: int) -> Iterator[bytes]:
+    """The first frames of a file, as many as follow each other in it."""
+    with closing(file.items()) as items:
+        for number, (key, value) in zip(range(count), items, strict=False):
+            if key != numbered(FRAME, number):
+                return
+            yield value
+
+
 def frame_files(state: State, shard_records: int | None, at: Commit, log: RecordLog) -> FrameFiles:
     """The files of an attempt that goes on from a commit; without one they are new."""
     if shard_records is None:
@@ -73,11 +157,12 @@ class OneFile(FrameFiles):
     """All frames in one file."""
 
     def __init__(self, state: State, at: Commit) -> None:
-        self._file = StoreFile(state.target, overwrite=True, resume=at.records > 0, durable=True)
+        resume = at.records > 0 and is_sound(state.partial)
+        self._file = StoreFile(state.target, overwrite=True, resume=resume, durable=True, locked=True)
 
-    def holds(self, at: Commit) -> bool:
-        """See `FrameFiles.holds`."""
-        return not at.frames or self._file.has(numbered(FRAME, at.frames - 1))
+    def frames(self, at: Commit) -> Iterator[bytes]:
+        """See `FrameFiles.frames`."""
+        return _frames(self._file, at.frames)
 
     def append(self, first: int, values: list[bytes]) -> None:
         """See `FrameFiles.append`."""
@@ -130,19 +215,18 @@ class SeveralFiles(FrameFiles):
         #: Of files that were closed here: the checksums of what they hold.
         self._sums: dict[int, GrowingSums] = {}
 
-    def holds(self, at: Commit) -> bool:
-        """See `FrameFiles.holds`."""
-        ends = [*self._starts[1:], at.frames]
-        for number, (start, end) in enumerate(zip(self._starts, ends, strict=True)):
-            if end > start:
-                if not self._path(number).exists():
-                    return False
-                file = self._opened(number)
-                there = file.has(numbered(FRAME, end - start - 1))
+    def frames(self, at: Commit) -> Iterator[bytes]:
+        """See `FrameFiles.frames`."""
+        for number, (start, end) in enumerate(zip(self._starts, [*self._starts[1:], at.frames], strict=True)):
+            if not is_sound(self._path(number)):
+                # nothing in it is trusted, and nobody opens it
+                disk.remove(self._path(number))
+                return
+            file = self._opened(number)
+            try:
+                yield from _frames(file, end - start)
+            finally:
                 file.suspend()
-                if not there:
-                    return False
-        return True
 
     def append(self, first: int, values: list[bytes]) -> None:
         """See `FrameFiles.append`."""
@@ -189,8 +273,8 @@ class SeveralFiles(FrameFiles):
             if path.name > part_name(len(parts) - 1):
                 path.unlink()
         save_manifest(self._folder, parts)
-        sync_tree(self._folder)
-        take_place(self._folder, self._target)
+        disk.sync_tree(self._folder)
+        disk.take_place(self._folder, self._target)
 
     def suspend(self) -> None:
         """See `FrameFiles.suspend`."""
@@ -216,8 +300,11 @@ class SeveralFiles(FrameFiles):
         return self._file
 
     def _opened(self, number: int) -> StoreFile:
-        sums = self._sums.pop(number, None)
-        return StoreFile(self._path(number), overwrite=True, in_place=True, resume=True, durable=True, sums=sums)
+        new, sums = not self._path(number).exists(), self._sums.pop(number, None)
+        file = StoreFile(self._path(number), overwrite=True, in_place=True, resume=True, durable=True, sums=sums)
+        if new:
+            disk.sync(self._folder)
+        return file
 
     def _path(self, number: int) -> Path:
         return self._folder / part_name(number)

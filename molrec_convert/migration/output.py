@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import time
@@ -10,15 +11,17 @@ from collections.abc import Container, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any
 
+from molrec_convert import disk
+from molrec_convert.migration.checked_lines import LineFile
 from molrec_convert.migration.digests import DigestSet, record_digest
-from molrec_convert.migration.encode import Again, Done, Entry, Event, Failed, Frames, Items, Many, Restart, RowFailed
-from molrec_convert.migration.failures import CUT_OFF, WARNING, Failure, failure_line, warning_document, write_failures
-from molrec_convert.migration.frame_files import frame_files
+from molrec_convert.migration.events import Again, Done, Entry, Event, Failed, Frames, Items, Many, Restart, RowFailed
+from molrec_convert.migration.failures import CUT_OFF, WARNING, Failure, failure_entry, warning_document
+from molrec_convert.migration.frame_files import files_to_go_on
 from molrec_convert.migration.index_table import build_index, count_columns, keys_without_value
 from molrec_convert.migration.index_values import COUNT_PREFIX
 from molrec_convert.migration.journal import Commit, Journal
 from molrec_convert.migration.plan import Plan
-from molrec_convert.migration.record_log import RecordLog, log_entry
+from molrec_convert.migration.record_log import RecordLog, frames_sum, log_entry
 from molrec_convert.migration.state import State
 from molrec_convert.model.collection_index import index_rows
 from molrec_convert.model.declaration import ColumnDeclaration
@@ -43,21 +46,9 @@ class Output:
 
     def __init__(self, state: State, plan: Plan, *, commit_seconds: float = COMMIT_SECONDS) -> None:
         self._state, self._plan = state, plan
-        self._journal = Journal(state.journal)
+        self._journal, self._log = Journal(state.journal), RecordLog(state.log)
+        self._files = files_to_go_on(state, plan.settings.shard_records, self._journal, self._log)
         at = self._journal.last
-        self._log = RecordLog(state.log, at.log)
-        shards = plan.settings.shard_records
-        self._files = frame_files(state, shards, at, self._log)
-        if not self._files.holds(at):
-            # what was committed is not there any more: from the beginning
-            at = Commit()
-            self._journal.close()
-            state.journal.unlink()
-            self._journal = Journal(state.journal)
-            self._log.cut(0)
-            self._files.suspend()
-            self._files = frame_files(state, shards, at, self._log)
-        self._files.cut(at.records, at.frames)
         self.inputs, self.skip, self.records, self.frames = at.inputs, at.skip, at.records, at.frames
         self._base = at.base
         self.tallies: Counter[str] = Counter(at.tallies)
@@ -67,17 +58,24 @@ class Output:
         self._entries: list[bytes] = []
         self._entries_bytes = 0
         self._digests = DigestSet() if plan.settings.dedupe else None
-        if self._digests is not None:
-            self._digests.extend(self._log.digests())
-        write_failures(state.failures, self.failures())
-        self._new_failures: list[str] = []
+        self._failures: LineFile | None = None
+        self._new_failures: list[dict[str, Any]] = []
         self._commit_seconds, self._committed = commit_seconds, time.monotonic()
         #: Frames of the record that is coming in.
         self._partial = 0
         #: Whether the input that is coming in is read in another layout than it was begun with.
         self._restarted = False
         #: Items of that input that are counted.
-        self._counted: set[tuple[str, str, str]] = set(self._remarked())
+        self._counted: set[tuple[str, str, str]] = set()
+
+    def begin(self) -> None:
+        """Take up what an earlier attempt left; before anything else."""
+        # the names of all that is going to be promised
+        disk.sync_all([self._state.folder, self._state.folder.parent])
+        if self._digests is not None:
+            self._digests.extend(self._log.digests())
+        self._failures = LineFile(self._state.failures, (failure_entry(*failure) for failure in self.failures()))
+        self._counted = set(self._remarked())
 
     def seed(self, before: StoredCollection | ShardedCollection) -> None:
         """Begin with the records of a collection, as they are stored. Does nothing when anything is there already."""
@@ -96,7 +94,7 @@ class Output:
                 # what is there stays, and what is added is not to be there once more
                 digest = record_digest(system, values)
                 self._digests.add(digest)
-            entry = log_entry(meta, system, text, len(values), atoms, has, digest)
+            entry = log_entry(meta, system, text, len(values), atoms, has, digest, frames_sum(values))
             self._take_entry(Entry(-1, len(values), entry, b""))
         self.skip = 0
         self._base = (self.records, self.frames, self._log_size, self.tallies[DUPLICATES])
@@ -147,11 +145,12 @@ class Output:
         self._log.append(self._entries)
         self._entries, self._entries_bytes = [], 0
         self._log.sync()
-        self._journal.commit(self._now())
-        if self._new_failures:
-            with self._state.failures.open("a", encoding="utf-8") as file:
-                file.writelines(self._new_failures)
-            self._new_failures = []
+        since, checksum = self._log.up_to(self._log.size)
+        self._journal.commit(dataclasses.replace(self._now(), since=since, sum=checksum))
+        self._log.mark()
+        assert self._failures is not None
+        self._failures.append(self._new_failures)
+        self._new_failures = []
         self._committed = time.monotonic()
 
     @property
@@ -307,13 +306,13 @@ class Output:
         """Note a warning of the input that is coming in."""
         remark = warning_document(_REMARKS[fate], text)
         self._journal.note({"input": self.inputs, "remark": remark})
-        self._new_failures.append(failure_line(self._plan.table.paths[self.inputs], remark))
+        self._new_failures.append(failure_entry(self._plan.table.paths[self.inputs], remark))
 
     def _fail(self, number: int, failure: Failure) -> None:
         self._take_back()
         self.tallies[FAILURES] += 1
         self._journal.note({"input": number, "failure": failure})
-        self._new_failures.append(failure_line(self._plan.table.paths[number], failure))
+        self._new_failures.append(failure_entry(self._plan.table.paths[number], failure))
         self._next_input()
 
     def _fail_row(self, event: RowFailed) -> None:
@@ -322,7 +321,7 @@ class Output:
         self.tallies[FAILURES] += 1
         failure = {"record": event.record, **event.failure}
         self._journal.note({"input": event.input, "failure": failure})
-        self._new_failures.append(failure_line(self._plan.table.paths[event.input], failure))
+        self._new_failures.append(failure_entry(self._plan.table.paths[event.input], failure))
 
     def _next_input(self) -> None:
         self.inputs += 1
@@ -338,7 +337,7 @@ class Output:
         if frames < self._journal.last.frames or size < self._journal.last.log:
             # what counts must not be less than what the last commit says is there
             self.frames = frames
-            here = Commit(self.inputs, 0, records, frames, size, self._base, dict(self.tallies))
+            here = Commit(self.inputs, 0, records, frames, size, self._base, dict(self.tallies), *self._log.up_to(size))
             self._journal.commit(here)
         if size < self._log.size:
             self._entries, self._entries_bytes = [], 0

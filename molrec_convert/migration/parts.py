@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from molrec_convert.errors import FormatError
-from molrec_convert.migration.encode import Again, Done, Entry, Event, Failed, Frames, Items, Many, Restart, RowFailed
+from molrec_convert.migration.events import Again, Done, Entry, Event, Failed, Frames, Items, Many, Restart, RowFailed
 from molrec_convert.migration.index_table import build_plain_index
-from molrec_convert.migration.record_log import RecordLog, log_entry
+from molrec_convert.migration.record_log import RecordLog, frames_sum, log_entry
 from molrec_convert.migration.tasks import Goal
 from molrec_convert.model.collection_declaration import collection_document
 from molrec_convert.model.declaration import Declaration
@@ -54,7 +54,8 @@ class _Part:
     def __init__(self, path: Path) -> None:
         self._file = StoreFile(path, overwrite=True)
         self._log_path = path.with_name(f"{path.name}.log")
-        self._log = RecordLog(self._log_path, 0)
+        self._log = RecordLog(self._log_path)
+        self._log.cut(0)
         self._story: list[str] = []
         self._pending: list[bytes] = []
         self._pending_bytes = self._flushed = self._frames = 0
@@ -184,9 +185,10 @@ def _events(part: StoredCollection, path: Path, first: int) -> Iterator[tuple[Ev
             if following is not None and following[0] == number:
                 system, following = following[1], next(systems, None)
             values: list[bytes] = []
-            size = 0
+            size = checksum = 0
             for _ in range(n_frames):
                 values.append(next(frames))
+                checksum = frames_sum(values[-1:], checksum)
                 size += len(values[-1])
                 if size >= _MESSAGE_BYTES:
                     if not known:
@@ -196,7 +198,8 @@ def _events(part: StoredCollection, path: Path, first: int) -> Iterator[tuple[Ev
                 if values:
                     yield Frames(input_, values), size
                 content = bytes.fromhex(digest)
-                entry = log_entry(meta, system, row.encode(), n_frames, atoms[number], has[number], content)
+                counted = n_frames, atoms[number], has[number], content, checksum
+                entry = log_entry(meta, system, row.encode(), *counted)
                 yield Entry(input_, n_frames, entry, content), len(entry)
             number += 1
         elif not known:

@@ -8,8 +8,10 @@ by the system or crashed, is replaced, and what it was doing is done again piece
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
 import io
+import itertools
 import multiprocessing
 import pickle
 import signal
@@ -25,7 +27,7 @@ from typing import Any, NoReturn, Protocol
 from molrec_convert.errors import MolrecError
 from molrec_convert.migration.interrupts import held_back
 
-__all__ = ["Pool", "Recovery", "WorkerLost"]
+__all__ = ["NotHere", "Pool", "Recovery", "WorkerLost"]
 
 #: Bytes of messages that wait for their turn.
 WAITING_BYTES = 64 * 2**20
@@ -41,6 +43,10 @@ class WorkerLost(MolrecError):
         self.code = code
         self.how = "ended" if code is None or code >= 0 else f"was ended by {_signal_name(-code)}"
         super().__init__(f"a process that was reading {self.how}; the same command goes on from here")
+
+
+class NotHere(Exception):
+    """What was to be done in this process may end it; nothing of it was done."""
 
 
 class Recovery(Protocol):
@@ -90,7 +96,8 @@ class Pool:
     """Does tasks by `make(*arguments)(task)`, an iterable of messages, in up to `workers` processes.
 
     A process is started when there is something for it to do. With one worker everything is done in this process, to
-    the same end. `recovery` makes a `Recovery` of a task. A context manager, which ends the processes.
+    the same end, by what `here` makes; where that raises `NotHere` of a task, that and what follows are done by another
+    one. `recovery` makes a `Recovery` of a task. A context manager, which ends the processes.
     """
 
     def __init__(
@@ -99,26 +106,35 @@ class Pool:
         arguments: tuple[Any, ...],
         workers: int,
         recovery: Callable[[Any], Recovery] | None = None,
+        here: Callable[[], Callable[[Any], Iterable[Any]]] | None = None,
     ) -> None:
+        self._here = functools.partial(make, *arguments) if here is None else here
         self._make, self._arguments, self._most, self._recovery = make, arguments, workers, recovery
         self._context = multiprocessing.get_context("spawn")
         self._workers: list[_Worker] = []
         self._waiting: dict[int, _Waiting] = {}
         self._bytes = 0
         self._inline: Callable[[Any], Iterable[Any]] | None = None
+        #: With one worker: whether that is another process.
+        self._apart = False
 
     def run(self, tasks: Iterable[Any]) -> Iterator[Any]:
         """The messages of all tasks, task by task. Raises what a task raises.
 
         Where a process ends without a recovery, or before it begins to work, `WorkerLost` is raised.
         """
-        if self._most <= 1:
+        left = iter(tasks)
+        if self._most <= 1 and not self._apart:
             if self._inline is None:
-                self._inline = self._make(*self._arguments)
-            for task in tasks:
-                yield from self._inline(task)
-            return
-        yield from self._run(enumerate(tasks))
+                self._inline = self._here()
+            for task in left:
+                try:
+                    yield from self._inline(task)
+                except NotHere:
+                    self._apart, self._inline = True, None
+                    left = itertools.chain([task], left)
+                    break
+        yield from self._run(enumerate(left))
 
     def prepare(self) -> None:
         """Start all processes now, where there will be something to do for each of them."""

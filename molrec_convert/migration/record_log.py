@@ -13,13 +13,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["LogRows", "RecordLog", "log_entry"]
+import google_crc32c
 
-#: Lengths of meta, system (-1: none), index values and digest; frames; atoms; whether there is a trajectory.
-_HEAD = struct.Struct("<IqIIQQ?")
+__all__ = ["LogRows", "RecordLog", "frames_sum", "log_entry"]
+
+#: Lengths of meta, system (-1: none), index values and digest; frames; atoms; whether there is a trajectory; the
+#: checksum of the frames.
+_HEAD = struct.Struct("<IqIIQQ?I")
 _BUFFER = 2**20
 #: The fields of a head, as they are unpacked.
-_Head = tuple[int, int, int, int, int, int, bool]
+_Head = tuple[int, int, int, int, int, int, bool, int]
+
+
+def frames_sum(values: Iterable[bytes], before: int = 0) -> int:
+    """Return the checksum (CRC-32C) of the values of frames, behind those that have the checksum `before`."""
+    extend = google_crc32c.extend
+    for value in values:
+        before = extend(before, value)
+    return before
 
 
 class LogRows(NamedTuple):
@@ -35,51 +46,105 @@ class LogRows(NamedTuple):
 
 
 def log_entry(
-    meta: bytes, system: bytes | None, row: bytes, n_frames: int, n_atoms: int, has_trajectory: bool, digest: bytes
+    meta: bytes,
+    system: bytes | None,
+    row: bytes,
+    n_frames: int,
+    n_atoms: int,
+    has_trajectory: bool,
+    digest: bytes,
+    checksum: int,
 ) -> bytes:
-    """An entry as it stands in the file."""
+    """An entry as it stands in the file; `checksum` is that of the frames."""
     size = -1 if system is None else len(system)
-    head = _HEAD.pack(len(meta), size, len(row), len(digest), n_frames, n_atoms, has_trajectory)
+    head = _HEAD.pack(len(meta), size, len(row), len(digest), n_frames, n_atoms, has_trajectory, checksum)
     return b"".join((head, meta, system or b"", row, digest))
 
 
 class RecordLog:
-    """The file at `path`, cut back to `size` bytes. `append` entries, then `sync`.
+    """The file at `path`, as it is found until it is `cut`. `append` entries, then `sync`.
 
-    What the entries hold is read from the file, of some consecutive records at a time.
+    What the entries hold is read from the file, of some consecutive records at a time. Whoever commits what was
+    appended keeps its checksum (`up_to`, `mark`), by which it is known again (`is_as_written`).
     """
 
-    def __init__(self, path: Path, size: int) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
         self._file = open(path, "r+b" if path.exists() else "w+b", buffering=_BUFFER)  # noqa: SIM115
-        self._file.truncate(size)
-        self._file.seek(size)
-        self.size = size
+        self.size = self._file.seek(0, os.SEEK_END)
+        #: Where what was committed ends, each time; and the checksum of what was appended since.
+        self._marks: list[int] = []
+        self._sum = 0
 
     def append(self, entries: Iterable[bytes]) -> None:
         """Entries at the end."""
+        extend, whole = google_crc32c.extend, self._sum
         for entry in entries:
             self._file.write(entry)
             self.size += len(entry)
+            whole = extend(whole, entry)
+        self._sum = whole
 
-    def cut(self, size: int) -> None:
-        """Forget what was appended behind `size`."""
+    def cut(self, size: int, marks: Iterable[int] | None = None) -> None:
+        """Forget what was appended behind `size`; `marks` are those of an earlier attempt."""
         self._file.flush()
         self._file.truncate(size)
         self._file.seek(size)
         self.size = size
+        self._marks = [mark for mark in (self._marks if marks is None else sorted(marks)) if mark <= size]
+        self._sum = self._sum_of(self._since, size)
 
     def sync(self) -> None:
         """Everything that was appended is on disk when this returns."""
         self._file.flush()
         os.fsync(self._file.fileno())
 
+    def up_to(self, size: int) -> tuple[int, int]:
+        """Return the last mark up to `size`, and the checksum of the bytes from there."""
+        if size == self.size:
+            return self._since, self._sum
+        self._file.flush()
+        since = max((mark for mark in self._marks if mark <= size), default=0)
+        return since, self._sum_of(since, size)
+
+    def mark(self) -> None:
+        """What was appended is committed."""
+        if self.size > self._since:
+            self._marks.append(self.size)
+            self._sum = 0
+
+    def is_as_written(self, start: int, end: int, checksum: int) -> bool:
+        """Return whether the bytes from `start` to `end` are those that had the checksum."""
+        return end <= self.size and self._sum_of(start, end) == checksum
+
+    @property
+    def _since(self) -> int:
+        return self._marks[-1] if self._marks else 0
+
+    def _sum_of(self, start: int, end: int) -> int:
+        value, left = 0, end - start
+        with open(self.path, "rb", buffering=0) as file:
+            file.seek(start)
+            while left and (piece := file.read(min(left, _BUFFER))):
+                value, left = google_crc32c.extend(value, piece), left - len(piece)
+        return value
+
+    def frames(self, frames: Iterable[bytes]) -> Iterator[bool]:
+        """Yield of each record whether its frames, which come one after another, are those that were written."""
+        extend, following = google_crc32c.extend, iter(frames)
+        for _, _, _, heads in self._parts(0, self.size):
+            for head in heads:
+                count = checksum = 0
+                for value in itertools.islice(following, head[4]):
+                    count, checksum = count + 1, extend(checksum, value)
+                yield (count, checksum) == (head[4], head[7])
+
     def rows(self) -> Iterator[LogRows]:
         """What the index says of each record."""
         body = _HEAD.size
         for _, data, starts, heads in self._parts(0, self.size):
             texts = []
-            for start, (meta, system, row, _, _, _, _) in zip(starts, heads, strict=True):
+            for start, (meta, system, row, *_) in zip(starts, heads, strict=True):
                 at = start + body + meta + (system if system > 0 else 0)
                 texts.append(data[at : at + row])
             yield LogRows(texts, [head[4] for head in heads], [head[5] for head in heads], [head[6] for head in heads])
@@ -99,7 +164,7 @@ class RecordLog:
         number = 0
         for _, data, starts, heads in self._parts(start, self.size if stop is None else stop):
             numbers, values = [], []
-            for own, at, (meta, system, _, _, _, _, _) in zip(itertools.count(number), starts, heads):
+            for own, at, (meta, system, *_) in zip(itertools.count(number), starts, heads):
                 if system >= 0:
                     first = at + body + meta
                     numbers.append(own)
@@ -143,7 +208,7 @@ class RecordLog:
                 heads: list[_Head] = []
                 while at + body <= end:
                     head = unpack(data, at)
-                    meta, system, row, digest, _, _, _ = head
+                    meta, system, row, digest, *_ = head
                     after = at + body + meta + row + digest + (system if system > 0 else 0)
                     if after > end:
                         # at least the rest of this one

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from molrec_convert.migration.encode import Again, Done, Entry, Event, Failed, Items, Many, Restart, RowFailed
+from molrec_convert.migration.events import Again, Done, Entry, Event, Failed, Items, Many, Restart, RowFailed
 from molrec_convert.migration.failures import Failure
 from molrec_convert.migration.scan import Scan, Scanned
 from molrec_convert.migration.tasks import Task, singles

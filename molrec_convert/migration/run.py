@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from molrec_convert.errors import MolrecError, UsageError
+from molrec_convert.errors import FormatError, MolrecError, UsageError
+from molrec_convert.locking import TargetLock
 from molrec_convert.migration.adding import changed_options, check_rules_added, continued
-from molrec_convert.migration.encode import Done, Entry, Failed, Many, Restart, RowFailed
 from molrec_convert.migration.engine import Engine, LocalEngine
+from molrec_convert.migration.events import Done, Entry, Failed, Many, Restart, RowFailed
 from molrec_convert.migration.failures import failure_text, is_error, remarks_of, write_failures
 from molrec_convert.migration.hashing import content_digest
 from molrec_convert.migration.index_values import check_index_names
@@ -104,6 +105,8 @@ class _Job:
     ) -> None:
         #: Patterns of rules that match no input, in sentences.
         self.unmatched = unmatched
+        #: What became of what an earlier attempt left.
+        self.notes: list[str] = []
         self.target, self.settings, self.engine, self.watcher = target, settings, engine, watcher
         self.asked = settings
         self.commit_seconds = commit_seconds
@@ -133,18 +136,17 @@ class _Job:
 
     def run(self, table: InputTable, *, overwrite: bool) -> Outcome:
         """The whole migration."""
-        state = State(self.target)
-        state.begin()
-        try:
-            if state.is_finished:
-                state.leave()
-                state.begin()
-            return self._run(state, table, overwrite=overwrite)
-        except (MolrecError, OSError):
-            self._give_up(state)
-            raise
-        finally:
-            state.end()
+        with TargetLock(self.target):
+            state = State(self.target)
+            state.begin()
+            try:
+                if _is_finished(state, overwrite=overwrite):
+                    state.leave()
+                    state.begin()
+                return self._run(state, table, overwrite=overwrite)
+            except (MolrecError, OSError):
+                self._give_up(state)
+                raise
 
     def _run(self, state: State, table: InputTable, *, overwrite: bool) -> Outcome:
         before: StoredCollection | ShardedCollection | None = None
@@ -205,6 +207,7 @@ class _Job:
             )
         output = Output(state, plan, commit_seconds=self.commit_seconds)
         try:
+            output.begin()
             if before is not None:
                 output.seed(before)
             self._fill(state, output, plan)
@@ -212,7 +215,6 @@ class _Job:
                 failures = [entry for entry in output.failures() if is_error(entry[1])]
                 first = f"; the first: {failure_text(*failures[0])}" if failures else ""
                 # there is nothing to go on from, and what was at fault may be mended when it is called again
-                state.restart()
                 state.discard()
                 raise MigrationStopped(no_record(len(table)) + first)
             earlier = [] if before is None else list(state.manifest_entries())
@@ -234,7 +236,7 @@ class _Job:
             left_out = ", as --drop leaves it out" if name in self.settings.drop else ""
             report.warn(f"--index {name}: no record has that key{left_out}")
         idle = plan.idle if before is None else ()
-        for text in (*plan.missing, *idle, *beside_notes(table), *self.unmatched):
+        for text in (*self.notes, *plan.missing, *idle, *beside_notes(table), *self.unmatched):
             report.warn(text)
         return Outcome(
             self.target,
@@ -282,12 +284,26 @@ class _Job:
 
     def _resumes(self, state: State, facts: dict[str, Any], table: InputTable, *, overwrite: bool) -> bool:
         """Whether there is an attempt to go on from. Raises `UsageError` where it was begun otherwise."""
-        note, kept = state.note(), state.plan()
-        if note is None or kept is None:
+        try:
+            note, settled = state.note(), state.settled()
+            for _ in state.kept_failures():
+                pass
+        except FormatError as error:
+            self.notes.append(f"{error}: begun anew")
+            return False
+        try:
+            kept = state.plan()
+        except FormatError:
+            kept = None
+            state.forget_plan()
+        if note is None or (kept is None and settled is None):
             return False
         changed = sorted(key for key in {*note, *facts} if note.get(key) != facts.get(key))
         if not changed:
+            # without a plan, which was to be made anew or is damaged, what was settled still holds
             return True
+        if kept is None:
+            return False
         if overwrite or not Journal.committed(state.journal).records:
             # nothing is lost by another beginning
             return False
@@ -398,6 +414,18 @@ class _Job:
         """Leave nothing behind, unless there is something to go on from."""
         if state.note() is None or not state.journal.exists():
             state.discard()
+
+
+def _is_finished(state: State, *, overwrite: bool) -> bool:
+    """Whether only what lies beside the collection is to be put there. Raises `FormatError` where that is not told."""
+    try:
+        return state.is_finished
+    except FormatError:
+        if not overwrite:
+            raise
+        # it is made anew, whatever that said
+        state.restart()
+        return False
 
 
 def _unknown(table: InputTable, migrated: dict[str, Known]) -> InputTable:

@@ -9,7 +9,7 @@ import numpy as np
 
 from molrec_convert.migration.batch_encoder import EncodedBatch, record_digest
 from molrec_convert.migration.index_values import Observed, energy_of, index_value
-from molrec_convert.migration.record_log import log_entry
+from molrec_convert.migration.record_log import frames_sum, log_entry
 from molrec_convert.migration.settings import Settings
 from molrec_convert.model import FrameBatch, Record
 from molrec_convert.model.trajectory import take_frames
@@ -35,11 +35,12 @@ def encode_run(
     if settings.dedupe:
         digests = [record_digest(encoded.system, value) for value in encoded.frames]
     entries = [
-        log_entry(encoded.meta, encoded.system, row, 1, atoms, True, digest)
-        for row, atoms, digest in zip(
+        log_entry(encoded.meta, encoded.system, row, 1, atoms, True, digest, frames_sum((value,)))
+        for row, atoms, digest, value in zip(
             _rows(record, batch, source, ordinal, settings),
             encoded.n_atoms,
             digests or [b""] * len(encoded.frames),
+            encoded.frames,
             strict=True,
         )
     ]

@@ -21,7 +21,7 @@ from molrec_convert.migration.frame_records import split_declaration
 from molrec_convert.migration.hashing import content_digest
 from molrec_convert.migration.rules import RuleBook
 from molrec_convert.migration.settings import Settings
-from molrec_convert.migration.sources import FormatFinder, Sources, is_aside, record_count
+from molrec_convert.migration.sources import FormatFinder, Sources, check_harmless, is_aside, record_count
 from molrec_convert.migration.tasks import Found, Task, is_large
 from molrec_convert.model import Declaration, Record
 from molrec_convert.model.collection import Collection
@@ -69,10 +69,10 @@ class Scan:
 
 
 class Scanner:
-    """Looks at the inputs of tasks."""
+    """Looks at the inputs of tasks; `here` as in `Worker`."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, *, here: bool = False) -> None:
+        self._settings, self._here = settings, here
         self._rules = RuleBook(settings)
         self._finder = FormatFinder(settings)
         self._report = Report()
@@ -84,6 +84,8 @@ class Scanner:
         scan = Scan(task.first)
         known: dict[str, int] = {}
         found: list[Scanned | Format] = [self._format(task, number) for number in range(len(task.paths))]
+        if self._here:
+            check_harmless(task.paths, found)
         for start, stop, chosen in runs(found, task, self._rules):
             if isinstance(chosen, Scanned):
                 scan.inputs.append(chosen)

@@ -16,6 +16,7 @@ from molrec_convert.formats import Apart, Arrangement, Format, ReadContext, make
 from molrec_convert.meaning.species import ElementOptions, with_elements
 from molrec_convert.meaning.targets import settles_elements
 from molrec_convert.migration.frame_records import frames_of
+from molrec_convert.migration.pool import NotHere
 from molrec_convert.migration.rules import RuleBook
 from molrec_convert.migration.settings import Settings
 from molrec_convert.model import Record
@@ -23,7 +24,7 @@ from molrec_convert.model.collection import Collection
 from molrec_convert.plugins import HEAD, detect, format_named, formats, plugin_manager
 from molrec_convert.report import Report
 
-__all__ = ["FormatFinder", "Sources", "is_aside", "is_split", "record_count", "records_of", "rows_of"]
+__all__ = ["FormatFinder", "Sources", "check_harmless", "is_aside", "is_split", "record_count", "records_of", "rows_of"]
 
 Member = tuple[Record, dict[str, Any]]
 
@@ -50,6 +51,17 @@ class FormatFinder:
         if named and path.is_file():
             self._last[suffix] = found
         return found
+
+
+def check_harmless(paths: Sequence[str], found: Sequence[object]) -> None:
+    """Refuse inputs whose damage may end the process that reads them. `found`: their formats, as far as they have one.
+
+    Raises `NotHere`.
+    """
+    if any(
+        isinstance(chosen, Format) and chosen.crashes(Path(path)) for path, chosen in zip(paths, found, strict=True)
+    ):
+        raise NotHere
 
 
 class Sources:

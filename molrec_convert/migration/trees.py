@@ -7,29 +7,32 @@ what is done: a line each, so that a call that is repeated goes on where the fir
 from __future__ import annotations
 
 import dataclasses
-import json
+import functools
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+from molrec_convert import disk
 from molrec_convert.conversion import ManyRecordsError, convert
-from molrec_convert.errors import MolrecError, UsageError
+from molrec_convert.errors import FormatError, MolrecError, UsageError
+from molrec_convert.formats import Format
+from molrec_convert.locking import TargetLock
 from molrec_convert.meaning.species import ElementOptions
+from molrec_convert.migration.checked_lines import Chain, LineFile, standing_lines
 from molrec_convert.migration.failures import (
     CUT_OFF,
     WARNING,
     Failure,
     error_document,
-    failure_line,
+    failure_entry,
     failure_text,
     is_error,
     read_failures,
     remarks_of,
     warning_document,
-    write_failures,
 )
 from molrec_convert.migration.hashing import content_digest
 from molrec_convert.migration.inputs import InputTable, beside_notes, expand_inputs
@@ -38,7 +41,7 @@ from molrec_convert.migration.pool import Pool
 from molrec_convert.migration.recovery import lost_failure
 from molrec_convert.migration.rules import RuleBook, check_rules, idle_rules
 from molrec_convert.migration.settings import Settings, default_workers
-from molrec_convert.migration.sources import FormatFinder, check_options, is_aside
+from molrec_convert.migration.sources import FormatFinder, check_harmless, check_options, is_aside
 from molrec_convert.migration.state import SUFFIX, Known
 from molrec_convert.report import Fate, Report
 
@@ -73,29 +76,36 @@ class Written:
 
 
 class RecordWorker:
-    """Converts inputs one by one."""
+    """Converts inputs one by one; `here` as in `Worker`."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._rules, self._finder = RuleBook(settings), FormatFinder(settings)
+    def __init__(self, settings: Settings, *, here: bool = False) -> None:
+        self._rules, self._finder, self._here = RuleBook(settings), FormatFinder(settings), here
 
     def __call__(self, task: RecordTask) -> Iterator[Written]:
         """A message for each input."""
-        for place, number in enumerate(task.numbers):
-            yield self._one(task, place, number)
+        found = [self._format(path) for path in task.paths]
+        if self._here:
+            check_harmless(task.paths, found)
+        for place, chosen in enumerate(found):
+            yield self._one(task, place, chosen)
 
-    def _one(self, task: RecordTask, place: int, number: int) -> Written:
-        path, target = Path(task.paths[place]), Path(task.targets[place])
-        report = Report()
+    def _format(self, path: str) -> Format | Exception:
         try:
-            chosen = self._finder.find(path)
+            return self._finder.find(Path(path))
         except (MolrecError, OSError) as error:
-            aside = task.searched[place] and is_aside(error)
-            return Written(number, aside=aside, failure=None if aside else error_document(error))
+            return error
+
+    def _one(self, task: RecordTask, place: int, chosen: Format | Exception) -> Written:
+        number, path, target = task.numbers[place], Path(task.paths[place]), Path(task.targets[place])
+        report = Report()
+        if isinstance(chosen, Exception):
+            aside = task.searched[place] and is_aside(chosen)
+            return Written(number, aside=aside, failure=None if aside else error_document(chosen))
         try:
             known = {entry.name for cls in (chosen.read_options, ElementOptions) for entry in dataclasses.fields(cls)}
             own = self._rules.of(path)
             options = {key: value for key, value in own.options.items() if key in known}
-            target.parent.mkdir(parents=True, exist_ok=True)
+            _make_folder(target.parent)
             convert(
                 path,
                 target,
@@ -114,6 +124,14 @@ class RecordWorker:
         remarks = [warning_document(WARNING, text) for text in report.warnings]
         remarks += [warning_document(CUT_OFF, text) for text in report.truncations]
         return Written(number, digest, items=items, remarks=remarks)
+
+
+def _make_folder(path: Path) -> None:
+    """Make a folder and those it lies in, which are there after a failure of the power, too."""
+    if not path.is_dir():
+        _make_folder(path.parent)
+        path.mkdir(exist_ok=True)
+        disk.sync(path.parent)
 
 
 class RecordRecovery:
@@ -182,11 +200,11 @@ def migrate_records(
         return Outcome(root, len(table))
     if not root.parent.is_dir():
         raise UsageError(f"cannot write {target}: there is no directory {root.parent}")
-    root.mkdir(exist_ok=True)
     count = default_workers() if workers is None else workers
-    ledger = _Ledger(root)
-    ledger.ask(settings, overwrite=overwrite)
-    with Pool(RecordWorker, (settings,), count, RecordRecovery) as pool:
+    here = functools.partial(RecordWorker, settings, here=True)
+    with TargetLock(root), Pool(RecordWorker, (settings,), count, RecordRecovery, here) as pool:
+        root.mkdir(exist_ok=True)
+        ledger = _Ledger(root)
         return _run(table, targets, ledger, settings, pool, watcher, overwrite=overwrite)
 
 
@@ -226,22 +244,39 @@ class _Ledger:
         self.done: dict[str, Known] = {}
         self.begun: set[str] = set()
         self.asked: dict[str, Any] | None = None
-        whole = 0
-        if self.path.exists():
-            with self.path.open("rb") as file:
-                for line in file:
-                    if not line.endswith(b"\n"):
-                        break
-                    try:
-                        self._take(json.loads(line))
-                    except (ValueError, KeyError, TypeError):
-                        raise UsageError(
-                            f"{self.path} is not the list of a migration to {root}: move it out of the way"
-                        ) from None
-                    whole = file.tell()
-        self._file = open(self.path, "r+b" if self.path.exists() else "w+b")  # noqa: SIM115
-        self._file.truncate(whole)
-        self._file.seek(whole)
+        #: What is asked for, if that is not in the list yet.
+        self._asked: list[dict[str, Any]] = []
+        self._file: BinaryIO = open(self.path, "r+b" if self.path.exists() else "w+b")  # noqa: SIM115
+        self._chain, self._end = Chain(), 0
+        for line in standing_lines(self._file):
+            self._take(line.document())
+            self._chain, self._end = Chain(line.sum, self._chain.count + 1), line.end
+        #: Whether lines follow that are not as they were written: the last ones, after a kill, or it is damaged.
+        self.breaks_off = self._end < self.path.stat().st_size
+        self._file.seek(0)
+        if not self._end and b"\n" in self._file.readline():
+            self._file.close()
+            raise UsageError(f"{self.path} is not the list of a migration to {root}: move it out of the way")
+
+    def begin(self, targets: Iterable[tuple[str, str]]) -> None:
+        """Take up the list where it breaks off. `targets`: the inputs and records that are to be made.
+
+        Raises `FormatError` where records are there that it should tell of.
+        """
+        if self.breaks_off:
+            for path, target in targets:
+                if os.path.lexists(target) and not self.is_ours(path, target):
+                    line, hint = f"line {self._chain.count + 1}", "start over with --overwrite"
+                    raise FormatError(self.path, line, found="a line that is not as it was written", hint=hint)
+        self._file.truncate(self._end)
+        self._file.seek(self._end)
+        for entry in self._asked:
+            self.write(entry)
+        disk.sync(self.path.parent)
+
+    def is_ours(self, path: str, target: str) -> bool:
+        """Whether a record that is there was made, or begun, by a migration from an input."""
+        return target in self.begun or os.path.abspath(path) in self.done
 
     def _take(self, entry: dict[str, Any]) -> None:
         if "begun" in entry:
@@ -271,28 +306,33 @@ class _Ledger:
                 f"go on with the same command, or make them anew with --overwrite"
             )
         self._take({"asked": asked})
-        self.write({"asked": asked})
+        self._asked = [{"asked": asked}]
 
     def write(self, entry: dict[str, Any]) -> None:
         """A line, which survives a kill when this returns."""
-        self._file.write(json.dumps(entry).encode() + b"\n")
+        self._file.write(self._chain.line(entry))
         self._file.flush()
+
+    def sync(self) -> None:
+        """All lines survive a failure of the power when this returns."""
+        os.fsync(self._file.fileno())
 
     def keep_warnings(self, paths: Set[str]) -> None:
         """Begin the file of failures anew, with the warnings of inputs that are done."""
         noted = list(read_failures(self.failures))
-        write_failures(self.failures, (n for n in noted if not is_error(n[1]) and os.path.abspath(n[0]) in paths))
+        kept = (n for n in noted if not is_error(n[1]) and os.path.abspath(n[0]) in paths)
+        self._noted = LineFile(self.failures, (failure_entry(*failure) for failure in kept))
 
     def note(self, failures: list[tuple[str, Failure]]) -> None:
         """Add to the file of failures."""
-        if failures:
-            with self.failures.open("a", encoding="utf-8") as file:
-                file.writelines(failure_line(path, failure) for path, failure in failures)
+        self._noted.append([failure_entry(*failure) for failure in failures])
 
     def close(self) -> None:
         """Make sure the lines are on disk."""
-        os.fsync(self._file.fileno())
+        self.sync()
         self._file.close()
+        if self.failures.exists():
+            disk.sync_all([self.failures, self.failures.parent])
 
 
 def _run(
@@ -306,11 +346,13 @@ def _run(
     overwrite: bool,
 ) -> Outcome:
     outcome = Outcome(ledger.path, len(table))
+    ledger.ask(settings, overwrite=overwrite)
     left = [number for number in range(len(table)) if not _is_done(table, number, targets[number], ledger)]
     outcome.known = len(table) - len(left)
     watcher.stage("converting", len(left), sum(table.sizes[number] for number in left))
     failures: list[tuple[str, Failure]] = []
     remarks: list[tuple[str, Failure]] = []
+    ledger.begin((table.paths[number], targets[number]) for number in left if not overwrite)
     ledger.keep_warnings(
         {os.path.abspath(path) for path in table.paths} - {os.path.abspath(table.paths[n]) for n in left}
     )
@@ -375,10 +417,10 @@ def _tasks(
     def task() -> RecordTask:
         replace = []
         for number in group:
-            ours = targets[number] in ledger.begun or os.path.abspath(table.paths[number]) in ledger.done
-            replace.append(overwrite or ours)
+            replace.append(overwrite or ledger.is_ours(table.paths[number], targets[number]))
             if not os.path.lexists(targets[number]):
                 ledger.write({"begun": targets[number]})
+        ledger.sync()
         return RecordTask(
             list(group),
             [table.paths[number] for number in group],

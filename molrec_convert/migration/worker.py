@@ -16,11 +16,15 @@ __all__ = ["Worker"]
 
 
 class Worker:
-    """Does tasks of both passes, one after another."""
+    """Does tasks of both passes, one after another.
 
-    def __init__(self, settings: Settings) -> None:
+    `here`: in the process that writes, which no input may end. Raises `NotHere` of tasks with one that might.
+    """
+
+    def __init__(self, settings: Settings, *, here: bool = False) -> None:
         self._settings = settings
-        self._scanner = Scanner(settings)
+        self._here = here
+        self._scanner = Scanner(settings, here=here)
         self._encoder: tuple[Goal, Encoder] | None = None
 
     def __call__(self, task: Task) -> Iterator[Any]:
@@ -30,5 +34,7 @@ class Worker:
             return
         if self._encoder is None or self._encoder[0] != task.goal:
             declaration = Declaration.from_json(json.loads(task.goal.declaration))
-            self._encoder = task.goal, Encoder(self._settings, declaration, task.goal.units, self._scanner.take_kept())
+            kept = self._scanner.take_kept()
+            encoder = Encoder(self._settings, declaration, task.goal.units, kept, here=self._here)
+            self._encoder = task.goal, encoder
         yield from self._encoder[1](task)

@@ -45,6 +45,7 @@ ASE_DB = Format(
     takes_collections=True,
     predicts="molrec_ase.writer:predict",
     units={"preset": "metal"},
+    crashes=sniffing.is_mapped,
 )
 
 ASE_TRAJ = Format(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-__all__ = ["database_score", "trajectory_score"]
+__all__ = ["database_score", "is_mapped", "trajectory_score"]
 
 _SQLITE = b"SQLite format 3\0"
 _ULM = b"- of UlmASE-Trajectory  "
@@ -21,11 +21,16 @@ def database_score(head: bytes, path: Path) -> float:
         from molrec_ase.sqlite_rows import is_database
 
         return 1.0 if is_database(path) else 0.0
-    if path.name.lower().endswith(".aselmdb"):
+    if is_mapped(path):
         return 1.0
     if _JSON.match(head):
         return 0.9 if sum(word in head for word in _JSON_WORDS) >= 2 else 0.0
     return 0.0
+
+
+def is_mapped(path: Path) -> bool:
+    """Whether a database is an LMDB file, which is mapped: what is cut short ends the process that reads it."""
+    return path.name.lower().endswith(".aselmdb")
 
 
 def trajectory_score(head: bytes, path: Path) -> float:

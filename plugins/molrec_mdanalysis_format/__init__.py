@@ -47,6 +47,7 @@ MDANALYSIS = Format(
     predicts="molrec_mdanalysis.write:predict",
     elements="",
     units={"length": "angstrom", "energy": "kJ/mol", "time": "ps", "mass": "dalton", "charge": "e", "angle": "degree"},
+    crashes=lambda path: True,
 )
 
 

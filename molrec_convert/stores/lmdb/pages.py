@@ -152,7 +152,25 @@ class PageFile:
 
     def check(self) -> int:
         """Walk every page of the tree and return the number of keys; the first fault is a `FormatError`."""
+        return self._check(_Marks())
+
+    def check_writable(self) -> None:
+        """Check all pages, and that none in use is listed as free: LMDB trusts the list, and writes to these."""
         seen = _Marks()
+        self._check(seen)
+        free: set[int] = set()
+        for _, position, page, number in self._leaves(self._free[7], self._free[2], seen, ordered=False):
+            self._check_value(page, position, number, seen)
+            value = self._value(page, position, number)
+            count, *listed = struct.unpack(f"<{len(value) // 8}Q", value[: len(value) // 8 * 8]) or (0,)
+            if len(value) % 8 or count != len(listed):
+                raise self._fault(number, "lists free pages otherwise than LMDB does")
+            free.update(listed)
+        for number in free:
+            if not 2 <= number <= self.last_page or not seen.take(number, 1):
+                raise self._fault(number, "is listed as free, and is in use or outside the file")
+
+    def _check(self, seen: _Marks) -> int:
         count, before = 0, None
         for name, position, page, number in self._leaves(self._root, self._depth, seen):
             if before is not None and name <= before:
@@ -173,7 +191,7 @@ class PageFile:
         if second[0] != size:
             raise FormatError(self.path, "page 1", found=f"a page size of {second[0]}", expected=str(size))
         current = max(first, second, key=lambda meta: meta[4]) if first[4] != second[4] else first
-        _, free, tree, self.last_page, _ = current
+        _, self._free, tree, self.last_page, _ = current
         _, flags, self._depth, _, _, _, self.entries, self._root = tree
         if flags:
             raise FormatError(self.path, found=f"a database with flags {flags:#x}", expected="a plain one")
@@ -181,15 +199,15 @@ class PageFile:
         self._last_there = min(self.last_page, self._size // size - 1)
         # a page that was taken and given back in one transaction was never written
         lacking = self.last_page - self._last_there
-        if lacking and lacking != self._free_after(self._last_there, free[7], free[2]):
+        if lacking and lacking != self._free_after(self._last_there):
             expected = f"{(self.last_page + 1) * size} bytes"
             raise FormatError(self.path, found=f"{self._size} bytes", expected=expected, hint="the file is cut short")
 
-    def _free_after(self, last: int, root: int, depth: int) -> int:
+    def _free_after(self, last: int) -> int:
         """Return how many pages behind the page `last` the list of free pages has, which is a tree of its own."""
         free: set[int] = set()
         with suppress(FormatError):  # a list that is cut short itself has fewer
-            for _, position, page, number in self._leaves(root, depth, _Marks()):
+            for _, position, page, number in self._leaves(self._free[7], self._free[2], _Marks(), ordered=False):
                 value = self._value(page, position, number)
                 listed = array("Q", value[: len(value) // 8 * 8])
                 free.update(each for each in listed[1:] if last < each <= self.last_page)
@@ -206,14 +224,16 @@ class PageFile:
         last, transaction = _LAST.unpack_from(page, position + 2 * _TREE.size)
         return free[0], free, tree, last, transaction
 
-    def _leaves(self, root: int, tree_depth: int, seen: _Marks) -> Iterator[tuple[bytes, int, bytes, int]]:
+    def _leaves(
+        self, root: int, tree_depth: int, seen: _Marks, *, ordered: bool = True
+    ) -> Iterator[tuple[bytes, int, bytes, int]]:
         """Every leaf node of a tree in order: key, position of the node, its page, the page's number."""
         if root == _NO_PAGE:
             return
         stack = [(root, 1)]
         while stack:
             number, depth = stack.pop()
-            page, nodes = self._nodes(number, depth)
+            page, nodes = self._nodes(number, depth, ordered=ordered)
             self._mark(number, 1, seen, number)
             if _HEADER.unpack_from(page)[2] & _LEAF:
                 if depth != tree_depth:
@@ -223,13 +243,13 @@ class PageFile:
             else:
                 stack.extend((child, depth + 1) for _, child in reversed(nodes))
 
-    def _nodes(self, number: int, depth: int) -> tuple[bytes, list[tuple[bytes, int]]]:
+    def _nodes(self, number: int, depth: int, *, ordered: bool = True) -> tuple[bytes, list[tuple[bytes, int]]]:
         """A page of the tree and its nodes: key, and child page of a branch or position of a leaf's node."""
         page, positions, is_leaf = self._tree_page(number, depth)
         nodes: list[tuple[bytes, int]] = []
         for index, position in enumerate(positions):
             name, child = self._node(page, position, number)
-            if not is_leaf and index > 1 and name <= nodes[-1][0]:
+            if ordered and not is_leaf and index > 1 and name <= nodes[-1][0]:
                 raise self._fault(number, "has keys that do not ascend")
             nodes.append((name, position if is_leaf else child))
         return page, nodes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from io import RawIOBase
 from pathlib import Path
 from typing import Any
@@ -158,14 +158,10 @@ class StoreFile:
                 yield cursor.value()
                 found = cursor.next()
 
-    def has(self, key: bytes) -> bool:
-        """Whether there is a value of that key."""
-
-        def find() -> bool:
-            with self._env.begin() as transaction:
-                return bool(transaction.cursor().set_key(key))
-
-        return bool(self._guarded(find))
+    def items(self) -> Generator[tuple[bytes, bytes], None, None]:
+        """Yield all keys in order and their values; nothing is put meanwhile."""
+        with self._env.begin() as transaction, transaction.cursor() as cursor:
+            yield from cursor
 
     def suspend(self) -> None:
         """Close the unfinished file and leave it where it is, for a writer that resumes."""
