@@ -124,7 +124,7 @@ def test_ended_after_any_event(tmp_path, monkeypatch):
 def test_ended_at_the_name_of_a_set_that_replaces_another(tmp_path, monkeypatch, place):
     """The new set has the name and the old one is still there, or nothing has happened yet."""
     from molrec_convert.disk import hidden, swap
-    from molrec_convert.migration import frame_files
+    from molrec_convert import disk
 
     make_files(tmp_path / "old", 4)
     make_files(tmp_path / "new", 7, first=100)
@@ -139,7 +139,7 @@ def test_ended_at_the_name_of_a_set_that_replaces_another(tmp_path, monkeypatch,
         raise Stop
 
     with monkeypatch.context() as patched:
-        patched.setattr(frame_files, "take_place", dying)
+        patched.setattr(disk, "take_place", dying)
         with pytest.raises(Stop):
             run([tmp_path / "new"], target, shard_records=3, overwrite=True)
     outcome = run([tmp_path / "new"], target, shard_records=3, overwrite=place == "before")
