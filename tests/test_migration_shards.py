@@ -123,8 +123,8 @@ def test_ended_after_any_event(tmp_path, monkeypatch):
 @pytest.mark.parametrize("place", ["before", "after"])
 def test_ended_at_the_name_of_a_set_that_replaces_another(tmp_path, monkeypatch, place):
     """The new set has the name and the old one is still there, or nothing has happened yet."""
-    from molrec_convert.disk import hidden, swap
     from molrec_convert import disk
+    from molrec_convert.disk import hidden, swap
 
     make_files(tmp_path / "old", 4)
     make_files(tmp_path / "new", 7, first=100)
