@@ -7,7 +7,6 @@ import json
 import os
 import socket
 import zipfile
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from molrec_convert.errors import ContractError, MolrecError
 from molrec_convert.json_text import MOST_NESTED, read_json
 from molrec_convert.model import Block, Frame, MemoryTrajectory, Record
 from molrec_convert.model.tags import check_json
+from molrec_convert.stores.zarr.codecs import crc32c
 from molrec_convert.stores.zarr.packing import unpack
 from molrec_convert.validation.record import validate
 
@@ -93,7 +93,9 @@ def test_claims_take_no_memory(record: Path, tmp_path: Path) -> None:
     }
     zeros = gzip.compress(bytes(2**20)) * 2000
     grown = altered(record, "gzip.mrec", "frame/sites/n")
-    (grown / "frame/sites/n/c/0").write_bytes(zeros + (zlib.crc32(b"") & 0).to_bytes(4, "little"))
+    (grown / "frame/sites/n/c/0").write_bytes(zeros + crc32c(zeros))
+    texts = altered(record, "texts-gzip.mrec", t)
+    (texts / t / "c/0").write_bytes(zeros + crc32c(zeros))
     huge_index = altered(record, "index.mrec", q, chunk=[10**9], codecs=[sharded], shape=[10**9])
     sparse(huge_index / q / "c/0", 16 * 10**9 + 4)
     chunk = altered(record, "sparse-chunk.mrec", q, shape=[10**9], chunk=[10**9])
@@ -106,6 +108,7 @@ def test_claims_take_no_memory(record: Path, tmp_path: Path) -> None:
         altered(record, "foreign-chunk.mrec", q, chunk=[10**12], codecs=[FOREIGN, {"name": "bytes"}]),
         altered(record, "filled.mrec", q, shape=[10**10], fill_value=1.5),
         grown,
+        texts,
         huge_index,
         chunk,
     ]

@@ -186,7 +186,7 @@ class ArrayReader:
             if index is None:
                 return None
             key, size, entries = index
-            offset, length = entries[position].tolist()
+            offset, length = entries[position].tolist() if position < len(entries) else (MISSING, MISSING)
             if offset == length == MISSING:
                 return None
             if offset + length <= size:
@@ -308,7 +308,7 @@ class ArrayReader:
         return pieces
 
     def _index(self, shard: int, each: int) -> tuple[str, int, NDArray[np.uint64]] | None:
-        """File, size and entries of one shard, None when there is no file."""
+        """File, size and entries of one shard up to its last chunk, None when there is no file."""
         known = self._indexes.get(shard)
         if known is not None:
             self._indexes.move_to_end(shard)
@@ -322,6 +322,9 @@ class ArrayReader:
             if not self._pipeline.checked:
                 raise ContractError(key, "the checksum of the shard index does not match, nor do the chunks have one")
             self.warnings.append(f"{key}: the checksum of the shard index is wrong; its chunks are read by their own")
+        present = np.flatnonzero(~is_missing(entries))
+        # a view would keep the whole index, 64 kB of every column of a wide record
+        entries = entries[: int(present[-1]) + 1 if len(present) else 0].copy()
         self._indexes[shard] = known = (key, self.storage.size(key) or 0, entries)
         if len(self._indexes) > _KEPT_INDEXES:
             self._indexes.popitem(last=False)

@@ -8,6 +8,7 @@ Source: Zarr V3 binding, "Must-decode codecs" and "Writer's pipelines".
 from __future__ import annotations
 
 import gzip
+import io
 import math
 import struct
 import threading
@@ -31,6 +32,8 @@ __all__ = ["Pipeline", "Stage", "column_pipeline", "crc32c", "dense_pipeline", "
 Buffer = Any  # bytes, an array of uint8, or another object with the buffer protocol
 _kept = threading.local()
 _LARGEST_KEPT = 8 * 2**20
+#: What a chunk of unknown size may grow to: the first, so many times its bytes, and so many for each of its values.
+_MOST, _GROWTH, _PER_VALUE = 2**28, 64, 16
 #: Up to here one call that strides is quicker than a call for each byte.
 _FEW = 4096
 
@@ -242,7 +245,9 @@ class Pipeline:
             else:
                 # Its content has the size of the values unless a stage before it changed that.
                 known = size if all(before.name == "shuffle" for before in self.stages[:position]) else None
-                current = _gunzip(current, known, node) if stage.name == "gzip" else _unzstd(current, known, node)
+                most = _MOST + _GROWTH * len(current) + _PER_VALUE * math.prod(shape)
+                unpack = _gunzip if stage.name == "gzip" else _unzstd
+                current = unpack(current, known, node, most=most)
         if self.dtype == "string":
             return _decode_text(current, shape, node)
         body = np.frombuffer(current, dtype=np.uint8) if isinstance(current, bytes) else current
@@ -458,11 +463,15 @@ def _check_crc(data: Buffer, node: str) -> NDArray[np.uint8]:
     return body
 
 
-def _gunzip(data: Any, size: int | None, node: str) -> bytes:
-    """Inflate; where the size is known never more than that is made."""
+def _gunzip(data: Any, size: int | None, node: str, *, most: int = 0) -> bytes:
+    """Inflate; where the size is known never more than that is made, else no more than `most` bytes."""
     try:
         if size is None:
-            return gzip.decompress(data)
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as members:
+                plain = members.read(most + 1)
+            if len(plain) > most:
+                raise ContractError(node, f"a chunk of {len(data)} bytes holds more than {most}")
+            return plain
         machine = zlib.decompressobj(wbits=31)
         plain = machine.decompress(data, size + 1)
     except (zlib.error, EOFError, OSError) as error:
@@ -472,9 +481,11 @@ def _gunzip(data: Any, size: int | None, node: str) -> bytes:
     return plain
 
 
-def _unzstd(data: Any, size: int | None, node: str, out: NDArray[np.uint8] | None = None) -> Buffer:
+def _unzstd(
+    data: Any, size: int | None, node: str, out: NDArray[np.uint8] | None = None, *, most: int | None = None
+) -> Buffer:
     try:
-        return zstd_decompress(data, size, out)
+        return zstd_decompress(data, size, out, most)
     except ValueError as error:
         raise ContractError(node, f"a chunk is not valid zstd: {error}") from None
 

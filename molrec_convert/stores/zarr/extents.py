@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from molrec_convert.model.declaration import BlockDeclaration, ColumnDeclaration
 from molrec_convert.model.dtypes import DTYPES
 
-__all__ = ["DENSE", "Extents", "block_rows_per_chunk", "column_extents", "fixed_extents"]
+__all__ = ["DENSE", "MOST_CHUNKS", "Extents", "block_rows_per_chunk", "column_extents", "fixed_extents"]
 
 _FIXED_CHUNK = 512 * 2**10
 _TRAJECTORY_CHUNK = 16 * 2**10
 _SHARD = 256 * 2**20
-_MAX_CHUNKS = 4096
+MOST_CHUNKS = 4096
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def block_rows_per_chunk(block: BlockDeclaration, frame_rows: int) -> int:
 def column_extents(rows_per_chunk: int, bytes_per_row: int) -> Extents:
     """Extents of one column of a trajectory block, or of a mask (one byte a row)."""
     chunk_bytes = rows_per_chunk * bytes_per_row
-    return Extents(rows_per_chunk, max(1, min(_MAX_CHUNKS, _SHARD // chunk_bytes)))
+    return Extents(rows_per_chunk, max(1, min(MOST_CHUNKS, _SHARD // chunk_bytes)))
 
 
 def row_bytes(column: ColumnDeclaration) -> int:

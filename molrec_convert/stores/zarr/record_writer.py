@@ -24,11 +24,13 @@ from molrec_convert.model.trajectory import Trajectory
 from molrec_convert.staging import workroom
 from molrec_convert.stores.options import MrecOptions
 from molrec_convert.stores.zarr.codecs import Stage
+from molrec_convert.stores.zarr.extents import MOST_CHUNKS
 from molrec_convert.stores.zarr.frames import write_forcefield, write_frame
 from molrec_convert.stores.zarr.metadata import group_document
 from molrec_convert.stores.zarr.metrics import write_metrics
 from molrec_convert.stores.zarr.observables import write_observables
 from molrec_convert.stores.zarr.packing import write_zip
+from molrec_convert.stores.zarr.shard_index import index_size
 from molrec_convert.stores.zarr.storage import write_document
 from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
 from molrec_convert.stores.zarr.unknown import write_unknown
@@ -37,6 +39,8 @@ __all__ = ["RecordWriter", "write_packed", "write_record"]
 
 _FRAMES = ("system", "frame")
 _TRAJECTORY = "trajectory"
+#: Indexes that take less are not worth a word.
+_ROOM = 2**26
 
 
 class RecordWriter(TrajectoryWriter):
@@ -91,6 +95,7 @@ def write_record(record: Record, path: Path, context: WriteContext) -> None:
     system_written = False
     if record.trajectory is not None:
         system_written = _write_trajectory(record, record.trajectory, path, context, compression)
+        _warn_of_room(record.trajectory, path / _TRAJECTORY, context)
     if record.system is not None and not system_written:
         _write_frame(path, "system", record.system, compression)
     if record.unknown is not None:
@@ -193,6 +198,20 @@ def _write_trajectory(
             sync_tree(root / "system")
 
         return bool(writer.settle(store))
+
+
+def _warn_of_room(trajectory: Trajectory, folder: Path, context: WriteContext) -> None:
+    """Warn where most of what a trajectory takes is the indexes of its columns, whose size is fixed."""
+    columns = sum(len(block.columns) for block in trajectory.declaration.blocks.values())
+    indexes = columns * index_size(MOST_CHUNKS)
+    if indexes < _ROOM:
+        return
+    used = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    if indexes > used // 2:
+        context.report.warn(
+            f"the trajectory takes {used / 1e6:.0f} MB, most of it for the indexes of its {columns} columns, which "
+            "have room for many frames: of few frames a collection (.mrec.lmdb) takes less"
+        )
 
 
 def _check_settling(declaration: Declaration) -> None:

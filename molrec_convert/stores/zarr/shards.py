@@ -44,7 +44,8 @@ class ShardFile:
         #: Whether one of those lies elsewhere than the index on the disk says.
         self.replaces = False
         self._unsynced = unsynced
-        self._entries = np.full((chunks, 2), MISSING, dtype=np.uint64)
+        #: Of the chunks up to the last one that was written: a wide record has thousands of shards with one.
+        self._entries = _missing(0)
         self._end = index_size(chunks)
         self._started = 0
         self._changed = chunks
@@ -76,7 +77,7 @@ class ShardFile:
             length = index_size(chunks)
             raw = os.pread(descriptor, length, 0)
             entries, sound = unpack_index(raw.ljust(length, b"\0"))
-            shard._entries[:keep] = entries[:keep]
+            shard._entries = entries[:keep].copy()
             if not sound:
                 _check_entries(descriptor, shard._entries[:keep], size, pipeline, node)
             kept = shard._entries[~is_missing(shard._entries)]
@@ -91,7 +92,7 @@ class ShardFile:
                 unsynced.file(path)
         finally:
             os.close(descriptor)
-        if not sound or not np.array_equal(entries, shard._entries):
+        if not sound or not np.array_equal(entries, shard._every_entry()):
             shard._changed = 0
             shard.write_index()
         return shard
@@ -99,7 +100,7 @@ class ShardFile:
     def write(self, chunks: Sequence[tuple[int, Sequence[Any] | None]]) -> None:
         """Append encoded chunks, each `(position in the shard, pieces of its bytes)`; None: the chunk is all fill."""
         pieces: list[bytes | memoryview] = []
-        entries: NDArray[np.uint64] = np.full((len(chunks), 2), MISSING, dtype=np.uint64)
+        entries = _missing(len(chunks))
         end = self._end
         for number, (_, encoded) in enumerate(chunks):
             if encoded is None:
@@ -130,7 +131,7 @@ class ShardFile:
         """Write the changed part of the index, in place."""
         if self._changed < self.chunks:
             start = 16 * self._changed
-            write_all(self._open(), [memoryview(pack_index(self._entries))[start:]], start)
+            write_all(self._open(), [memoryview(pack_index(self._every_entry()))[start:]], start)
             self._changed = self.chunks
         self.replaces = False
         self.close()
@@ -141,7 +142,15 @@ class ShardFile:
             self._close()
             self._close = None
 
+    def _every_entry(self) -> NDArray[np.uint64]:
+        """Return the entries of all chunks."""
+        return np.concatenate((self._entries, _missing(self.chunks - len(self._entries))))
+
     def _set(self, positions: list[int], entries: NDArray[np.uint64]) -> None:
+        lacking = max(positions, default=-1) + 1 - len(self._entries)
+        if lacking > 0:
+            more = min(max(lacking, len(self._entries)), self.chunks - len(self._entries))
+            self._entries = np.concatenate((self._entries, _missing(more)))
         other = (self._entries[positions] != entries).any(axis=1)
         if other.any():
             self._entries[positions] = entries
@@ -166,7 +175,7 @@ class ShardFile:
         Chunks of zeros that are committed have no other sign: where there are any it comes in one step with the
         folders that are missing, for an empty one says that its file is gone.
         """
-        empty = pack_index(np.full((self.chunks, 2), MISSING, dtype=np.uint64))
+        empty = pack_index(_missing(self.chunks))
         folder = os.path.dirname(self.path)
         if not self.committed or os.path.isdir(folder):
             make_folder(folder, self._unsynced)
@@ -182,6 +191,11 @@ class ShardFile:
         sync_tree(temporary)
         os.rename(temporary, folder)
         sync(os.path.dirname(folder))
+
+
+def _missing(count: int) -> NDArray[np.uint64]:
+    """Return the entries of chunks that are not stored."""
+    return np.full((count, 2), MISSING, dtype=np.uint64)
 
 
 def _let_go(descriptor: int) -> None:

@@ -42,18 +42,27 @@ def zstd_compress_run(parts: NDArray[np.uint8], level: int, checksum: bool = Fal
     return [frames[number] for number in range(len(parts))]
 
 
-def zstd_decompress(data: Any, size: int | None, out: NDArray[np.uint8] | None = None) -> bytes | NDArray[np.uint8]:
+def zstd_decompress(
+    data: Any, size: int | None, out: NDArray[np.uint8] | None = None, most: int | None = None
+) -> bytes | NDArray[np.uint8]:
     """The content of one or more frames; `ValueError` when they are broken or do not hold `size` bytes.
 
-    No more memory is taken than `size`, or than the frames' headers say. With `out`, of `size` bytes, it is there.
+    No more memory is taken than `size`, or where that is not known than `most`. With `out`, of `size` bytes, it is
+    there.
     """
     stated = content_size(data)
     if size is not None and stated is not None and stated > size:
         raise ValueError(f"it holds {stated} bytes, not {size}")
+    most = size if size is not None else most
     try:
         if size is not None and stated == size:
             return _decompress_frame(data, size, out)
-        content: bytes = _plain().decompress(_as_bytes(data))
+        with zstandard.ZstdDecompressor().stream_reader(_as_bytes(data), read_across_frames=True) as frames:
+            content = frames.read(-1 if most is None else most + 1)
+        if most is not None and len(content) > most:
+            raise ValueError(f"it holds more than {most} bytes")
+        if stated is not None and len(content) < stated:
+            raise ValueError(f"it ends after {len(content)} of {stated} bytes")
     except (RuntimeError, MemoryError, zstandard.ZstdError) as error:
         raise ValueError(str(error)) from None
     if size is not None and len(content) != size:
