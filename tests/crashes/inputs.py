@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,22 @@ def frame(i: int) -> Frame:
     )
 
 
+def varied(i: int) -> Frame:
+    """Frame `i` of records whose parts change their form: zeros end, a block stops and goes on, a cell is not fixed."""
+    draw = np.random.default_rng(2000 + i)
+    last = i if i < 12 else max(11, i - i % 9)
+    return Frame(
+        {
+            "atoms": Block({"x": draw.normal(size=3), "v": draw.normal(size=3) * (i >= 20)}),
+            "slow": Block({"q": np.array([last + 0.5, -last])}),
+        },
+        step=i * 10 if i < 40 else i * 10 + 3,
+        time=i * 0.5 if i < 44 else i * 0.25 + 11.1,
+        meta={"pe": float(draw.normal())},
+        box=Box(np.eye(3) * (10 + max(0, i - 25) // 5)),
+    )
+
+
 def same_frame(found: Frame, expected: Frame) -> bool:
     """Whether a frame that was read is the one that was written, bit for bit."""
     return (
@@ -58,10 +75,14 @@ def same_frame(found: Frame, expected: Frame) -> bool:
         and found.box is not None
         and expected.box is not None
         and np.array_equal(found.box.vectors, expected.box.vectors)
-        and all(np.array_equal(found["atoms"][name], expected["atoms"][name]) for name in "xyz")
+        and all(
+            np.array_equal(found[name][key], column.values)
+            for name, block in expected.blocks.items()
+            for key, column in block.columns.items()
+        )
     )
 
 
-def record(path: Path, frames: int) -> None:
+def record(path: Path, frames: int, make: Callable[[int], Frame] = frame) -> None:
     """Write a record of so many frames."""
-    write(Record(meta={"title": "t"}, trajectory=MemoryTrajectory([frame(i) for i in range(frames)])), path)
+    write(Record(meta={"title": "t"}, trajectory=MemoryTrajectory([make(i) for i in range(frames)])), path)

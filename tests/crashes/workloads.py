@@ -11,7 +11,7 @@ from pathlib import Path
 import molrec_convert
 from crashes import inputs
 from crashes.trials import Promise
-from molrec_convert import MetricsLog
+from molrec_convert import Frame, MemoryTrajectory, MetricsLog, Record
 from molrec_convert.cli import run as command_line
 
 #: Frames between automatic commits.
@@ -169,14 +169,17 @@ _command(
 
 
 # Appending.
-def _appending(total: int, every: int) -> Callable[[Promise], None]:
+_Make = Callable[[int], Frame]
+
+
+def _appending(total: int, every: int, make: _Make) -> Callable[[Promise], None]:
     """Append up to so many frames, with a durable flush after every so many; 0 for none."""
 
     def run(promise: Promise) -> None:
         with molrec_convert.append("out.mrec") as writer:
             promise(writer.n_frames)
             for i in range(writer.n_frames, total):
-                writer.append_frame(inputs.frame(i))
+                writer.append_frame(make(i))
                 if every and i % every == 0:
                     writer.flush()
                     promise(i + 1)
@@ -185,30 +188,91 @@ def _appending(total: int, every: int) -> Callable[[Promise], None]:
     return run
 
 
-def _frames_are_right(folder: Path, promised: int) -> list[str]:
-    with molrec_convert.open(folder / "out.mrec") as record:
-        trajectory = record.trajectory
-        if trajectory is None or len(trajectory) < promised:
-            return [f"{0 if trajectory is None else len(trajectory)} frames of {promised} that were promised"]
-        for i in range(len(trajectory)):
-            if not inputs.same_frame(trajectory[i], inputs.frame(i)):
-                return [f"frame {i} of {len(trajectory)} is not right, {promised} were promised"]
+def _frames_fault(record: Record, promised: int, make: _Make) -> list[str]:
+    trajectory = record.trajectory
+    if trajectory is None or len(trajectory) < promised:
+        return [f"{0 if trajectory is None else len(trajectory)} frames of {promised} that were promised"]
+    for i in range(len(trajectory)):
+        if not inputs.same_frame(trajectory[i], make(i)):
+            return [f"frame {i} of {len(trajectory)} is not right, {promised} were promised"]
     return []
 
 
-def _append(name: str, first: int, total: int, every: int) -> None:
-    run = _appending(total, every)
+def _append(name: str, first: int, total: int, every: int, make: _Make = inputs.frame, *, small: bool = False) -> None:
+    """A workload that appends; with `small` to a record of small chunks, few of them to a shard."""
+    run = _appending(total, every, make)
 
     def recover(draw: random.Random) -> None:
         run(lambda number: None)
 
-    prepare = _record("out.mrec", first)
-    _add(Workload(name, prepare, ("out.mrec",), run, recover, _frames_are_right, command=False))
+    def prepare(folder: Path) -> None:
+        if small:
+            small_extents()
+        inputs.record(folder / "out.mrec", first, make)
+
+    def check(folder: Path, promised: int) -> list[str]:
+        with molrec_convert.open(folder / "out.mrec") as record:
+            return _frames_fault(record, promised, make)
+
+    _add(Workload(name, prepare, ("out.mrec",), run, recover, check, command=False))
+
+
+def small_extents() -> None:
+    """Have arrays that this process makes cut into chunks of a few rows, and shards of a few chunks."""
+    import molrec_convert.stores.zarr.extents as extents
+    import molrec_convert.stores.zarr.trajectory_series as series
+
+    extents._TRAJECTORY_CHUNK, extents._SHARD = 64, 256
+    series.DENSE = extents.Extents(4, 3)
 
 
 _append("append-flush", 9, 70, 17)
 _append("append-automatic", 9, 70, 0)
 _append("append-each", 1, 24, 1)
+_append("append-shards", 9, 70, 11, small=True)
+_append("append-varied", 9, 70, 11, inputs.varied)
+_append("append-varied-shards", 9, 70, 13, inputs.varied, small=True)
+
+
+def _begin_trajectory(promise: Promise) -> None:
+    """Give a record that has none a trajectory, or go on with the one it has."""
+    from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
+
+    there = os.path.exists("out.mrec/trajectory/zarr.json")
+    declared = MemoryTrajectory([inputs.varied(0)]).declaration
+    with TrajectoryWriter.open("out.mrec") if there else TrajectoryWriter.create("out.mrec", declared) as writer:
+        for i in range(writer.n_frames, 30):
+            writer.append_frame(inputs.varied(i))
+            if i == 10:
+                writer.flush()
+                promise(11)
+    promise(30)
+
+
+def _single_frame(folder: Path) -> None:
+    molrec_convert.write(
+        Record(meta={"title": "t"}, frame=Frame({"atoms": inputs.frame(0)["atoms"]})), folder / "out.mrec"
+    )
+
+
+def _trajectory_is_right(folder: Path, promised: int) -> list[str]:
+    with molrec_convert.open(folder / "out.mrec") as record:
+        if record.frame is None or record.frame["atoms"]["x"].tolist() != inputs.frame(0)["atoms"]["x"].tolist():
+            return ["what the record had is not right"]
+        return [] if record.trajectory is None and not promised else _frames_fault(record, promised, inputs.varied)
+
+
+_add(
+    Workload(
+        "begin-trajectory",
+        _single_frame,
+        ("out.mrec",),
+        _begin_trajectory,
+        lambda draw: _begin_trajectory(lambda number: None),
+        _trajectory_is_right,
+        command=False,
+    )
+)
 
 
 # Metrics.

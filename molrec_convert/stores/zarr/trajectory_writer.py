@@ -113,6 +113,7 @@ class TrajectoryWriter:
         try:
             if (where / TRAJECTORY / "zarr.json").exists():
                 raise UsageError(f"{where} has a trajectory already; open it to append to it")
+            clean_record(where / TRAJECTORY, unsynced)
             writer = cls(
                 where,
                 declaration,
