@@ -252,6 +252,8 @@ class ShardAppender:
         self._stated = self._state(rows)
         if self._stated != (self._metadata.shape[0], empty):
             replace_file(self._document_path, self._document(rows))
+        if self._shard is not None:
+            self._shard[1].cut()
         self._remove_shards(present - self._files, every=not self._files and (bool(present) or not rows))
 
     def _present(self) -> set[int]:

@@ -48,6 +48,7 @@ class ShardFile:
         self._entries = _missing(0)
         self._end = index_size(chunks)
         self._started = 0
+        self._tail = 0
         self._changed = chunks
         self._exists = False
         self._close: Callable[[], object] | None = None
@@ -62,9 +63,8 @@ class ShardFile:
     def reopen(cls, path: str, chunks: int, keep: int, pipeline: Pipeline, node: str, unsynced: Unsynced) -> ShardFile:
         """A shard on disk of which the first `keep` chunks are committed.
 
-        What lies behind them is cut off; a file with nothing before that is not the shard's, and for others to remove.
-        A torn index is repaired from the entries whose chunks stand; a committed chunk that does not is a
-        `ContractError`.
+        Nothing is altered before `cut`; a file with nothing committed is not the shard's, and for others to remove.
+        Of a torn index those entries count whose chunks stand; a committed chunk that does not is a `ContractError`.
         """
         shard = cls(path, chunks, unsynced)
         shard.committed = keep
@@ -87,15 +87,21 @@ class ShardFile:
             shard._end = max(length, *(offset + extent for offset, extent in kept.tolist()))
             if shard._end > size:
                 raise ContractError(node, "the shard ends before a committed chunk does", found=f"{size} bytes")
-            if shard._end < size:
-                os.ftruncate(descriptor, shard._end)
-                unsynced.file(path)
+            shard._tail = size - shard._end
         finally:
             os.close(descriptor)
         if not sound or not np.array_equal(entries, shard._every_entry()):
             shard._changed = 0
-            shard.write_index()
         return shard
+
+    def cut(self) -> None:
+        """Cut off what lies behind the committed chunks of a shard that was reopened, and repair its index."""
+        if self._tail:
+            os.truncate(self.path, self._end)
+            self._unsynced.file(self.path)
+            self._tail = 0
+        if self._exists:
+            self.write_index()
 
     def write(self, chunks: Sequence[tuple[int, Sequence[Any] | None]]) -> None:
         """Append encoded chunks, each `(position in the shard, pieces of its bytes)`; None: the chunk is all fill."""
