@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import socket
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ from bounded_child import read_everything, sentences
 import molrec_convert
 from molrec_convert.errors import ContractError, MolrecError
 from molrec_convert.json_text import MOST_NESTED, read_json
-from molrec_convert.model import Block, Frame, MemoryTrajectory, Record
+from molrec_convert.model import Block, Frame, MemoryTrajectory, Observable, Observables, Record
 from molrec_convert.model.tags import check_json
 from molrec_convert.stores.zarr.codecs import crc32c
 from molrec_convert.stores.zarr.packing import unpack
@@ -256,3 +257,36 @@ def test_documents_nested_deep_are_refused(record: Path, levels: int) -> None:
             read_everything(record)
         assert any("nested" in finding.message for finding in validate(record))
         where.write_text(kept)
+
+
+# Names and columns
+
+
+@pytest.mark.parametrize("where", ["block", "column", "meta", "observable"])
+@pytest.mark.parametrize("target", ["a.mrec", "a.mrec.zip"])
+def test_a_name_no_file_can_have_is_refused_at_write(tmp_path: Path, where: str, target: str) -> None:
+    name = "水" * 86
+    block = Block({name if where == "column" else "x": [1.0]})
+    frame = Frame({name if where == "block" else "atoms": block}, {name: 1.0} if where == "meta" else {})
+    observables = Observables({name: Observable.of([1.0], "vector", "d")}) if where == "observable" else None
+    record = Record(trajectory=MemoryTrajectory([frame]), observables=observables)
+    with pytest.raises(ContractError, match="more than the 255 bytes"):
+        molrec_convert.write(record, tmp_path / target)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_index_of_a_shard_takes_memory_for_its_chunks_only(tmp_path: Path) -> None:
+    """Many columns of one frame: 64 kB of index each on disk, nearly nothing in memory."""
+    columns = {f"c{number}": [1.0 + number] for number in range(1100)}
+    record = Record(trajectory=MemoryTrajectory([Frame({"atoms": Block(columns)})]))
+    report = molrec_convert.Report()
+    tracemalloc.start()
+    molrec_convert.write(record, tmp_path / "a.mrec", report=report)
+    with molrec_convert.open(tmp_path / "a.mrec") as stored:
+        assert stored.trajectory[0]["atoms"]["c1099"].tolist() == [1100.0]
+        assert len(stored.trajectory[0]["atoms"].columns) == 1100
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # a chunk of each is 16 kB, its index four times that
+    assert peak < 45 * 2**20
+    assert any("1100 columns" in text for text in report.warnings)

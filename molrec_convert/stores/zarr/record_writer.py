@@ -5,6 +5,8 @@ Source: Record; Zarr V3 binding.
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -71,6 +73,18 @@ def write_record(record: Record, path: Path, context: WriteContext) -> None:
     check_record(record)
     if not context.resume and path.is_dir() and any(path.iterdir()):
         raise UsageError(f"{path} holds something already")
+    try:
+        _write_sections(record, path, context)
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG or error.filename is None:
+            raise
+        node = os.path.relpath(os.fsdecode(error.filename), path)
+        raise ContractError(
+            node, "a name in it takes more than the 255 bytes the name of a file may have, and cannot be that of a node"
+        ) from None
+
+
+def _write_sections(record: Record, path: Path, context: WriteContext) -> None:
     compression = _compression(context)
     meta = _stamped(record, context)
     write_document(path, group_document(record.attributes))
