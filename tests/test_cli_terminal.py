@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from collection_stores import write as write_collection
 
 import molrec_convert
-from molrec_convert.cli import output, run
+from molrec_convert.cli import main, output, run
 from molrec_convert.cli.output import shown
 from molrec_convert.model import (
     Block,
@@ -123,6 +124,18 @@ def test_texts_without_anything_to_escape_stay() -> None:
     for text in ("", "Ångström 水 \t x", "C:\\new", "é", "√π·×–…", "👍"):
         assert shown(text) == text
     assert shown("\x1b[1m\n\u202e\u2066") == "\\x1b[1m\\n\\u202e\\u2066"
+
+
+def test_what_libraries_warn_of_is_shown(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("molrec_convert.cli.run", lambda arguments: warnings.warn(f"of {NASTY}", stacklevel=1))
+    monkeypatch.setattr("warnings.showwarning", warnings.showwarning)
+    monkeypatch.setattr("sys.exit", lambda code: None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        main()
+    said = capsys.readouterr().err
+    assert said.startswith("UserWarning: of a\\x1b[31mb")
+    assert UNSAFE.findall(said) == []
 
 
 def test_only_one_module_writes_to_the_streams() -> None:

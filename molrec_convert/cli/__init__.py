@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -15,6 +16,7 @@ import click
 
 from molrec_convert.cli.app import App
 from molrec_convert.cli.outcome import BROKEN_PIPE, DONE, FAULT, INTERRUPTED, USAGE, complain, exit_code, sentence
+from molrec_convert.cli.output import show_warning
 
 __all__ = ["main", "run"]
 
@@ -26,6 +28,7 @@ def main() -> NoReturn:
     """The program: run the command line it was started with and exit."""
     # Threads that parse and compress take turns with the one that writes: at 5 ms a turn they wait for each other.
     sys.setswitchinterval(0.0005)
+    warnings.showwarning = show_warning
     sys.exit(run(sys.argv[1:]))
 
 

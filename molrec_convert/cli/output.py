@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-__all__ = ["print_json", "print_json_text", "print_lines", "shown", "tell"]
+__all__ = ["print_json", "print_json_text", "print_lines", "show_warning", "shown", "tell"]
 
 #: Controls but the tab, what is invisible and turns or joins text, ends of lines, tags.
 _UNSAFE = re.compile(
@@ -50,6 +50,11 @@ def tell(text: str, label: str = "", colour: str | None = None) -> None:
     """One line on stderr, after a label in its colour."""
     start = f"{click.style(label, fg=colour)}: " if label else ""
     click.echo(f"{start}{shown(text)}", err=True)
+
+
+def show_warning(message: Warning | str, category: type[Warning], *place: Any) -> None:
+    """Print what a library warns of, in the place of `warnings.showwarning`."""
+    tell(" ".join(str(message).split()), category.__name__, "yellow")
 
 
 def _json_escape(match: re.Match[str]) -> str:
