@@ -10,7 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -52,7 +52,14 @@ def tell(text: str, label: str = "", colour: str | None = None) -> None:
     click.echo(f"{start}{shown(text)}", err=True)
 
 
-def show_warning(message: Warning | str, category: type[Warning], *place: Any) -> None:
+def show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
     """Print what a library warns of, in the place of `warnings.showwarning`."""
     tell(" ".join(str(message).split()), category.__name__, "yellow")
 
