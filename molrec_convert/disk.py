@@ -161,7 +161,10 @@ def take_place(made: Path, target: Path) -> None:
         os.rename(target, old)
         os.rename(new, target)
     sync(target.parent)
-    remove(old)
+    try:
+        remove(old)
+    except KeyboardInterrupt:
+        remove(old)  # the new one stands: there is nothing to interrupt any more
 
 
 def settle_place(target: Path) -> None:

@@ -199,11 +199,10 @@ def check_target(
             f"cannot write {target}: the name has {length} bytes, and with those it is made under no more than "
             f"{_LONGEST - _LONGER} are possible: choose a shorter one"
         )
+    if _is_special(where):
+        raise UsageError(f"{target} is a device or a pipe, and is not replaced: name another target")
     if not os.path.lexists(where):
         return
-    kind = where.lstat().st_mode
-    if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind) or stat.S_ISLNK(kind)):
-        raise UsageError(f"{target} is a device or a pipe, and is not replaced: name another target")
     if not overwrite:
         raise UsageError(f"{target} exists already: name another target, or replace it with --overwrite")
     check_is_no_part(where)
@@ -212,6 +211,16 @@ def check_target(
     if not any((where / root).is_file() for root in _ROOTS) and not (owns is not None and owns(where)):
         what = "holds no record" if owns is None else "holds more than this format writes"
         raise UsageError(f"{target} is a directory that {what}, and is not replaced: name another target")
+
+
+def _is_special(where: Path) -> bool:
+    """True if a path is no file, directory or link, or one of the links that stand for open files."""
+    if os.path.realpath(where.parent).split(os.sep)[1:] in (["dev"], ["proc", str(os.getpid()), "fd"]):
+        return True
+    if not os.path.lexists(where):
+        return False
+    kind = where.lstat().st_mode
+    return not (stat.S_ISREG(kind) or stat.S_ISDIR(kind) or stat.S_ISLNK(kind))
 
 
 def check_is_no_part(target: Path) -> None:

@@ -158,6 +158,9 @@ def test_devices_and_names_without_room_for_more_are_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UsageError, match="pipe is a device or a pipe, and is not replaced: name another target"):
         Staging(tmp_path / "pipe", overwrite=True)
+    for name in ("/dev/null", "/dev/stdout", "/dev/a.mrec", "/dev/fd/1", "/proc/self/fd/1"):
+        with pytest.raises(UsageError, match=f"{name} is a device or a pipe, and is not replaced"):
+            Staging(name, overwrite=True)
     with pytest.raises(UsageError, match="the name has 240 bytes, and with those it is made under no more than 238"):
         Staging(tmp_path / ("a" * 240))
     with replacing(tmp_path / ("a" * 238)) as made:
@@ -193,3 +196,23 @@ def test_a_target_that_holds_a_source_is_refused(tmp_path):
         check_apart(tmp_path / "link", [tmp_path / "link"])
     check_apart(tmp_path / "run" / "a.mrec", [source, source.parent])
     check_apart(tmp_path / "link", [source])
+
+
+def test_an_interrupt_when_the_new_one_stands_changes_nothing(tmp_path, monkeypatch):
+    from molrec_convert import disk
+
+    target = tmp_path / "run.mrec"
+    fill(target, "old")
+    remove, interrupted = disk.remove, []
+
+    def interrupt(path):
+        if os.path.isdir(path) and target.exists() and (target / "content").read_text() == "new" and not interrupted:
+            interrupted.append(path)
+            raise KeyboardInterrupt
+        remove(path)
+
+    monkeypatch.setattr(disk, "remove", interrupt)
+    with replacing(target, overwrite=True) as made:
+        fill(made, "new")
+    assert interrupted
+    assert os.listdir(tmp_path) == ["run.mrec"]

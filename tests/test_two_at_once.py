@@ -147,6 +147,16 @@ def test_a_record_that_is_packed_is_not_overwritten_meanwhile(capfd: Any) -> Non
     assert run(["validate", "t.mrec.zip"]) == 0
 
 
+def test_a_report_goes_to_where_a_link_leads(capfd: Any) -> None:
+    os.symlink("real.json", "r.json")
+    Path("real.json").touch()
+    number = Path("real.json").stat().st_ino
+    assert run(["convert", "a.mrec", "t.mrec", "--report", "r.json"]) == 0
+    assert Path("r.json").is_symlink()
+    assert Path("real.json").stat().st_ino == number
+    assert Path("real.json").read_text().startswith('{\n  "')
+
+
 def test_the_report_of_one_is_not_mixed_with_that_of_another(capfd: Any) -> None:
     with about_to_commit("stats", "c.mrec.lmdb", "--html", "r.json"):
         capfd.readouterr()

@@ -169,7 +169,7 @@ def check_report_path(path: Path, others: Iterable[Path]) -> None:
     if path.is_dir():
         raise UsageError(f"cannot write the report {path}: it is a directory")
     check_replaced(path, "--report", b'{\n  "')
-    special = path.exists() and not path.is_file()
+    special = path.is_symlink() or (path.exists() and not path.is_file())
     if not os.access(path if special else path.parent, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
@@ -186,8 +186,8 @@ def check_replaced(path: Path, flag: str, beginning: bytes) -> None:
 
 @contextmanager
 def written_at(path: Path) -> Iterator[Path]:
-    """Yield where to write what a file beside the results is to hold; a device or a pipe is written to as it is."""
-    if path.exists() and not path.is_file():
+    """Yield where to write a file beside the results; links, devices and pipes are written to as they are."""
+    if path.is_symlink() or (path.exists() and not path.is_file()):
         yield path
         return
     from molrec_convert.staging import replacing
