@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 
 import google_crc32c
 import numpy as np
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 Sums = NDArray[np.uint32]
+_VALUE = itemgetter(1)
 _COLUMNS = {RECORD: ("records", "r"), SYSTEM: ("records", "s"), FRAME: ("frames", "f")}
 
 
@@ -76,7 +78,7 @@ class GrowingSums:
 
     def add(self, items: Sequence[tuple[bytes, bytes]]) -> None:
         """Take numbered keys and their values in the order of the keys."""
-        values = list(map(google_crc32c.value, [value for _, value in items]))
+        values = list(map(google_crc32c.value, map(_VALUE, items)))
         first, last = items[0][0], items[-1][0]
         if first[:1] == last[:1] and first[:1] in self._sums:
             self._extend(first[:1], items, values)
