@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from molrec_convert.errors import FormatError
 from molrec_convert.report import Report
 from molrec_xyz.headers import CELL, PERIODIC, Headers, Part
-from molrec_xyz.keyvalues import typed
-from molrec_xyz.scan import FrameTable
+from molrec_xyz.keyvalues import ValueFault, typed
+from molrec_xyz.scan import FrameTable, shown
 
 __all__ = ["Cells", "read_cells"]
 
@@ -108,13 +108,18 @@ def _vectors(entry: tuple[str, bytes], path: Path, place: str) -> NDArray[np.flo
 def _numbers(entry: tuple[str, bytes], count: int, path: Path, place: str, key: str) -> NDArray[np.float64]:
     if entry[0] == "double" and _DECIMALS.fullmatch(entry[1]) and len(words := entry[1].split()) == count:
         return np.array([float(word) for word in words])
-    value = typed(entry[0], entry[1].decode("latin-1").replace("*^", "e"))
-    if isinstance(value, list) and value and all(isinstance(row, list) for row in value):
-        value = [item for row in value for item in row]
-    numbers = value if isinstance(value, list) else [value]
-    if len(numbers) == count and all(type(item) in (int, float) for item in numbers):
-        return np.array([float(item) for item in numbers])
-    raise FormatError(path, place, found=f"{key}={entry[1].decode('latin-1')!r}", expected=f"{count} numbers")
+    try:
+        value = typed(entry[0], entry[1].decode("latin-1").replace("*^", "e"))
+        if isinstance(value, list) and value and all(isinstance(row, list) for row in value):
+            value = [item for row in value for item in row]
+        numbers = value if isinstance(value, list) else [value]
+        if len(numbers) == count and all(type(item) in (int, float) for item in numbers):
+            return np.array([float(item) for item in numbers])
+    except ValueFault as fault:
+        raise FormatError(path, place, found=f"{key} with {fault.found}", expected=fault.expected) from None
+    except OverflowError:
+        raise FormatError(path, place, found=f"{key}={shown(entry[1])}", expected="doubles, below 1.8e308") from None
+    raise FormatError(path, place, found=f"{key}={shown(entry[1])}", expected=f"{count} numbers")
 
 
 def _periodic(entry: tuple[str, bytes], path: Path, place: str, report: Report) -> tuple[bool, ...]:
@@ -127,5 +132,5 @@ def _periodic(entry: tuple[str, bytes], path: Path, place: str, report: Report) 
     if len(axes) == 1:
         axes *= 3
     if len(axes) != 3 or any(axis is None for axis in axes):
-        raise FormatError(path, place, found=f"pbc={raw!r}", expected="three of T and F")
+        raise FormatError(path, place, found=f"pbc={shown(entry[1])}", expected="three of T and F")
     return tuple(bool(axis) for axis in axes)

@@ -14,11 +14,12 @@ from molrec_convert.errors import FormatError
 from molrec_convert.report import Report
 from molrec_xyz.names import POSITIONS
 
-__all__ = ["PLAIN", "FileColumn", "RowLayout", "is_number", "parse_properties", "plain_layout"]
+__all__ = ["PLAIN", "FileColumn", "RowLayout", "is_number", "parse_properties", "plain_layout", "width_of"]
 
 _LETTERS = "RISL"
-#: More fields than any column has.
+#: More fields than any row has.
 _WIDEST = 2**16
+_WIDTH = re.compile("[0-9]{1,9}")
 #: A number as rows of plain files have it.
 _NUMBER = re.compile(rb"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:(?:[eEdD]|\*\^)[-+]?[0-9]+)?")
 
@@ -74,9 +75,12 @@ def parse_properties(text: str, path: Path, line: int, report: Report) -> RowLay
     parts = text.split(":")
     place, expected = f"line {line}", "Properties of name:type:number with the types R, I, S, L"
     columns: list[FileColumn] = []
+    there = 0
     for first in range(0, len(parts), 3):
         name, letter, width = [*parts[first : first + 3], "", ""][:3]
-        if letter not in tuple(_LETTERS) or not width.isdecimal() or not 0 < int(width) <= _WIDEST or not name:
+        fields = width_of(width)
+        there += fields or 0
+        if letter not in tuple(_LETTERS) or not fields or there > _WIDEST or not name:
             found = repr(":".join(parts[first : first + 3]))
             if not any(column.name in POSITIONS for column in columns):
                 raise FormatError(path, place, found=found, expected=expected)
@@ -84,8 +88,13 @@ def parse_properties(text: str, path: Path, line: int, report: Report) -> RowLay
             return RowLayout(tuple(columns), open=True)
         if any(column.name == name for column in columns):
             raise FormatError(path, place, found=f"two columns {name!r}", expected="columns of different names")
-        columns.append(FileColumn(name, letter, int(width)))
+        columns.append(FileColumn(name, letter, fields))
     return RowLayout(tuple(columns))
+
+
+def width_of(text: str) -> int | None:
+    """Return how many fields of a row a column has; None where a text is no such number."""
+    return int(text) if _WIDTH.fullmatch(text) and int(text) <= _WIDEST else None
 
 
 def is_number(field: bytes) -> bool:

@@ -27,7 +27,7 @@ from molrec_xyz.dialects import is_of_names, states_facts
 from molrec_xyz.headers import COLUMNS, Headers, Part, read_headers
 from molrec_xyz.keyvalues import INTEGER
 from molrec_xyz.options import XyzOptions
-from molrec_xyz.per_step import per_step, reads_as_real
+from molrec_xyz.per_step import KeyFault, per_step, reads_as_real
 from molrec_xyz.places import plan_places, species_kind
 from molrec_xyz.reader import Reader
 from molrec_xyz.record import _STEPS, _TIMES, UNITS_ARE_OPEN, _layouts, _per_frame, _sampled_words
@@ -142,7 +142,10 @@ def _alike(headers: Headers, frames: int) -> bool:
             return False
         if key in ("Lattice", "pbc", "Origin", COLUMNS):
             continue
-        declared = per_step(key, parts, frames).declared
+        try:
+            declared = per_step(key, parts, frames).declared
+        except KeyFault:
+            return False  # read by itself, the frame tells where
         plain = declared.dtype == "f64" and all(part.form == "bare" for part in parts)
         if plain and (reads_as_real(key) or not any(_WHOLE.fullmatch(raw) for part in parts for raw in part.raws)):
             continue

@@ -7,12 +7,13 @@ Source: github.com/libAtoms/extxyz, README and grammar.
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from typing import Any
 
 from molrec_convert.json_text import read_json
 
-__all__ = ["FLOAT", "INTEGER", "Document", "Pair", "number", "parse_line", "typed"]
+__all__ = ["FLOAT", "INTEGER", "Document", "Pair", "ValueFault", "number", "parse_line", "typed"]
 
 INTEGER = r"[+-]?(?:0|[1-9][0-9]*)"
 FLOAT = r"[+-]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eEdD]))(?:[eEdD][+-]?[0-9]+)?|[+-]?(?:nan|inf(?:inity)?)"
@@ -29,6 +30,16 @@ _BARE = re.compile(r"\S+")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ITEM = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,\[\]"]+(?:[ \t]+[^\s,\[\]"]+)*))\s*')
 _JSON = "_JSON"
+#: Lists in lists are read this deep.
+_DEEPEST = 100
+
+
+class ValueFault(ValueError):
+    """A value that nothing can hold: its text says in words what it is and what it may be."""
+
+    def __init__(self, found: str, expected: str) -> None:
+        super().__init__(f"{found}, expected {expected}")
+        self.found, self.expected = found, expected
 
 
 @dataclass(frozen=True)
@@ -115,7 +126,10 @@ def _closing(line: str, at: int) -> int | None:
 
 
 def typed(form: str, raw: str) -> Any:
-    """The value of a text in a form: a bool, int, float, str, a list of these (of lists), or a `Document`."""
+    """Return the value of a text in a form: a bool, int, float, str, a list of these (of lists), or a `Document`.
+
+    `ValueFault` for a number too long to be one, among floats too large for one, and for lists in lists `_DEEPEST` deep.
+    """
     if form == "text":
         return raw
     if form == "flag":
@@ -167,7 +181,11 @@ def number(raw: str) -> float:
 
 def _scalar(word: str) -> Any:
     if _INTEGER.fullmatch(word):
-        return int(word)
+        try:
+            return int(word)
+        except ValueError:
+            limit = sys.get_int_max_str_digits()
+            raise ValueFault(f"an integer of {len(word)} digits", f"at most {limit}") from None
     if _FLOAT.fullmatch(word):
         return number(word)
     if word in _TRUE:
@@ -181,12 +199,18 @@ def _alike(values: list[Any]) -> list[Any] | None:
     """Values of one type: integers among floats are floats; None where they have none in common."""
     kinds = {type(value) for value in values}
     if kinds == {int, float}:
-        return [float(value) for value in values]
+        try:
+            return [float(value) for value in values]
+        except OverflowError:
+            digits = max(len(str(abs(value))) for value in values if isinstance(value, int))
+            raise ValueFault(f"an integer of {digits} digits among real numbers", "doubles, below 1.8e308") from None
     return values if len(kinds) == 1 else None
 
 
-def _list(raw: str) -> list[Any] | None:
+def _list(raw: str, depth: int = 1) -> list[Any] | None:
     """The values of `[...]`, of lists of lists too; None where it is no list."""
+    if depth > _DEEPEST:
+        raise _too_deep()
     items: list[Any] = []
     position, end = 1, len(raw) - 1
     nested = False
@@ -196,7 +220,7 @@ def _list(raw: str) -> list[Any] | None:
             continue
         if raw[position] == "[":
             stop = _closing(raw, position)
-            inner = None if stop is None else _list(raw[position:stop])
+            inner = None if stop is None else _list(raw[position:stop], depth + 1)
             if inner is None or stop is None:
                 return None
             items.append(inner)
@@ -224,6 +248,10 @@ def _list(raw: str) -> list[Any] | None:
     if same is None and items:
         return [item if isinstance(item, str) else _word(item) for item in items]
     return same or []
+
+
+def _too_deep() -> ValueFault:
+    return ValueFault("lists in lists without end", f"at most {_DEEPEST} inside one another")
 
 
 def _word(value: Any) -> str:

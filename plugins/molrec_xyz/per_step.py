@@ -19,9 +19,9 @@ import numpy as np
 from molrec_convert.model import NO_FILL, MetaDeclaration
 from molrec_convert.model.standard import PER_STEP_KEYS
 from molrec_xyz.headers import Part
-from molrec_xyz.keyvalues import FLOAT, INTEGER, Document, number, typed
+from molrec_xyz.keyvalues import FLOAT, INTEGER, Document, ValueFault, number, typed
 
-__all__ = ["PerStep", "per_step", "reads_as_real"]
+__all__ = ["KeyFault", "PerStep", "per_step", "reads_as_real"]
 
 _NUMBERS = re.compile(rb"(?:(?:" + INTEGER.encode() + rb"|" + FLOAT.encode() + rb")\n)*", re.IGNORECASE)
 _INTEGERS = re.compile(rb"(?:" + INTEGER.encode() + rb"\n)*")
@@ -29,6 +29,8 @@ _INTEGERS = re.compile(rb"(?:" + INTEGER.encode() + rb"\n)*")
 _REAL = re.compile(r"energ|stress|viri|dipole|forces?$|magmom|^e$|temperature|pressure|^time$", re.IGNORECASE)
 #: What Python programs write for a value that is not there.
 NONE = b"None"
+#: Letters of an integer of 64 bits with its sign.
+_LONGEST = 20
 _INT64 = range(-(2**63), 2**63)
 _WIDTHS = {(int, 3): "i64x3", (bool, 3): "bool3", (float, 3): "f64x3", (float, 6): "f64x6", (float, 9): "f64x9"}
 
@@ -44,8 +46,16 @@ class PerStep:
     loss: str | None = None
 
 
+class KeyFault(ValueError):
+    """A text of a key that nothing can hold: the frame, the key with what it has, and what it may have."""
+
+    def __init__(self, frame: int, found: str, expected: str) -> None:
+        super().__init__(found, expected)
+        self.frame, self.found, self.expected = frame, found, expected
+
+
 def per_step(key: str, parts: Sequence[Part], frames: int) -> PerStep:
-    """The values of one key, of whose frames `parts` has the texts."""
+    """Return the values of one key, of whose frames `parts` has the texts. `KeyFault` for what no value can hold."""
     if any(part.form == "bare" and NONE in part.raws for part in parts):
         return _with_none(key, parts, frames)
     quick = _quick(key, parts, frames)
@@ -60,7 +70,7 @@ def _of_texts(key: str, parts: Sequence[Part], frames: int) -> PerStep:
     for part in parts:
         for frame, raw in zip(part.frames.tolist(), part.raws, strict=True):
             raws[frame] = (part.form, raw)
-    values = {entry: typed(entry[0], _text(entry[1])) for entry in set(raws) if entry is not None}
+    values = _typed(key, parts)
     missing = None in raws
     tag, note = _tag(key, list(values.values()))
     if missing and tag not in ("f64", "f64x3", "f64x6", "f64x9"):
@@ -74,6 +84,20 @@ def _of_texts(key: str, parts: Sequence[Part], frames: int) -> PerStep:
         values, tag = {entry: _text(entry[1]) for entry in values}, "json" if missing else "string"
         note = "kept as text"
     return _filled(tag, raws, values, note)
+
+
+def _typed(key: str, parts: Sequence[Part]) -> dict[tuple[str, bytes], Any]:
+    """Return form and text → value, of all texts of a key."""
+    values: dict[tuple[str, bytes], Any] = {}
+    for part in parts:
+        for raw in dict.fromkeys(part.raws):
+            if (part.form, raw) not in values:
+                try:
+                    values[part.form, raw] = typed(part.form, _text(raw))
+                except ValueFault as fault:
+                    frame = int(part.frames[part.raws.index(raw)])
+                    raise KeyFault(frame, f"{key} with {fault.found}", fault.expected) from None
+    return values
 
 
 def _with_none(key: str, parts: Sequence[Part], frames: int) -> PerStep:
@@ -90,8 +114,7 @@ def _with_none(key: str, parts: Sequence[Part], frames: int) -> PerStep:
             return _of_texts(key, parts, frames)
         nothing = np.full(frames, math.nan)
         return PerStep(MetaDeclaration("f64", math.nan), nothing, f"None in {count} of {frames} frames: missing there")
-    entries = {(part.form, raw) for part in stated for raw in part.raws}
-    if any(isinstance(typed(form, _text(raw)), (str, Document)) for form, raw in entries):
+    if any(isinstance(value, (str, Document)) for value in _typed(key, stated).values()):
         return _of_texts(key, parts, frames)
     found = per_step(key, stated, frames)
     note = f"None in {count} of {frames} frames: missing there"
@@ -108,8 +131,10 @@ def _quick(key: str, parts: Sequence[Part], frames: int) -> PerStep | None:
     whole = sum(len(part.frames) for part in parts) == frames
     real = bool(_REAL.search(key)) or key in PER_STEP_KEYS
     if not real and all(_INTEGERS.fullmatch(text) for text in joined):
+        if not whole or max(len(raw) for part in parts for raw in part.raws) > _LONGEST:
+            return None
         numbers = [int(raw) for part in parts for raw in part.raws]
-        if not whole or not all(value in _INT64 for value in (min(numbers), max(numbers))):
+        if not all(value in _INT64 for value in (min(numbers), max(numbers))):
             return None
         integers = np.zeros(frames, np.int64)
         integers[np.concatenate([part.frames for part in parts])] = numbers

@@ -28,12 +28,12 @@ from molrec_convert.quantities.tensors import full_tensor
 from molrec_convert.report import Report
 from molrec_xyz.cells import Cells, read_cells
 from molrec_xyz.collection import XyzCollection, one_record
-from molrec_xyz.columns import PLAIN, RowLayout, is_number, parse_properties, plain_layout
+from molrec_xyz.columns import PLAIN, RowLayout, is_number, parse_properties, plain_layout, width_of
 from molrec_xyz.dialects import comment_facts, extra_names, is_lammps, is_of_names, take_units
 from molrec_xyz.headers import COLUMNS, Headers, Part, read_headers
 from molrec_xyz.names import apart, record_name, words_for
 from molrec_xyz.options import XyzOptions
-from molrec_xyz.per_step import PerStep, per_step
+from molrec_xyz.per_step import KeyFault, PerStep, per_step
 from molrec_xyz.places import LABELS, plan_places, species_kind
 from molrec_xyz.reader import FOUR_COLUMNS, Reader
 from molrec_xyz.scan import FrameTable, scan_frames, shown
@@ -164,7 +164,7 @@ def _without_torn(path: Path, data: Any, table: FrameTable, report: Report) -> F
     torn = data[data.rfind(b"\n", start, end) + 1 if count > 1 else start : end].split()
     head = _PROPERTIES.search(data[int(table.header[last]) : start])
     if head is not None:
-        needed = sum(int(width) for width in head[1].split(b":")[2::3] if width.isdigit())
+        needed = sum(width_of(width.decode()) or 0 for width in head[1].split(b":")[2::3])
     else:
         needed = len(data[start : data.find(b"\n", start, end)].split()) if count > 1 else len(PLAIN) + 2
     if len(torn) >= needed:
@@ -256,7 +256,11 @@ def _per_frame(
         ordinals = np.array(sorted(cells.periodic), np.int64)
         words = [" ".join("T" if axis else "F" for axis in cells.periodic[f]).encode() for f in ordinals.tolist()]
         headers.keys["pbc"] = [Part(ordinals, "double", words)]
-    found = {key: per_step(key, parts, frames) for key, parts in headers.keys.items()}
+    try:
+        found = {key: per_step(key, parts, frames) for key, parts in headers.keys.items()}
+    except KeyFault as fault:
+        line = int(table.line[fault.frame]) + 1
+        raise FormatError(path, f"line {line}", found=fault.found, expected=fault.expected) from None
     found |= {key: value for key, value in facts.items() if key not in found}
     steps = None if options.steps == "index" else _take(found, _STEPS, "i64", report, "step numbers")
     numbered = steps is not None
@@ -350,7 +354,7 @@ def _as_number(path: Path, key: str, entry: PerStep) -> PerStep:
             continue
         try:
             values[frame] = float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise FormatError(
                 path, f"frame {frame}", found=f"{key} {shown(str(value).encode())}", expected="a number",
                 hint="--energy-key names the key that is the energy",

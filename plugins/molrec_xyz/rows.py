@@ -103,7 +103,7 @@ def _plain_integers(tokens: tuple[bytes, ...], name: str) -> NDArray[np.int64]:
             raise RowFault(row, shown(token), f"an integer ({name})")
         try:
             values[row] = int(token)
-        except OverflowError:
+        except (OverflowError, ValueError):  # Python refuses to read thousands of digits
             raise RowFault(row, shown(token), f"an integer of at most 63 bits ({name})") from None
     return values
 

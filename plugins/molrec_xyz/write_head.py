@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from molrec_xyz.keyvalues import typed
+from molrec_xyz.keyvalues import ValueFault, typed
 
 __all__ = ["key_text", "real_text", "value_text"]
 
@@ -65,10 +65,19 @@ def string_text(text: str) -> str:
     if _CONTROL.search(text):
         return json_text(text)
     body = _escaped(text)
-    if typed("double", body) != text or not isinstance(typed("double", body), str):
+    if not _reads_as_text(body, text):
         place = 1 if body[:1] == "n" and len(body) > 1 else 0
         body = f"{body[:place]}\\{body[place:]}"
     return f'"{body}"'
+
+
+def _reads_as_text(body: str, text: str) -> bool:
+    """Whether what stands between quotes reads back as that text, not as a number or a list."""
+    try:
+        value = typed("double", body)
+    except ValueFault:
+        return False
+    return isinstance(value, str) and value == text
 
 
 def json_text(document: Any) -> str:
