@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import bz2
 import errno
-import io
 import lzma
 import os
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Protocol
+from typing import Protocol
 
 from molrec_convert.errors import FormatError, MissingInputError
 
-__all__ = ["BLOCK_BYTES", "Decompressed", "compression_of", "open_binary", "unreadable"]
+__all__ = ["BLOCK_BYTES", "Decompressed", "compression_of", "unreadable"]
 
 #: How much is decompressed at a time.
 BLOCK_BYTES = 2**20
@@ -121,39 +120,6 @@ class Decompressed:
                 decoder = None
         if decoder is not None:
             self.cut = f"the {self.compression} stream is cut short"
-
-
-class _Stream(io.RawIOBase):
-    """`Decompressed` as a file object; a cut stream is a `FormatError` at the cut."""
-
-    def __init__(self, source: Decompressed) -> None:
-        self._source = source
-        self._blocks = source.blocks()
-        self._rest = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        if not self._rest:
-            self._rest = memoryview(next(self._blocks, b""))
-            if not self._rest and self._source.cut is not None:
-                raise FormatError(
-                    self._source.path, "its end", found=self._source.cut, expected="the end of the compressed stream"
-                )
-        size = min(len(buffer), len(self._rest))
-        buffer[:size] = self._rest[:size]
-        self._rest = self._rest[size:]
-        return size
-
-    def close(self) -> None:
-        self._source.close()
-        super().close()
-
-
-def open_binary(path: str | os.PathLike[str]) -> BinaryIO:
-    """A file for reading, decompressed when it is compressed. Reading to a cut is a `FormatError`."""
-    return io.BufferedReader(_Stream(Decompressed(path)), BLOCK_BYTES)
 
 
 def _decoder(compression: str) -> tuple[Callable[[], _Decoder], tuple[type[Exception], ...]]:

@@ -173,7 +173,7 @@ def write(
     context.progress = WritingProgress(context.progress, record, None)
     with (
         Staging(target, overwrite=overwrite, owns=chosen.owner()) as staging,
-        naming_faults((chosen, f"writing {target}")),
+        naming_faults((chosen, f"writing {target}", ())),
     ):
         predict(record, chosen, context, ahead=strict)
         note = fingerprint(record, chosen, context)
@@ -384,7 +384,7 @@ def _convert(
                 mark = report.mark()
                 reading = dataclasses.replace(reading, hints=reading.hints | {changed.hint})
             except Exception as error:  # a plugin is foreign code
-                told = plugin_fault(error, [*_reading(groups), (target_format, f"writing {target}")])
+                told = plugin_fault(error, [*_reading(groups), (target_format, f"writing {target}", ())])
                 if told is None:
                     raise
                 raise told from error
@@ -475,7 +475,7 @@ def _groups(paths: list[Path], from_format: str | None, target: Format, each: bo
 
 def _reading(groups: Sequence[tuple[Format, Sequence[Path]]]) -> list[Use]:
     """Return what is read, for those who name faults."""
-    return [(chosen, f"reading {' '.join(map(str, paths))}") for chosen, paths in groups]
+    return [(chosen, f"reading {' '.join(map(str, paths))}", paths) for chosen, paths in groups]
 
 
 def _source(

@@ -233,7 +233,7 @@ class _Reading:
         left = dict(wanted)
         try:
             chosen = self._finder.find(Path(path))
-            with naming_faults((chosen, f"reading {path}")), self._sources.open(Path(path), chosen) as source:
+            with naming_faults((chosen, f"reading {path}", [path])), self._sources.open(Path(path), chosen) as source:
                 stated = source.units if isinstance(source, Collection) else collection_units(source.units)
                 units = stated or self._rules.of(path).input_units or {}
                 for ordinal, found in self._some(source, left):

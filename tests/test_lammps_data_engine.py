@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lammps_data_oracle import INSTALLED, Lammps
 from lammps_data_systems import systems, write
 
-from molrec_convert.compression import open_binary
+from molrec_convert.contents import Contents
 from molrec_convert.formats import ReadContext
 from molrec_lammps.atom_styles import ATOM_STYLES
 from molrec_lammps.data_record import read_data
@@ -35,8 +35,8 @@ def read(path, style):
 
 
 def read_bytes(path):
-    with open_binary(path) as file:
-        return file.read()
+    with Contents(path) as contents:
+        return bytes(contents.data)
 
 
 def assert_agrees(path, style, truth):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from itertools import zip_longest
 
 from molrec_convert.errors import UnsupportedError
 from molrec_convert.quantities.elements import NUMBERS, parse_elements
@@ -33,37 +32,44 @@ _BELIEVED_FRACTION = 0.02
 
 
 def elements_of_types(
-    count: int,
+    types: int | Sequence[int],
     report: Report,
     *,
     given: Sequence[str] = (),
     guess: bool = False,
-    labels: Sequence[str] = (),
-    comments: Sequence[str] = (),
+    labels: Sequence[str] | Mapping[int, str] = (),
+    comments: Sequence[str] | Mapping[int, str] = (),
     masses: Mapping[int, float] | None = None,
     mass_factor: float | None = 1.0,
 ) -> list[str | None] | None:
-    """Return the element of each type 1 … count, or None when nothing tells any.
+    """Return the element of each of the types, or None when nothing tells any.
 
-    `given` is `--elements`; `labels` are the labels of the types, `comments` what stands behind their masses ("" for
-    nothing), `masses` their masses by type, which `mass_factor` turns into amu (None: reduced units, whose masses say
-    nothing). What is not in the source as such is reported as derived. UsageError: `given` does not name each type's
-    element.
+    `types` are their numbers in ascending order, or how many there are: 1 to that number. `given` is `--elements`;
+    `labels` are the labels of the types, `comments` what stands behind their masses ("" for nothing), both in order
+    from type 1 on or by number, `masses` their masses by number, which `mass_factor` turns into amu (None: reduced
+    units, whose masses say nothing). What is not in the source as such is reported as derived. UsageError: `given`
+    does not name each type's element.
     """
+    numbers = range(1, types + 1) if isinstance(types, int) else types
+    named = _by_number(labels)
     if given:
-        elements = parse_elements(given).of_types(count, labels)
+        elements = parse_elements(given)
+        # each name is that of one type: of more types than names the first without is refused
+        texts = [named.get(number, "") for number in range(1, min(numbers[-1], len(elements.named) + 1) + 1)]
+        every = elements.of_types(numbers[-1], texts)
         report.derived("atoms/element", f"from --elements {','.join(given)}")
-        return elements
+        return [every[number - 1] for number in numbers]
     known = masses or {}
-    found: list[str | None] = (
-        _from_labels(labels, known, mass_factor, report, "type labels") if labels else [None] * count
-    )
+    found = _from_labels(numbers, named, known, mass_factor, report, "type labels")
     if guess:
-        if any(comments):
-            told = _from_labels(comments, known, mass_factor, report, "the comments behind masses")
-            found = [element or proposed for element, proposed in zip_longest(found, told[:count])]
-        found = _from_masses(found, known, mass_factor, report)
+        told = _from_labels(numbers, _by_number(comments), known, mass_factor, report, "the comments behind masses")
+        found = [element or proposed for element, proposed in zip(found, told, strict=True)]
+        found = _from_masses(numbers, found, known, mass_factor, report)
     return found if any(found) else None
+
+
+def _by_number(texts: Sequence[str] | Mapping[int, str]) -> Mapping[int, str]:
+    return texts if isinstance(texts, Mapping) else dict(enumerate(texts, 1))
 
 
 def element_of_mass(mass: float) -> str | None:
@@ -86,10 +92,16 @@ def agrees_with_mass(symbol: str, mass: float) -> bool:
 
 
 def _from_labels(
-    labels: Sequence[str], masses: Mapping[int, float], factor: float | None, report: Report, source: str
+    numbers: Sequence[int],
+    labels: Mapping[int, str],
+    masses: Mapping[int, float],
+    factor: float | None,
+    report: Report,
+    source: str,
 ) -> list[str | None]:
     found: list[str | None] = []
-    for number, label in enumerate(labels, 1):
+    for number in numbers:
+        label = labels.get(number, "")
         element = label if label in NUMBERS else None
         if element is not None and factor is not None and number in masses:
             mass = masses[number] * factor
@@ -104,7 +116,7 @@ def _from_labels(
 
 
 def _from_masses(
-    found: list[str | None], masses: Mapping[int, float], factor: float | None, report: Report
+    numbers: Sequence[int], found: list[str | None], masses: Mapping[int, float], factor: float | None, report: Report
 ) -> list[str | None]:
     if factor is None:
         report.warn("--guess-elements: masses in lj units are no masses of elements")
@@ -113,9 +125,9 @@ def _from_masses(
         report.warn("--guess-elements: nothing states the masses of the atom types, so no element is proposed")
     proposed = list(found)
     unknown = []
-    for number, element in enumerate(found, 1):
+    for place, (number, element) in enumerate(zip(numbers, found, strict=True)):
         if element is None and number in masses:
-            proposed[number - 1] = symbol = element_of_mass(masses[number] * factor)
+            proposed[place] = symbol = element_of_mass(masses[number] * factor)
             if symbol is None:
                 unknown.append(f"{number} (mass {masses[number]!r})")
             else:

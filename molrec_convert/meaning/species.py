@@ -213,18 +213,20 @@ class _Assignment:
                 len(kinds), self.report, guess=True, labels=kinds, masses=own, mass_factor=_mass_factor(record)
             )
             return None if found is None else dict(zip(kinds, found, strict=True))
-        count = max([self.given.highest, *kinds], default=0)
-        texts = [labels.get(number, "") for number in range(1, count + 1)]
+        numbers: Sequence[int] = sorted({*kinds, *masses} - {0})
+        if self.given:
+            numbers = range(1, max([self.given.highest, *kinds], default=0) + 1)
+        texts = {number: label for number, label in labels.items() if label}
         found = elements_of_types(
-            count,
+            numbers,
             self.report,
             given=self.words,
             guess=self.guess,
-            labels=texts if any(text and not text.isdecimal() for text in texts) else (),
+            labels=texts if any(not text.isdecimal() for text in texts.values()) else {},
             masses=masses,
             mass_factor=_mass_factor(record),
         )
-        return None if found is None else dict(enumerate(found, 1))
+        return None if found is None else dict(zip(numbers, found, strict=True))
 
     def _in_trajectory(
         self, record: Record, trajectory: Trajectory, block: str, kind: str, table: dict[Any, str | None]

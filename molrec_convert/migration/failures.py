@@ -41,7 +41,7 @@ def error_document(error: Exception, path: str = "", chosen: Format | None = Non
 
     `path` and `chosen` say which input was read, and of which format.
     """
-    told = plugin_fault(error, [] if chosen is None else [(chosen, f"reading {path}")])
+    told = plugin_fault(error, [] if chosen is None else [(chosen, f"reading {path}", [path])])
     if told is not None:
         where = {} if isinstance(told, UnsupportedError) else {"traceback": traceback.format_exception(error)[-3:]}
         return {"type": type(told).__name__, "error": " ".join(str(told).split()), **where}

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from molrec_convert.contents import forget
 from molrec_convert.errors import FormatError
 from molrec_lammps.atom_styles import AtomStyle, Column, style_named
 from molrec_lammps.data_checks import (
@@ -29,14 +30,14 @@ from molrec_lammps.data_checks import (
     check_types,
     index_atoms,
 )
-from molrec_lammps.data_header import TYPE_KINDS, Header, read_header
+from molrec_lammps.data_header import TYPE_KINDS, Header, check_type_counts, read_header
 from molrec_lammps.data_labels import RawSection, label_comments, raw_section, read_labels
 from molrec_lammps.data_properties import property_table
 from molrec_lammps.data_rows import DTYPES, RowFault, native_rows, parse_rows
 from molrec_lammps.data_sections import COEFFICIENTS, RELATIONS, SHAPES, Section, locate_sections, pieces
 from molrec_lammps.data_shapes import Bodies, check_flags, check_shape_numbers, check_shapes, read_bodies
 from molrec_lammps.data_style import StyleChoice, choose_layout
-from molrec_lammps.data_text import Buffer, Cursor, decode, load, release
+from molrec_lammps.data_text import Buffer, Cursor, decode, load
 from molrec_lammps.sniffing import refuse_restart
 
 __all__ = ["DataFile", "Outline", "Rows", "Table", "fill_together", "filled", "outline_data", "parse_data"]
@@ -177,6 +178,7 @@ def outline_data(
     refuse_restart(bytes(data[:16]), Path(path))
     cursor = Cursor(data)
     header = read_header(where, cursor, counts)
+    check_type_counts(where, header, len(data))
     beyond: list[tuple[int, str]] | None = [] if (atom_style or "").startswith("wavepacket") else None
     sections = {section.name: section for section in locate_sections(where, data, header, cursor, beyond)}
     labels = {kind: read_labels(where, data, sections.get(f"{kind.capitalize()} Type Labels")) for kind in TYPE_KINDS}
@@ -383,7 +385,7 @@ def _fill(path: str, data: Buffer, builders: Sequence[_Builder]) -> None:
     def work(job: tuple[_Builder, Any]) -> None:
         builder, piece = job
         builder.fill(path, data[piece.start : piece.stop], piece.first, piece.rows)
-        release(data, piece.start, piece.stop)
+        forget(data, piece.start, piece.stop)
 
     threads = min(2, os.cpu_count() or 1) if len(jobs) >= 2 * len(builders) > 0 else 1
     if threads < 2:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from molrec_convert.errors import FormatError
 from molrec_lammps.data_text import FLOAT, Cursor, brief, decode
 
-__all__ = ["COUNTS", "TYPE_KINDS", "Header", "read_header"]
+__all__ = ["COUNTS", "TYPE_KINDS", "Header", "check_type_counts", "read_header"]
 
 #: What has numbered types, in the order of the manual: the word before ` types` and before ` Type Labels`.
 TYPE_KINDS = ("atom", "bond", "angle", "dihedral", "improper")
@@ -40,7 +40,10 @@ _BOUNDS = {"xlo xhi": 2, "ylo yhi": 2, "zlo zhi": 2}
 _GENERAL = {"avec": 3, "bvec": 3, "cvec": 3, "abc origin": 3}
 _BOX = {**_BOUNDS, "xy xz yz": 3, **_GENERAL}
 
+_COUNT = re.compile(rb"[0-9]{1,19}")
 _UNITS = re.compile(r"\bunits\s*=\s*([a-z]+)\b")
+#: So many types may be stated without a word of them; each further one takes room in the file, such as its mass.
+_BARE_TYPES, _BYTES_OF_TYPE = 10**5, 8
 #: Names of header lines in nothing but their own words.
 _PLAIN = frozenset((*COUNTS, *_BOX))
 
@@ -125,6 +128,21 @@ def read_header(path: str, cursor: Cursor, further: Collection[str] = ()) -> Hea
     return header
 
 
+def check_type_counts(path: str, header: Header, size: int) -> None:
+    """Refuse more types of one kind than a file of `size` bytes has anything to say of: each has a name in a record."""
+    most = _BARE_TYPES + size // _BYTES_OF_TYPE
+    for kind in TYPE_KINDS:
+        keyword = f"{kind} types"
+        if header.count(keyword) > most:
+            raise FormatError(
+                path,
+                f"line {header.lines[keyword]}",
+                found=f"{header.count(keyword)} {keyword} in a file of {size} bytes",
+                expected=f"at most {most}",
+                hint="state the highest type that is used",
+            )
+
+
 def _read_line(path: str, header: Header, text: bytes, line: int, further: Collection[str]) -> None:
     where, words = f"line {line}", text.split()
     start = next((number for number, word in enumerate(words) if word[:1].isalpha()), len(words))
@@ -143,7 +161,7 @@ def _read_line(path: str, header: Header, text: bytes, line: int, further: Colle
         known: object = header.box.setdefault(keyword, numbers)
         same = known == numbers
     else:
-        if len(values) != 1 or not values[0].isdigit() or int(values[0]) >= 2**63:
+        if len(values) != 1 or not _COUNT.fullmatch(values[0]) or int(values[0]) >= 2**63:
             raise FormatError(path, where, found=brief(text), expected=f"a whole number before {keyword!r}")
         same = header.counts.setdefault(keyword, int(values[0])) == int(values[0])
     if not same:

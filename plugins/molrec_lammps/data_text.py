@@ -9,11 +9,11 @@ import mmap
 import re
 from collections.abc import Iterator
 from os import PathLike
-from pathlib import Path
 
-from molrec_convert.compression import compression_of, open_binary, unreadable
+from molrec_convert.contents import Contents
+from molrec_convert.errors import FormatError
 
-__all__ = ["FLOAT", "INTEGER", "Buffer", "Cursor", "brief", "decode", "lines_of", "load", "release", "split_comment"]
+__all__ = ["FLOAT", "INTEGER", "Buffer", "Cursor", "brief", "decode", "lines_of", "load", "split_comment"]
 
 #: A whole file in memory, or mapped.
 Buffer = bytes | mmap.mmap
@@ -28,26 +28,10 @@ _COMMENT = re.compile(rb"(?:^|(?<=[ \t\r]))#")
 
 def load(path: str | PathLike[str]) -> Buffer:
     """The text of a file: mapped into memory, or decompressed (.gz .bz2 .xz .zst, told by content)."""
-    path = Path(path)
-    try:
-        with path.open("rb") as file:
-            head = file.read(6)
-            if head and compression_of(head) is None:
-                return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        if not head:
-            return b""
-    except OSError as error:
-        raise unreadable(path, error) from error
-    with open_binary(path) as stream:
-        return stream.read()
-
-
-def release(data: Buffer, start: int, stop: int) -> None:
-    """Let go of the memory that mapped bytes take, where the system can: they have been read."""
-    if isinstance(data, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-        start = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
-        if stop > start:
-            data.madvise(mmap.MADV_DONTNEED, start, stop - start)
+    contents = Contents(path)
+    if contents.cut is not None:
+        raise FormatError(path, "its end", found=contents.cut, expected="the end of the compressed stream")
+    return contents.data
 
 
 def decode(raw: bytes) -> str:

@@ -83,7 +83,7 @@ class TypeName:
     def __call__(self, rows: Rows) -> Made:
         """See `OutColumn.make`."""
         types = rows.values["type"]
-        if int(types.max(initial=0)) < _FEW_TYPES:
+        if int(types.min(initial=0)) >= 0 and int(types.max(initial=0)) < _FEW_TYPES:
             numbers, places = np.flatnonzero(np.bincount(types)), types
             names = [""] * (int(types.max(initial=0)) + 1)
             for number in numbers.tolist():
@@ -96,25 +96,35 @@ class TypeName:
 
 @dataclass(frozen=True)
 class ByType:
-    """A value for each type: `values` and `known` count from type 0. FormatError: a type beyond them, when `strict`."""
+    """A value for each type: `values` and `known` have that of no type first, then those of `types`, in their order.
+
+    Without `types`, int64 in ascending order, they are 1, 2, … FormatError: a type that is none of them, when `strict`.
+    """
 
     values: NDArray[Any]
     known: NDArray[np.bool_]
     reader: RowReader
     strict: str | None = None
+    types: NDArray[np.int64] | None = None
 
     def __call__(self, rows: Rows) -> Made:
         """See `OutColumn.make`."""
         types = rows.values["type"]
-        beyond = types >= len(self.values)
+        if self.types is None or not len(self.types) or len(self.types) == self.types[-1]:
+            places = types
+            beyond = (types >= len(self.values)) | (types < 0)
+        else:
+            places = np.searchsorted(self.types[:-1], types) + 1
+            beyond = self.types[places - 1] != types
         if beyond.any():
-            if self.strict is not None:
-                self._refuse(rows, beyond)
-            types = np.where(beyond, 0, types)
-        known = self.known[types]
+            wrong = beyond & (types != 0)
+            if self.strict is not None and wrong.any():
+                self._refuse(rows, wrong)
+            places = np.where(beyond, 0, places)
+        known = self.known[places]
         mask = rows.mask(("type",))
         known = known if mask is None else known & mask
-        return self.values[types], None if known.all() else known
+        return self.values[places], None if known.all() else known
 
     def _refuse(self, rows: Rows, beyond: NDArray[np.bool_]) -> None:
         row = int(beyond.argmax())

@@ -6,6 +6,8 @@ several types or another mass is that default, not a statement: it is kept as th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -103,13 +105,17 @@ def _by_type(
         )
     labels = facts.type_labels or _labels(reader, first)
     masses = facts.masses or _masses(first, types)
-    count = len(given.ordered) or max(highest, given.highest, *labels, *([] if given else masses), 0)
+    numbers: Sequence[int] = sorted(number for number in {*np.unique(types).tolist(), *labels, *masses} if number > 0)
+    if given:
+        numbers = range(1, (len(given.ordered) or max(highest, given.highest, *labels, 0)) + 1)
+    if not numbers:
+        return None
     found = elements_of_types(
-        count,
+        numbers,
         report,
         given=options.elements,
         guess=options.guess_elements,
-        labels=[labels.get(number, "") for number in range(1, count + 1)] if labels else (),
+        labels=labels,
         masses=masses,
         mass_factor=1.0 if units is None else units.mass,
     )
@@ -119,7 +125,8 @@ def _by_type(
     table = symbols.astype(np.dtypes.StringDType())
     known = symbols != ""
     whole = bool(given) and bool(known[1:].all())
-    make = ByType(table, known, reader, f"one of the {count} types --elements names" if given else None)
+    told = f"one of the {len(numbers)} types --elements names" if given else None
+    make = ByType(table, known, reader, told, np.array(numbers, np.int64))
     return OutColumn("element", "string", ("type",), make, names["type"] or not whole)
 
 

@@ -26,6 +26,8 @@ from molrec_lammps.triclinic import restricted_cell, undo_bounds
 
 __all__ = ["CutHeader", "Header", "box_of", "check_values", "column_names", "layout_of_box", "read_header", "shown"]
 
+#: Digits of the largest number of 64 bits; Python refuses to read thousands of them.
+_MOST_DIGITS = 19
 _BOX_WORDS = re.compile(r"((xy xz yz|abc origin)( |$))?([pfsm]{1,2}( [pfsm]{1,2}){2})?")
 _ORDER = ("TIMESTEP", "NUMBER OF ATOMS", "BOX BOUNDS", "ATOMS")
 
@@ -170,7 +172,7 @@ def check_values(name: str, words: str, lines: list[bytes], path: Path, number: 
     if name in ("TIMESTEP", "NUMBER OF ATOMS"):
         text = lines[0].strip()
         digits = text.removeprefix(b"-") if name == "TIMESTEP" else text
-        if not digits.isdigit() or not -(2**63) <= int(text) < 2**63:
+        if not digits.isdigit() or len(digits) > _MOST_DIGITS or not -(2**63) <= int(text) < 2**63:
             what = "a step number" if name == "TIMESTEP" else "a number of atoms"
             raise FormatError(path, f"line {number}", found=shown(lines[0]), expected=what)
     elif name == "TIME":

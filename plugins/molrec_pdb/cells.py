@@ -84,4 +84,4 @@ def read_cell(path: Path, text: str, line: int, report: Report) -> NDArray[np.fl
 def space_group(text: str) -> tuple[str, int | None]:
     """Space group and Z of a CRYST1 record, where it states them."""
     number = text[66:70].strip()
-    return text[55:66].strip(), int(number) if number.isdigit() else None
+    return text[55:66].strip(), int(number) if number.isascii() and number.isdigit() else None

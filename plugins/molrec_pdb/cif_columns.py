@@ -20,9 +20,12 @@ from molrec_pdb.coded import Coded
 from molrec_pdb.elements import symbol_of
 from molrec_pdb.identity import Identity
 from molrec_pdb.numbering import ResidueNumbers, Serials, positive
+from molrec_pdb.numbers import shown, whole
 
 __all__ = ["CifAtoms", "identity_of", "read_atoms"]
 
+#: Letters of the longest number that is read with the others of its column.
+_LONGEST = 64
 _STRING = np.dtypes.StringDType()
 _ANISOU = ("U[1][1]", "U[2][2]", "U[3][3]", "U[1][2]", "U[1][3]", "U[2][3]")
 #: Column of the record → items, the first that is there.
@@ -132,13 +135,14 @@ class _Site:
                 known[text] = None if text in (".", "?") else one(text)
             except ValueError:
                 row = self.count + raw.index(text) + 1
-                raise FormatError(self.path, f"row {row} of _atom_site", found=text, expected=what) from None
+                place = f"row {row} of _atom_site"
+                raise FormatError(self.path, place, found=shown(text), expected=what) from None
         return [known[text] for text in raw]
 
     def _numbers(self, item: str, raw: list[str]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Real numbers; an uncertainty in brackets is left off."""
         try:
-            values = np.array(raw, "S").astype(np.float64)
+            values = _fields(raw).astype(np.float64)
             return values, np.ones(len(raw), np.bool_)
         except ValueError:
             found = self._each(raw, _real, f"a number, {item}")
@@ -148,10 +152,10 @@ class _Site:
     def _integers(self, item: str, raw: list[str]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Whole numbers."""
         try:
-            return np.array(raw, "S").astype(np.int64), np.ones(len(raw), np.bool_)
-        except ValueError:
+            return _fields(raw).astype(np.int64), np.ones(len(raw), np.bool_)
+        except (ValueError, OverflowError):
             pass
-        found = self._each(raw, int, f"an integer, {item}")
+        found = self._each(raw, whole, f"an integer of 64 bits, {item}")
         known = np.array([value is not None for value in found], np.bool_)
         return np.array([value or 0 for value in found], np.int64), known
 
@@ -161,6 +165,13 @@ def _joined(parts: list[Any]) -> Any:
     if isinstance(parts[0], tuple):
         return tuple(_joined([part[place] for part in parts]) for place in range(len(parts[0])))
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _fields(raw: list[str]) -> NDArray[Any]:
+    """Texts as an array, each with room for the longest; ValueError where one is longer than any number."""
+    if max(map(len, raw), default=0) > _LONGEST:
+        raise ValueError("longer than a number")
+    return np.array(raw, "S")
 
 
 def _real(text: str) -> float:
@@ -213,7 +224,7 @@ def read_atoms(path: Path, table: Table, anisou: Table, report: Report) -> list[
         found = site.stated(name, item)
         if found is not None:
             columns[name] = Column(*found)
-    displacements = _anisou(anisou, own_ids, report)
+    displacements = _anisou(path, anisou, own_ids, report)
     if displacements is not None:
         columns["anisou"] = displacements
     return _split(columns, site.count, raw, known, site.take("pdbx_PDB_model_num"), report)
@@ -242,7 +253,7 @@ def _elements(site: _Site) -> dict[str, Column | Coded]:
     return columns
 
 
-def _anisou(table: Table, ids: Column, report: Report) -> Column | None:
+def _anisou(path: Path, table: Table, ids: Column, report: Report) -> Column | None:
     if not table.items:
         return None
     if "id" not in table.items or any(name not in table.items for name in _ANISOU):
@@ -255,7 +266,12 @@ def _anisou(table: Table, ids: Column, report: Report) -> Column | None:
     lost = 0
     for part in table.parts():
         values = np.array([[gemmi.cif.as_number(text) for text in part[name]] for name in _ANISOU]).T
-        owners = np.array([int(text) for text in part["id"]], np.uint64)
+        try:
+            owners = np.array([whole(text) for text in part["id"]], np.int64).astype(np.uint64)
+        except ValueError as error:
+            raise FormatError(
+                path, "_atom_site_anisotrop.id", found=shown(str(error)), expected="an integer of 64 bits"
+            ) from None
         places = np.minimum(np.searchsorted(ascending, owners), len(order) - 1)
         own = ascending[places] == owners
         lost += int((~own).sum())

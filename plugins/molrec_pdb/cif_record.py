@@ -24,6 +24,7 @@ from molrec_pdb.cells import cell_vectors
 from molrec_pdb.cif_columns import CifAtoms, identity_of, read_atoms
 from molrec_pdb.cif_text import UNKNOWN, CifText, made_items
 from molrec_pdb.header import Link
+from molrec_pdb.numbers import whole
 
 __all__ = ["read_mmcif"]
 
@@ -163,7 +164,7 @@ class _BlockReader:
                 list(
                     zip(
                         [""] * len(table) if made else texts(f"ptnr{end}_auth_asym_id", f"ptnr{end}_label_asym_id"),
-                        [int(t) if t.lstrip("-").isdigit() else -(10**6) for t in texts(f"ptnr{end}_auth_seq_id")],
+                        [_sequence(text) for text in texts(f"ptnr{end}_auth_seq_id")],
                         texts(f"pdbx_ptnr{end}_PDB_ins_code"),
                         texts(f"ptnr{end}_auth_comp_id", f"ptnr{end}_label_comp_id"),
                         texts(f"ptnr{end}_auth_atom_id", f"ptnr{end}_label_atom_id"),
@@ -198,6 +199,14 @@ class _BlockReader:
                 tag.partition(".")[2]: list(table.column(place)) for place, tag in enumerate(table.tags)
             }
         return {"data": self.block.name, **found} if found else {}
+
+
+def _sequence(text: str) -> int:
+    """Return the number of a residue, one that none has where the text is no number."""
+    try:
+        return whole(text)
+    except ValueError:
+        return -(10**6)
 
 
 def _plain(text: str) -> str:

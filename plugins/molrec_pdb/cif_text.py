@@ -32,6 +32,7 @@ _MORE_LINES = 50
 #: Categories whose loops stay in the file, and the item that stands for one.
 _LONG = ("_atom_site.", "_atom_site_anisotrop.")
 _SPAN = "molrec_span"
+_NUMBER = re.compile("[0-9]{1,18}")
 _HEAD = re.compile(rb"[ \t]*loop_[ \t\r]*\n((?:[ \t]*_atom_site(?:_anisotrop)?\.[^\s#'\"]+[ \t\r]*\n)+)", re.IGNORECASE)
 #: What ends a loop, or is a text over several lines.
 _END = re.compile(rb"\n[ \t]*(?:[_;]|(?:loop|data|save|global|stop)_)", re.IGNORECASE)
@@ -59,7 +60,8 @@ class Table:
     def __init__(self, text: CifText, block: Any, items: list[str], columns: Any, span: _Span | None) -> None:
         self.items = items
         self.made = made_items(block)
-        self.unknown = [(str(row[0]), int(row[1])) for row in block.find(f"{UNKNOWN}.", ["item", "row"])]
+        unknown = [(str(row[0]), str(row[1])) for row in block.find(f"{UNKNOWN}.", ["item", "row"])]
+        self.unknown = [(item, int(row)) for item, row in unknown if _NUMBER.fullmatch(row)]
         self._text, self._columns, self._span = text, columns, span
 
     def parts(self) -> Iterator[dict[str, list[str]]]:
@@ -85,8 +87,10 @@ class CifText:
         found = block.find_mmcif_category(category)
         items = [tag.partition(".")[2] for tag in found.tags]
         if items == [_SPAN]:
-            span = self._spans[int(found[0][0])]
-            return Table(self, block, span.items, None, span)
+            number = str(found[0][0])
+            if _NUMBER.fullmatch(number) and int(number) < len(self._spans):
+                span = self._spans[int(number)]
+                return Table(self, block, span.items, None, span)
         return Table(self, block, items if len(found) else [], found, None)
 
     def _rest(self) -> str:
@@ -109,6 +113,7 @@ class CifText:
             items = [tag.decode().partition(".") for tag in head[1].split()]
             line += before.count(b"\n")
             rows = line + data[begin : head.end()].count(b"\n")
+            self._check_items(items[0][0], head.end(), rows)
             category = items[0][0] + "."
             marker = f"{category}{_SPAN} {len(self._spans)}\n".encode()
             pieces += [before, marker]
@@ -120,6 +125,15 @@ class CifText:
             at = data.find(_LONG[0][:-1].encode(), stop)
         pieces.append(data[done:])
         return b"".join(pieces).decode("utf-8", "replace")
+
+    def _check_items(self, category: str, at: int, line: int) -> None:
+        """Refuse an item of another category behind those of a loop of atoms."""
+        text = self._data[at : min(self._line_end(at, len(self._data)), at + 80)].strip()
+        if text.startswith(b"_"):
+            raise FormatError(
+                self.path, f"line {line}", found=f"{text.decode('utf-8', 'replace')} in a loop of {category}",
+                expected="items of one category",
+            )  # fmt: skip
 
     def _count(self, start: int, stop: int) -> int:
         """The number of lines that end in a part of the file."""

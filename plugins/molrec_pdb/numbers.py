@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["WIDTH", "decimals", "integers", "parse_float", "texts", "word"]
+__all__ = ["WIDTH", "decimals", "integers", "parse_float", "shown", "texts", "whole", "word"]
 
 #: Bytes of a padded row: 80 columns, and what lets the last field be read as a word.
 WIDTH = 96
 #: Rows that are worked on at a time: what is between their words and their numbers stays in the processor's cache.
 _PIECE = 2**13
+_INTEGER = re.compile(r"[-+]?[0-9]{1,19}")
 Words = NDArray[np.uint64]
 Rows = NDArray[np.uint8]
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:inf|nan|infinity)", re.IGNORECASE)
@@ -112,6 +113,18 @@ def parse_float(text: str) -> float:
     if _NUMBER.fullmatch(text.strip()) is None:
         raise ValueError(text)
     return float(text)
+
+
+def whole(text: str) -> int:
+    """Return the integer of 64 bits a text is; ValueError where it is none."""
+    if _INTEGER.fullmatch(text) is None or not -(2**63) <= int(text) < 2**63:
+        raise ValueError(text)
+    return int(text)
+
+
+def shown(text: str) -> str:
+    """Return a text as an error shows it."""
+    return repr(text if len(text) <= 60 else text[:59] + "…")
 
 
 def texts(words: Words, width: int) -> tuple[list[bytes], NDArray[np.intp]]:

@@ -128,7 +128,7 @@ def _closing(line: str, at: int) -> int | None:
 def typed(form: str, raw: str) -> Any:
     """Return the value of a text in a form: a bool, int, float, str, a list of these (of lists), or a `Document`.
 
-    `ValueFault` for a number too long to be one, among floats too large for one, and for lists in lists `_DEEPEST` deep.
+    `ValueFault` for a number too long to be one or, among floats, too large, and for lists nested too deep.
     """
     if form == "text":
         return raw
