@@ -72,17 +72,18 @@ def _large_number(error: Exception, paths: Sequence[str | os.PathLike[str]]) -> 
     """Return the number in the files that is the cause of an error, as such; None where it is of another kind."""
     digits = sys.get_int_max_str_digits()
     if isinstance(error, ValueError) and "integer string conversion" in str(error):
-        fits, expected = (lambda text: len(text) <= digits), f"at most {digits}"
+        expected = f"at most {digits}"
     elif isinstance(error, OverflowError):
-        fits, expected = (lambda text: len(text) <= 19 and int(text) < 2**63), "an integer of 64 bits"
+        expected = "an integer of 64 bits"
     else:
         return None
+    long = not isinstance(error, OverflowError)
     for path in map(Path, paths):
         for file in sorted(path.iterdir()) if path.is_dir() else [path]:
             if not file.is_file():
                 continue
             for line, text in _long_numbers(file):
-                if not fits(text):
+                if len(text) > digits or (not long and (len(text) > 19 or int(text) >= 2**63)):
                     return FormatError(file, f"line {line}", found=f"a number of {len(text)} digits", expected=expected)
     return None
 

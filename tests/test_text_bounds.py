@@ -1,0 +1,163 @@
+"""Text files that claim more than they hold, or numbers nothing can hold: a sentence, in memory bounded by the file."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import molrec_convert
+from molrec_convert.contents import Contents
+from molrec_convert.errors import FormatError, MolrecError
+
+#: What a process may take: the program with its libraries, and some hundred megabytes.
+_MEMORY = 2**31
+_DUMP = (
+    "ITEM: TIMESTEP\n{step}\nITEM: NUMBER OF ATOMS\n{count}\nITEM: BOX BOUNDS {box}\n0 1\n0 1\n0 1\n"
+    "ITEM: ATOMS id type x y z\n{row}\n"
+)
+_ATOMS = (
+    "data_x\nloop_\n_atom_site.id\n_atom_site.type_symbol\n_atom_site.Cartn_x\n_atom_site.Cartn_y\n_atom_site.Cartn_z\n"
+)
+
+
+def dump(*, step: object = 0, count: object = 1, box: str = "pp pp pp", row: str = "1 1 0 0 0") -> str:
+    return _DUMP.format(step=step, count=count, box=box, row=row)
+
+
+def data_file(counts: str, row: str = "1 1 0 0 0") -> str:
+    return f"x\n\n{counts}0 1 xlo xhi\n0 1 ylo yhi\n0 1 zlo zhi\n\nAtoms # atomic\n\n{row}\n"
+
+
+def extended(value: str) -> str:
+    return f"1\nProperties=species:S:1:pos:R:3 {value}\nH 0 0 0\n"
+
+
+def refused(path: Path) -> str:
+    """What is said of a file that is not read."""
+    with pytest.raises(FormatError) as error, molrec_convert.open(path) as source:
+        for _ in source.trajectory.batches():
+            pass
+    assert path.name in str(error.value)
+    return str(error.value)
+
+
+def bounded(*arguments: object) -> tuple[int, str]:
+    """Exit code and output of the command in a process with bounded memory."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+
+    done = subprocess.run(
+        [sys.executable, "-m", "molrec_convert.cli", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        preexec_fn=limit,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+LONG, LONGEST = "9" * 400, "9" * 5000
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("list.xyz", extended(f'virials="{LONG} 0.5 0"'), "line 2: found virials with an integer of 400 digits"),
+        ("new.xyz", extended(f"a=[{LONG}, 0.5]"), "line 2: found a with an integer of 400 digits"),
+        ("one.xyz", extended(f"a={LONGEST}"), "line 2: found a with an integer of 5000 digits"),
+        ("cell.xyz", extended(f'Lattice="{LONG} 0.5 0"'), "line 2: found Lattice with an integer of 400 digits"),
+        ("later.xyz", extended("a=1") + extended(f'a="{LONG} 0.5"'), "line 5: found a with an integer"),
+        ("deep.xyz", extended("a=" + "[" * 400 + "1" + "]" * 400), "line 2: found a with lists in lists"),
+        ("wide.xyz", "1\nProperties=species:S:1:a:R:1000000000:pos:R:3\nH 0 0 0\n", "line 2: found 'a:R:1000000000'"),
+        (
+            "whole.xyz",
+            f"1\nProperties=species:S:1:pos:R:3:a:I:1\nH 0 0 0 {LONGEST}\n",
+            "line 3: found '9999",
+        ),
+        ("step.lammpstrj", dump(step=LONGEST), "line 2: found '9999"),
+        ("count.lammpstrj", dump(count=LONGEST), "line 4: found '9999"),
+        ("box.lammpstrj", dump() + dump(step=1, box="pp p"), "line 15: found 'ITEM: BOX BOUNDS pp p'"),
+        ("later.lammpstrj", dump() + dump(step=LONGEST), "line 12: found '9999"),
+        ("id.cif", f"{_ATOMS}{'9' * 20} H 0 0 0\n", "row 1 of _atom_site: found '99999999999999999999'"),
+        ("id2.cif", f"{_ATOMS}{LONGEST} H 0 0 0\n", "row 1 of _atom_site: found '9999"),
+        ("loop.cif", f"{_ATOMS}_itom_site.a\n1 H 0 0 0 1\n", "line 8: found _itom_site.a in a loop of _atom_site"),
+        ("types.data", data_file("1 atoms\n40000000 atom types\n"), "line 4: found 40000000 atom types"),
+        ("bonds.data", data_file("1 atoms\n1 atom types\n9000000000 bond types\n"), "line 5: found 9000000000 bond"),
+        ("digits.data", data_file(f"{LONGEST} atoms\n1 atom types\n"), "line 3: found '9999"),
+    ],
+)
+def test_numbers_nothing_can_hold(tmp_path: Path, name: str, text: str, said: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    assert said in refused(path)
+
+
+def test_a_number_that_is_found_out_late(tmp_path: Path) -> None:
+    """Where a reader does not look at a number before Python refuses it, the file is searched for it."""
+    path = tmp_path / "log.lammps"
+    path.write_text(
+        "LAMMPS (2 Aug 2023)\nPer MPI rank memory allocation (min/avg/max) = 1 | 1 | 1 Mbytes\n"
+        f"   Step          Temp\n   {'9' * 30}   1\nLoop time of 1 on 1 procs for 10 steps with 1 atoms\n"
+    )
+    assert "line 4: found a number of 30 digits, expected an integer of 64 bits" in refused(path)
+
+
+@pytest.mark.parametrize("elements", [(), ("--guess-elements",)])
+def test_a_type_of_a_large_number(tmp_path: Path, elements: tuple[str, ...]) -> None:
+    path = tmp_path / "a.lammpstrj"
+    path.write_text(dump(row="1 2147483647 0 0 0"))
+    code, said = bounded("convert", path, tmp_path / "a.mrec", *elements)
+    assert code == 0, said
+    with molrec_convert.open(tmp_path / "a.mrec") as record:
+        assert record.system["atoms"]["type_id"].tolist() == [2147483647]
+    code, said = bounded("convert", tmp_path / "a.mrec", tmp_path / "a.data")
+    assert code == 1
+    assert "the type 2147483647 makes LAMMPS set up 2147483647 types" in said
+
+
+def test_elements_of_a_type_of_a_large_number(tmp_path: Path) -> None:
+    path = tmp_path / "a.lammpstrj"
+    path.write_text(dump(row="1 2147483647 0 0 0"))
+    code, said = bounded("convert", path, tmp_path / "a.mrec", "--elements", "2147483647=H")
+    assert code == 2
+    assert "atom type 1 is not named" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "line"),
+    [
+        ("a.xyz.gz", b"100000000\n\n", b"H 0 0 0\n"),
+        ("a.data.gz", b"x\n\n100000000 atoms\n1 atom types\n\nAtoms # atomic\n\n", b"1 1 0 0 0\n"),
+        ("a.pdb.gz", b"", b"ATOM      1  CA  ALA A   1       0.000   0.000   0.000  1.00  0.00           C  \n"),
+        ("a.cif.gz", _ATOMS.encode(), b"1 H 0 0 0\n"),
+    ],
+)
+def test_text_far_longer_than_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, head: bytes, line: bytes
+) -> None:
+    monkeypatch.setattr("molrec_convert.contents._PLAUSIBLE_BYTES", 2**20)
+    monkeypatch.setattr("molrec_convert.contents._LOOK_BYTES", 2**20)
+    monkeypatch.setattr("molrec_convert.contents.MEMORY_BYTES", 2**18)
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(head + line * (2**23 // len(line))))
+    said = refused(path)
+    assert "more than 100 times its" in said
+    assert "decompress it yourself" in said
+
+
+def test_text_there_is_no_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("molrec_convert.contents._ROOM_BYTES", 2**62)
+    monkeypatch.setattr("molrec_convert.contents._LOOK_BYTES", 2**16)
+    monkeypatch.setattr("molrec_convert.contents.MEMORY_BYTES", 2**16)
+    path = tmp_path / "a.xyz.gz"
+    path.write_bytes(gzip.compress(os.urandom(2**22)))
+    with pytest.raises(MolrecError, match=r"what there is room for in .*TMPDIR names another folder"):
+        Contents(path)
