@@ -288,7 +288,7 @@ def test_a_kill_during_appends(path: Path) -> None:
     assert names(path.parent) == [path.name]
 
 
-@pytest.mark.parametrize("step", [n if n % 2 else pytest.param(n, marks=pytest.mark.slow) for n in range(9)])
+@pytest.mark.parametrize("step", [n if n % 2 else pytest.param(n, marks=pytest.mark.slow) for n in range(11)])
 def test_a_kill_between_the_steps(path: Path, step: int) -> None:
     """Before the name is taken the old collection is there; from then on the new one, whole."""
     write(path, [record(0), record(1)])
@@ -322,8 +322,8 @@ def test_a_kill_between_the_steps(path: Path, step: int) -> None:
     )
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     with open_collection(path, verify=True) as collection:
-        # the old frames; the new ones, r, s; put; complete; replace; fsync
-        assert len(collection) == (2 if step <= 6 else 3)
+        # the old frames; the new ones, r, s; put; complete; fsync of the file and its folder; replace; fsync
+        assert len(collection) == (2 if step <= 8 else 3)
         for n, one in enumerate(collection):
             assert one.meta == {"record_id": f"r{n}"}
             assert one.system == molecule("OH", smiles="O" * n)
