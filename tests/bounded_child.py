@@ -38,7 +38,7 @@ def read_everything(path: Path) -> None:
             if record.trajectory is not None:
                 for batch in record.trajectory.batches():
                     _ = [block.nbytes for block in batch.blocks.values()]
-            _ = record.forcefield, record.observables, record.metrics
+            _ = record.meta, record.forcefield, record.observables, record.metrics
 
 
 def _look_at(frame: Frame) -> None:

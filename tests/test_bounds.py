@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import socket
+import struct
 import tracemalloc
 import zipfile
 from collections.abc import Callable
@@ -15,10 +16,13 @@ from typing import Any
 import numpy as np
 import pytest
 from bounded_child import read_everything, sentences
+from collection_stores import contents, points, put, write
 
 import molrec_convert
 from molrec_convert.errors import ContractError, MolrecError
 from molrec_convert.json_text import MOST_NESTED, read_json
+from molrec_convert.migration.plan import read_declaration
+from molrec_convert.migration.rules import read_rules
 from molrec_convert.model import Block, Frame, MemoryTrajectory, Observable, Observables, Record
 from molrec_convert.model.tags import check_json
 from molrec_convert.stores.zarr.codecs import crc32c
@@ -290,3 +294,32 @@ def test_the_index_of_a_shard_takes_memory_for_its_chunks_only(tmp_path: Path) -
     # a chunk of each is 16 kB, its index four times that
     assert peak < 45 * 2**20
     assert any("1100 columns" in text for text in report.warnings)
+
+
+@pytest.mark.parametrize("levels", [200, 5000])
+def test_rules_and_declarations_nested_deep_are_refused(tmp_path: Path, levels: int) -> None:
+    text = "[" * levels + "]" * levels
+    (tmp_path / "rules.toml").write_text(f'[[input]]\nmatch = "*"\nunits = {text}\n')
+    with pytest.raises(molrec_convert.UsageError, match=r"rules\.toml"):
+        read_rules(tmp_path / "rules.toml")
+    (tmp_path / "declaration.json").write_text(f'{{"blocks": {text}}}')
+    with pytest.raises(molrec_convert.UsageError, match=r"declaration\.json"):
+        read_declaration(str(tmp_path / "declaration.json"))
+
+
+def test_values_of_a_collection_nested_deep_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "c.mrec.lmdb", [points(0)])
+    later = b'"later":' + b"[" * 3000 + b"]" * 3000 + b","
+    for name, value in contents(path).items():
+        if name.startswith(b"index") or b"{" not in value:
+            continue
+        end = value.index(b"{") + 1
+        head = value[:end]
+        if head.startswith(b"MRF1"):
+            head = head[:4] + struct.pack("<I", len(later) + struct.unpack_from("<I", head, 4)[0]) + head[8:]
+        put(path, name, head + later + value[end:])
+        with pytest.raises(MolrecError, match="nested deeper"):
+            read_everything(path)
+        assert any(finding.severity == "error" for finding in validate(path))
+        put(path, name, value)
+    read_everything(path)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from molrec_convert.errors import ContractError, MissingInputError, UsageError
+from molrec_convert.json_text import read_json
 from molrec_convert.migration.adapting import Adapter
 from molrec_convert.migration.conflicts import Conflict, Content, declaration_conflicts, unit_conflicts
 from molrec_convert.migration.failures import Failure
@@ -310,7 +311,7 @@ def read_declaration(path: str) -> tuple[Declaration, dict[str, str] | None]:
         with open_collection(where) as collection:
             return collection.declaration, dict(collection.units)
     try:
-        document = json.loads(where.read_text(encoding="utf-8"))
+        document = read_json(where.read_text(encoding="utf-8"))
     except ValueError as error:
         raise UsageError(f"{path} is no JSON: {error}") from None
     if not isinstance(document, dict):

@@ -21,6 +21,7 @@ from typing import Any
 
 from molrec_convert.errors import MissingInputError, UsageError
 from molrec_convert.formats import Option, options_of
+from molrec_convert.json_text import check_nesting
 from molrec_convert.meaning.species import ElementOptions
 from molrec_convert.migration.settings import Settings, parse_units
 from molrec_convert.plugins import format_named, formats
@@ -101,8 +102,12 @@ def read_rules(path: str | os.PathLike[str]) -> tuple[dict[str, Any], ...]:
     if not where.exists():
         raise MissingInputError(path)
     try:
-        document = tomllib.loads(where.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        text = where.read_text(encoding="utf-8")
+        document = tomllib.loads(text)
+        check_nesting(document, text)
+    except RecursionError:
+        raise UsageError(f"--rules {path}: it is nested too deep") from None
+    except ValueError as error:
         raise UsageError(f"--rules {path}: no TOML: {error}") from None
     inputs = document.get("input")
     if set(document) != {"input"} or not isinstance(inputs, list) or not all(isinstance(one, dict) for one in inputs):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from molrec_convert.errors import UsageError
+from molrec_convert.json_text import read_json
 from molrec_convert.model.collection_record import collection_units
 from molrec_convert.quantities import dimensions
 
@@ -178,7 +178,7 @@ def parse_pairs(values: Iterable[str], flag: str, *, empty: bool = False) -> dic
 def parse_value(text: str) -> Any:
     """The value of a fill: a number, NaN, true, false, a list of numbers; any other text is itself."""
     try:
-        return json.loads(text)
+        return read_json(text)
     except ValueError:
         words = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
         return words.get(text.lower(), text)
