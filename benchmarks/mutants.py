@@ -364,7 +364,7 @@ def _examine(seed: Seed, mutant: Mutant, folder: Path, chance: random.Random, *,
 def _judged(seed: Seed, folder: Path, doing: str) -> Iterator[list[str]]:
     """Give a list that has the sentence of what was refused inside; `Wrong` for every other exception."""
     from molrec_convert.cli.outcome import sentence
-    from molrec_convert.errors import MolrecError, PluginError
+    from molrec_convert.errors import MolrecError, PluginError, UsageError
     from molrec_convert.plugins import problems
 
     refused: list[str] = []
@@ -383,7 +383,10 @@ def _judged(seed: Seed, folder: Path, doing: str) -> Iterator[list[str]]:
                 raise Wrong(
                     f"{doing}: {_place(cause)}", f"{text}\n{''.join(traceback.format_tb(cause.__traceback__)[-6:])}"
                 ) from None
-            if not any(part in text for name in (*seed.paths, *seed.files) for part in (name, Path(name).name)):
+            about_call = isinstance(error, UsageError)  # which option to give
+            if not about_call and not any(
+                part in text for name in (*seed.paths, *seed.files) for part in (name, Path(name).name)
+            ):
                 raise Wrong(f"{doing}: no file named: {type(error).__name__} {_shape(text)}", text) from None
             if len(text) > 3000:
                 raise Wrong(f"{doing}: a sentence of {len(text)} letters: {text[:80]}", text) from None

@@ -155,7 +155,8 @@ def _box(box: Box) -> dict[str, Any]:
         "vectors": box.vectors.tolist(),
     }
     if box.defined:
-        lengths = np.sqrt((box.vectors**2).sum(axis=0))
+        with np.errstate(over="ignore"):
+            lengths = np.hypot(np.hypot(box.vectors[0], box.vectors[1]), box.vectors[2])
         document["lengths"] = lengths.tolist()
         document["angles"] = [_angle(box.vectors, lengths, *pair) for pair in ((1, 2), (0, 2), (0, 1))]
     return {key: _finite(value) for key, value in document.items()}
@@ -164,7 +165,7 @@ def _box(box: Box) -> dict[str, Any]:
 def _angle(vectors: NDArray[np.float64], lengths: NDArray[np.float64], i: int, j: int) -> float:
     if not (lengths[i] > 0 and lengths[j] > 0):
         return math.nan
-    cosine = float(vectors[:, i] @ vectors[:, j] / (lengths[i] * lengths[j]))
+    cosine = float(vectors[:, i] / lengths[i] @ (vectors[:, j] / lengths[j]))
     return 90.0 if cosine == 0 else math.degrees(math.acos(max(-1.0, min(1.0, cosine))))
 
 

@@ -16,14 +16,18 @@ from typing import Any
 
 __all__ = ["performance_of", "wall_seconds"]
 
+#: Numbers as LAMMPS prints them; what is longer is damage, and no line of this kind.
+_COUNT, _REAL = r"(\d{1,18})", r"(\d{1,18}(?:\.\d{0,18})?(?:e[+-]\d\d)?)"
 _LOOP = re.compile(
-    r"^Loop time of (\S+) on (\d+) procs (?:\((\d+) MPI x (\d+) OpenMP\) )?for (\d+) steps with (\d+) atoms", re.M
+    rf"^Loop time of {_REAL} on {_COUNT} procs (?:\({_COUNT} MPI x {_COUNT} OpenMP\) )?"
+    rf"for {_COUNT} steps with {_COUNT} atoms",
+    re.M,
 )
 _PERFORMANCE = re.compile(r"^Performance: (.*)$", re.M)
-_RATE = re.compile(r"([0-9.eE+-]+) ([^\s,]+/[^\s,]+)")
-_CPU = re.compile(r"^([0-9.]+)% CPU use with (\d+) MPI tasks x (\d+|no) OpenMP threads", re.M)
-_BUILDS = re.compile(r"^(Neighbor list|Dangerous) builds = (\d+)", re.M)
-_WALL = re.compile(r"\nTotal wall time: (\d+):(\d+):(\d+)")
+_RATE = re.compile(rf"(?<!\S){_REAL} ([^\s,]+/[^\s,]+)")
+_CPU = re.compile(rf"^{_REAL}% CPU use with {_COUNT} MPI tasks x {_COUNT[:-1]}|no) OpenMP threads", re.M)
+_BUILDS = re.compile(rf"^(Neighbor list|Dangerous) builds = {_COUNT}", re.M)
+_WALL = re.compile(rf"\nTotal wall time: {_COUNT}:{_COUNT}:{_COUNT}")
 
 
 def performance_of(text: str) -> dict[str, Any]:
