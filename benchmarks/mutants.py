@@ -95,6 +95,11 @@ class Results:
                 setattr(total, name, getattr(total, name) + getattr(counts, name))
         yield _row("all", total)
 
+    def save(self, path: Path) -> None:
+        """Write all of it as JSON."""
+        document = {"counts": {kind: vars(counts) for kind, counts in self.counts.items()}, "wrong": self.wrong}
+        path.write_text(json.dumps(document, indent=1))
+
     def faults(self, examples: int = 3) -> Iterator[str]:
         """What was wrong, the most frequent first, with some trials each."""
         for key, told in sorted(self.wrong.items(), key=lambda item: -len(item[1])):
@@ -139,8 +144,19 @@ class Bench:
         return chance.choice(self.kinds[trial % len(self.kinds)]), chance
 
 
-def run(bench: Bench, trials: Sequence[int], folder: Path, *, jobs: int = 1, progress: bool = False) -> Results:
-    """Try the mutants of some numbers, in `jobs` processes at a time, which are forked from this one."""
+def run(
+    bench: Bench,
+    trials: Sequence[int],
+    folder: Path,
+    *,
+    jobs: int = 1,
+    progress: bool = False,
+    keep: Path | None = None,
+) -> Results:
+    """Try the mutants of some numbers, in `jobs` processes at a time, which are forked from this one.
+
+    With `progress` it is told from time to time how far this is, and what was found so far goes to `keep`.
+    """
     load()
     results = Results()
     waiting = [list(trials[start : start + BATCH]) for start in range(0, len(trials), BATCH)][::-1]
@@ -164,6 +180,8 @@ def run(bench: Bench, trials: Sequence[int], folder: Path, *, jobs: int = 1, pro
             done = sum(counts.trials for counts in results.counts.values())
             wrong = sum(counts.wrong for counts in results.counts.values())
             print(f"{done:,} of {len(trials):,}, {wrong} wrong", file=sys.stderr, flush=True)
+            if keep is not None:
+                results.save(keep)
     gc.unfreeze()
     return results
 
@@ -275,7 +293,7 @@ def _work(bench: Bench, trials: Sequence[int], folder: Path, writing: int) -> No
         elif grown > MEMORY:
             key = "too much memory"
         elif noise > NOISE or "Traceback" in text or "Exception ignored" in text:
-            key = f"noise: {text[-200:]}"
+            key = f"noise: {_shape(text.strip()[-200:])}"
         if key and told["verdict"] != "wrong":
             told.update(
                 verdict="wrong", key=key, text=f"{seconds:.1f} s, {grown / 1e6:.0f} MB, {told['text']} {text[-600:]}"
@@ -544,6 +562,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes at a time (1)")
     parser.add_argument("--trial", type=int, metavar="N", help="try this mutant alone, and show what happens")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="where the files of --trial are left")
+    parser.add_argument("--again", type=Path, metavar="FILE", help="try those that were wrong in what --json wrote")
     parser.add_argument("--json", type=Path, metavar="FILE", help="counts, and all that was wrong, as JSON")
     arguments = parser.parse_args()
     memory = Path("/dev/shm")
@@ -555,12 +574,14 @@ def main() -> None:
             where = arguments.keep or place / "trial"
             print(json.dumps(try_one(bench, arguments.trial, where), indent=1, ensure_ascii=False).replace("\\n", "\n"))
             return
-        numbers = range(arguments.first, arguments.first + arguments.count)
-        results = run(bench, numbers, place, jobs=arguments.jobs, progress=True)
+        numbers: Sequence[int] = range(arguments.first, arguments.first + arguments.count)
+        if arguments.again is not None:
+            told = json.loads(arguments.again.read_text())["wrong"].values()
+            numbers = sorted(entry["trial"] for entries in told for entry in entries)
+        results = run(bench, numbers, place, jobs=arguments.jobs, progress=True, keep=arguments.json)
     print("\n".join([*results.table(), "", *results.faults()]))
     if arguments.json is not None:
-        document = {"counts": {kind: vars(counts) for kind, counts in results.counts.items()}, "wrong": results.wrong}
-        arguments.json.write_text(json.dumps(document, indent=1))
+        results.save(arguments.json)
     sys.exit(bool(results.wrong))
 
 

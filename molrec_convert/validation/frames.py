@@ -156,7 +156,10 @@ class FrameChecks:
         defined = cell_defined(node, self._findings)
         parts: dict[str, CheckedArray] = {}
         for child in children_of(self._storage, node):
-            if child.name in _CELL and (defined or child.name != "vectors"):
+            if child.name in _CELL and not defined and child.name == "vectors":
+                if child.fault is not None:
+                    self._findings.error(child.key, child.fault)
+            elif child.name in _CELL:
                 array = load_array(self._storage, child, self._findings)
                 dtype, shape = _CELL[child.name]
                 if array is None:

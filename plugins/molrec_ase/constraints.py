@@ -45,9 +45,9 @@ def free_atoms(constraints: list[dict[str, Any]], count: int) -> NDArray[np.bool
         if indices.size == 0:
             continue
         if indices.dtype != np.bool_:
+            if not (indices.max() < count and indices.min() >= -count and (indices == np.trunc(indices)).all()):
+                raise ValueError(f"a constraint names atoms from {indices.min()} to {indices.max()}, of {count}")
             indices = indices.astype(np.int64)
-            if int(indices.max()) >= count or int(indices.min()) < -count:
-                raise ValueError(f"a constraint names atom {int(indices.max())} of {count}")
         free[indices] = False
     return free
 

@@ -131,6 +131,8 @@ def table_masses(numbers: NDArray[Any]) -> NDArray[Any]:
     """The masses ASE takes for atoms that have none of their own."""
     from ase.data import atomic_masses
 
+    if numbers.size and not 0 <= int(numbers.min()) <= int(numbers.max()) < len(atomic_masses):
+        raise ValueError(f"atomic numbers from {int(numbers.min())} to {int(numbers.max())}")
     table: NDArray[Any] = np.asarray(atomic_masses)[numbers]
     return table
 

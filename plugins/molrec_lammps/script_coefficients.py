@@ -152,7 +152,7 @@ class CoefficientReader(SettingsReader):
         """Coefficients need a box, for the number of types, and a style."""
         if not self.box:
             raise self.fault(command, f"{command.name} before the box", "read_data before it")
-        if category not in self.found.styles:
+        if not self.found.styles.get(category):
             raise self.fault(command, f"{command.name} without a style", f"{category}_style before it")
 
     def place_pending(self, category: str) -> None:
@@ -170,7 +170,8 @@ class CoefficientReader(SettingsReader):
 
     def put_without_style(self, row: Coefficient) -> None:
         """A row of a data file whose style no command states."""
-        if row.category in self.found.styles and self.found.styles[row.category][0].stated:
+        styles = self.found.styles.get(row.category)
+        if styles and styles[0].stated:
             return
         self.found.styles.setdefault(row.category, list(self.hints.get(row.category, ())))
         types = row.types * 2 if row.category == "pair" and len(row.types) == 1 else row.types

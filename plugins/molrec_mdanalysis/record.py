@@ -22,7 +22,7 @@ from molrec_mdanalysis.layout import Layout, layout_of
 from molrec_mdanalysis.names import STATE, UNITS
 from molrec_mdanalysis.selecting import selected
 from molrec_mdanalysis.shown import ShownReader
-from molrec_mdanalysis.source import open_universe
+from molrec_mdanalysis.source import open_universe, refusing
 from molrec_mdanalysis.topology import attributes_of, system_of
 from molrec_mdanalysis.trajectory import MdaTrajectory, counted
 from molrec_mdanalysis_format.options import MdaOptions
@@ -72,7 +72,8 @@ def record_of(
     columns = system["atoms"].columns
     trajectory: Trajectory
     if not lammps:
-        source, trajectory = _frames(reader, path, context, columns, shown)
+        with refusing(path, "its frames", "frames MDAnalysis reads"):
+            source, trajectory = _frames(reader, path, context, columns, shown)
         return Record(system=system, trajectory=trajectory, path=str(path), _close=source.close)
     style = None if options.units is None else {"preset": options.units}
     source, trajectory, own = frames_of_reader(reader, path, context, columns, style)
@@ -106,8 +107,10 @@ def frames_of_reader(
     stated = units_object(style) or None
     if options.dt is not None or not is_of_lammps(reader):
         units = _units(reader, replace(options, units=None), report, stated)
-        return *_frames(reader, path, context, taken, None), units
-    source, trajectory = _frames(reader, path, context, taken, None)
+        with refusing(path, "its frames", "frames MDAnalysis reads"):
+            return *_frames(reader, path, context, taken, None), units
+    with refusing(path, "its frames", "frames MDAnalysis reads"):
+        source, trajectory = _frames(reader, path, context, taken, None)
     steps, times = clock_of(reader)
     if bool((np.diff(steps) <= 0).any()):
         report.dropped("time", f"{path.name}: the steps of files LAMMPS wrote do not ascend from one to the next")

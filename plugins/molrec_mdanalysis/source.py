@@ -21,7 +21,7 @@ from molrec_mdanalysis.guessing import guesser_for
 from molrec_mdanalysis.topology import attributes_of
 from molrec_mdanalysis_format.options import MdaOptions
 
-__all__ = ["open_frames", "open_universe", "said_aloud"]
+__all__ = ["open_frames", "open_universe", "refusing", "said_aloud"]
 
 
 def open_universe(paths: Sequence[Path], options: MdaOptions, report: Report) -> tuple[Any, dict[str, int]]:
@@ -98,6 +98,20 @@ def _refusal(paths: Sequence[Path], error: Exception) -> FormatError:
         hint="the topology is named first, trajectories after it; --topology-format and --trajectory-format "
         "say what the names do not",
     )
+
+
+@contextmanager
+def refusing(path: Path, what: str, expected: str) -> Iterator[None]:
+    """Raise what the code of MDAnalysis raises inside as a fault of the file, at `what` in it."""
+    try:
+        yield
+    except Exception as error:  # a foreign library: any of its errors says it cannot read the file
+        modules = [str(frame.f_globals.get("__name__")) for frame, _ in traceback.walk_tb(error.__traceback__)]
+        ours = max(place for place, name in enumerate(modules) if name.startswith("molrec_"))
+        if isinstance(error, MolrecError) or not any(name.startswith("MDAnalysis") for name in modules[ours:]):
+            raise
+        found = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise FormatError(path, what, found=found, expected=expected) from error
 
 
 def _half_made(error: Exception) -> Any:

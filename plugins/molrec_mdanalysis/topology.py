@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from molrec_convert.errors import ContractError
 from molrec_convert.model import Block, Column, Frame, Meta
 from molrec_convert.model.dtypes import as_values
 from molrec_convert.model.names import escape_name, name_fault
@@ -39,7 +40,7 @@ def system_of(universe: Any, guessed: Mapping[str, int], units: Any, report: Rep
     for name, attribute in attributes.items():
         if name in _PLACES or name in RELATIONS:
             continue
-        values = _per_atom(attribute, table)
+        values = _per_atom(name, attribute, table)
         if name == "segids" and "chainIDs" not in attributes and _unnamed(attribute.values):
             continue
         if name == "resnums" and "resids" in attributes and _same(attribute, attributes["resids"]):
@@ -67,9 +68,13 @@ def _same(one: Any, other: Any) -> bool:
     return bool(np.array_equal(one.values, other.values))
 
 
-def _per_atom(attribute: Any, table: Any) -> NDArray[Any]:
+def _per_atom(name: str, attribute: Any, table: Any) -> NDArray[Any]:
     """The values of an attribute of atoms, residues or segments, one for each atom."""
     values: NDArray[Any] = np.asarray(attribute.values)
+    expected = {"residue": table.n_residues, "segment": table.n_segments}.get(attribute.per_object, table.n_atoms)
+    if len(values) != expected:
+        rule = f"the topology has a value for every {attribute.per_object or 'atom'}"
+        raise ContractError(f"system/atoms ({name})", rule, found=str(len(values)), expected=str(expected))
     if attribute.per_object == "residue":
         return values[_residues(table)]
     if attribute.per_object == "segment":
