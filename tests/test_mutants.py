@@ -120,7 +120,7 @@ def test_coefficients_of_a_data_file_before_any_style(fixtures: Path, tmp_path: 
                 assert record.system is not None
         except FormatError as error:
             refused = str(error)
-            assert more and "in.lmp" in refused  # noqa: PT017, PT018
+            assert more and "in.lmp" in refused  # noqa: PT018
         shutil.rmtree(tmp_path / "corpus")
 
 
@@ -174,3 +174,43 @@ def test_vectors_of_an_undefined_cell_that_cannot_be_read(tmp_path: Path) -> Non
 def test_what_stands_in_a_file_is_shown_in_part() -> None:
     text = str(FormatError("a.xyz", "line 1", found="x" * 5000, expected="a number"))
     assert text == f"a.xyz, line 1: found {'x' * 200}… (5000 letters), expected a number"
+
+
+@pytest.mark.parametrize(
+    ("file", "place", "number", "found"),
+    [
+        ("test.xtc", 52, 6, "atoms"),
+        ("test.xtc", 4, -1, "atoms"),
+        ("test.xtc", 0, 1994, "magic number"),
+        ("test.trr", 8, 14, "magic number"),
+        ("test.trr", 32, 37, "parts of"),
+        ("test.trr", 52, -60, "parts of"),
+        ("test.trr", 64, 0, "atoms"),
+        ("xtc_test_only_10_frame_10_atoms.xtc", 60, 2**31 - 1, "coordinates between"),
+        ("xtc_test_only_10_frame_10_atoms.xtc", 84, 0, "width"),
+        ("xtc_test_only_10_frame_10_atoms.xtc", 84, 2**31 - 1, "width"),
+        ("xtc_test_only_10_frame_10_atoms.xtc", 88, -4, "bytes"),
+        ("xtc_test_only_10_frame_10_atoms.xtc", 88, 2**20, "breaks off"),
+    ],
+)
+def test_headers_at_which_a_c_library_ends_the_process(
+    file: str, place: int, number: int, found: str, tmp_path: Path
+) -> None:
+    datafiles = pytest.importorskip("MDAnalysisTests.datafiles")
+    source = next(Path(datafiles.PSF).parent.rglob(file))
+    path = tmp_path / "a.{}".format(file.rpartition(".")[2])
+    data = source.read_bytes()
+    path.write_bytes(data[:place] + number.to_bytes(4, "big", signed=True) + data[place + 4 :])
+    with pytest.raises(FormatError, match=found) as raised:
+        molrec_convert.read(path, format="mdanalysis")
+    assert str(path) in str(raised.value)
+
+
+@pytest.mark.parametrize("line", ["7" * 60_000, "1." * 3 + "3" * 60_000, " ".join(["12"] * 3) + " " * 60_000 + "x"])
+def test_long_lines_are_looked_at_once(line: str, tmp_path: Path) -> None:
+    """Within the time of a test: patterns that try every part of a long number take minutes."""
+    path = tmp_path / "a"
+    for text in (f"x\n\n3 atoms\n{line}\n", f"3\n{line}\nH 0 0 0\n", f"# {line}\n{line}\n", f"ATOM {line}\n"):
+        path.write_text(text)
+        with pytest.raises(MolrecError):
+            molrec_convert.read(path)

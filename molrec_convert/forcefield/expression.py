@@ -22,7 +22,8 @@ Array = NDArray[np.float64]
 Node = tuple[Any, ...]
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<sign>[-+*/^(),;=]))"
+    r"\s*(?:(?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
+    r"|(?P<sign>[-+*/^(),;=]))"
 )
 _DEEPEST = 100
 _LONGEST = 100_000

@@ -39,7 +39,7 @@ _TITLE = re.compile(rf"# ({'|'.join(_STYLES)}) data for fix (\S+)(?: and group \
 #: First words of the title line that names the columns of rows.
 _ROWS = ("Row", "Chunk", "Bin", "Index")
 _LONG_STEP = re.compile(rb"# Timestep: (-?\d+)\s*$")
-_NUMBER = rb"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[nN][aA][nN]|[iI][nN][fF])"
+_NUMBER = rb"[-+]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|[nN][aA][nN]|[iI][nN][fF])"
 _NUMERIC = re.compile(rb"\s*" + _NUMBER + rb"(?:\s+" + _NUMBER + rb")*\s*$")
 _KEYWORDS = re.compile(rb"^keywords: \[(.*)\]\s*$")
 _YAML_STEP = re.compile(rb"^  (-?\d+):\s*$")

@@ -19,7 +19,7 @@ __all__ = ["FLOAT", "INTEGER", "Buffer", "Cursor", "brief", "decode", "lines_of"
 Buffer = bytes | mmap.mmap
 
 #: A number as LAMMPS reads one: no Fortran exponent, no nan, no inf, no hexadecimal.
-FLOAT = re.compile(rb"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+FLOAT = re.compile(rb"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 INTEGER = re.compile(rb"[-+]?[0-9]+")
 
 _BLANKS = re.compile(r"[ \t\r\n]+")

@@ -24,7 +24,7 @@ __all__ = ["Table", "find_tables"]
 _CHUNK = 4 * 2**20
 #: Lines between a header and its first row that may be foreign.
 _FOREIGN_LINES = 50
-_NUMBER = rb"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf(?:inity)?|NAN|INF)"
+_NUMBER = rb"[-+]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|nan|inf(?:inity)?|NAN|INF)"
 _NUMERIC = re.compile(rb"\s*" + _NUMBER + rb"(?:\s+" + _NUMBER + rb")*\s*$")
 _PLAIN = b"0123456789+-.eE \t\r\n"
 _ENDS = (b"\nLoop time of ", b"\nERROR", b"\nLAMMPS (")

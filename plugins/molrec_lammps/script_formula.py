@@ -20,7 +20,7 @@ class NotEvaluable(Exception):
 
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)|(?P<name>[A-Za-z_]\w*)"
+    r"\s*(?:(?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)|(?P<name>[A-Za-z_]\w*)"
     r"|(?P<operator>\|\||\|\^|&&|==|!=|<=|>=|[-+*/%^<>!(),\[\]]))"
 )
 

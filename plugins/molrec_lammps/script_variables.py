@@ -18,7 +18,7 @@ from molrec_lammps.script_lines import substitute
 __all__ = ["Variables"]
 
 _FORMAT = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?[eEfFgG]$")
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?$")
+_NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?$")
 #: A second definition of one of these is ignored.
 _KEPT = frozenset({"index", "loop", "world", "universe", "uloop"})
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 __all__ = ["check_special_bonds", "is_number"]
 
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
 _PRESETS = frozenset({"amber", "charmm", "dreiding", "fene"})
 _FLAGS = frozenset({"angle", "dihedral", "one/five"})
 

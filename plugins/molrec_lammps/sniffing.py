@@ -50,7 +50,7 @@ _RAW_BYTES = 2**20
 #: How many files of a directory are opened to tell whether it holds a run.
 _FILES_LOOKED_AT = 200
 
-_NUMBER = rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_NUMBER = rb"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
 _COUNT = re.compile(
     rb"\s*\d+\s+(?:(atoms)|bonds|angles|dihedrals|impropers|ellipsoids|lines|triangles|bodies|crossterms|bitorsions"
     rb"|pitorsions|((?:atom|bond|angle|dihedral|improper)\s+types)"

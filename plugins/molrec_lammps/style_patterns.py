@@ -32,7 +32,7 @@ Value = float | int | str | tuple[str, ...]
 #: The unit of a number nothing says the unit of.
 UNKNOWN_UNIT = "?"
 
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
 _INTEGER = re.compile(r"[+-]?\d+")
 _TOKEN = re.compile(r"\s*(\)\*\w+|[\[\](]|\w+[:=][^\s\[\]()]+)")
 

@@ -19,17 +19,18 @@ def vectors_of(dimensions: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[n
     six = np.asarray(dimensions, dtype=np.float64).reshape(-1, 6)
     a, b, c = six[:, 0], six[:, 1], six[:, 2]
     right = six[:, 3:] == 90.0
-    cosine = np.where(right, 0.0, np.cos(np.deg2rad(six[:, 3:])))
-    sine = np.where(right, 1.0, np.sin(np.deg2rad(six[:, 3:])))
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        cosine = np.where(right, 0.0, np.cos(np.deg2rad(six[:, 3:])))
+        sine = np.where(right, 1.0, np.sin(np.deg2rad(six[:, 3:])))
         cx = c * cosine[:, 1]
         cy = c * (cosine[:, 0] - cosine[:, 1] * cosine[:, 2]) / sine[:, 2]
         square = c * c - cx * cx - cy * cy
         good = np.isfinite(six).all(axis=1) & (six > 0).all(axis=1) & (six[:, 3:] < 180).all(axis=1) & (square > 0)
         cz = np.where(right[:, 0] & right[:, 1], c, np.sqrt(np.maximum(square, 0.0)))
+        bx, by = b * cosine[:, 2], b * sine[:, 2]
     vectors = np.zeros((len(six), 3, 3))
     vectors[:, 0, 0] = a
-    vectors[:, 0, 1], vectors[:, 1, 1] = b * cosine[:, 2], b * sine[:, 2]
+    vectors[:, 0, 1], vectors[:, 1, 1] = bx, by
     vectors[:, 0, 2], vectors[:, 1, 2], vectors[:, 2, 2] = cx, cy, cz
     vectors[~good] = 0.0
     return vectors, good

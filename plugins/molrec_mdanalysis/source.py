@@ -19,6 +19,7 @@ from molrec_convert.json_text import read_json
 from molrec_convert.report import Report
 from molrec_mdanalysis.guessing import guesser_for
 from molrec_mdanalysis.topology import attributes_of
+from molrec_mdanalysis.xdr_check import check_xdr
 from molrec_mdanalysis_format.options import MdaOptions
 
 __all__ = ["open_frames", "open_universe", "refusing", "said_aloud"]
@@ -29,7 +30,7 @@ def open_universe(paths: Sequence[Path], options: MdaOptions, report: Report) ->
 
     FormatError: MDAnalysis cannot open them.
     """
-    _check_content(paths)
+    _check_content(paths, options)
     keywords = _keywords(options, topology_format=options.topology_format, atom_style=options.atom_style, to_guess=())
     with said_aloud(report):
         try:
@@ -47,7 +48,7 @@ def open_frames(count: int, paths: Sequence[Path], options: MdaOptions, report: 
 
     FormatError: MDAnalysis cannot open them.
     """
-    _check_content(paths)
+    _check_content(paths, options)
     with said_aloud(report):
         try:
             universe = MDAnalysis.Universe.empty(count)
@@ -61,10 +62,13 @@ def open_frames(count: int, paths: Sequence[Path], options: MdaOptions, report: 
     return universe.trajectory
 
 
-def _check_content(paths: Sequence[Path]) -> None:
+def _check_content(paths: Sequence[Path], options: MdaOptions) -> None:
     for place, path in enumerate(paths):
         if path.is_file() and not path.stat().st_size:
             raise FormatError(path, found="an empty file", expected="a trajectory" if place else "a topology")
+        kind = (options.trajectory_format or path.suffix[1:]).upper()
+        if kind in ("XTC", "TRR") and path.is_file() and (place or len(paths) == 1):
+            check_xdr(path, kind)
 
 
 def _keywords(options: MdaOptions, **words: Any) -> dict[str, Any]:

@@ -32,7 +32,7 @@ _INFO = {
 #: Records that gemmi makes something of; a file without them is not given to it.
 _SPEAKING = ("HEADER", "TITLE", "EXPDTA", "REMARK", "SSBOND", "LINK", "ORIGX", "SCALE", "MTRIX", "KEYWDS", "AUTHOR")
 _KINDS = {"Disulf": "disulfide", "MetalC": "metal", "Hydrog": "hydrogen"}
-_TIME = re.compile(r"\bt= *([-+]?[0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)")
+_TIME = re.compile(r"\bt= *([-+]?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)")
 _STEP = re.compile(r"\bstep= *([0-9]{1,18})\b")
 
 Partner = tuple[str, int, str, str, str, str]

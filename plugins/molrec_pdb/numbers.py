@@ -21,7 +21,7 @@ _PIECE = 2**13
 _INTEGER = re.compile(r"[-+]?[0-9]{1,19}")
 Words = NDArray[np.uint64]
 Rows = NDArray[np.uint8]
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:inf|nan|infinity)", re.IGNORECASE)
+_NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:inf|nan|infinity)", re.IGNORECASE)
 
 
 def _u(value: int) -> np.uint64:

@@ -21,7 +21,7 @@ _LETTERS = "RISL"
 _WIDEST = 2**16
 _WIDTH = re.compile("[0-9]{1,9}")
 #: A number as rows of plain files have it.
-_NUMBER = re.compile(rb"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:(?:[eEdD]|\*\^)[-+]?[0-9]+)?")
+_NUMBER = re.compile(rb"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:(?:[eEdD]|\*\^)[-+]?[0-9]+)?")
 
 
 @dataclass(frozen=True)

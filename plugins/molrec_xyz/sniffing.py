@@ -10,7 +10,7 @@ __all__ = ["extxyz_score", "is_extended", "xyz_score"]
 _COUNT = re.compile(rb"[ \t]*\+?[0-9]{1,12}[ \t]*\r?")
 #: What only extended files have in the second line of a frame.
 _EXTENDED = re.compile(rb"(?:^|[\s\"'])(?:Properties|Lattice)[ \t]*=", re.IGNORECASE)
-_ROW = re.compile(rb"[ \t]*\S+(?:[ \t]+[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+|nan|inf)\S*){3}", re.IGNORECASE)
+_ROW = re.compile(rb"[ \t]*\S+(?:[ \t]+[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+|nan|inf)\S*){3}", re.IGNORECASE)
 _BOM = b"\xef\xbb\xbf"
 
 
