@@ -21,9 +21,6 @@ __all__ = [
     "UsageError",
 ]
 
-#: Letters of what stands in a file that are shown, of a text that has more than the first.
-_LONGEST, _SHOWN = 1000, 200
-
 
 class MolrecError(Exception):
     """Root of all errors of this package. They travel between processes with everything they know."""
@@ -139,13 +136,7 @@ def _restore(kind: type[MolrecError], args: tuple[Any, ...], known: dict[str, An
     return error
 
 
-def _short(text: str) -> str:
-    """Return the beginning of a text that is longer than anybody reads."""
-    return text if len(text) <= _LONGEST else f"{text[:_SHOWN]}… ({len(text)} letters)"
-
-
 def _sentence(start: str, found: str | None, expected: str | None, hint: str | None) -> str:
-    found, expected = (text and _short(text) for text in (found, expected))
     parts = [start]
     if found is not None and expected is not None:
         parts.append(f"found {found}, expected {expected}")

@@ -15,6 +15,7 @@ import pytest
 from hand_stores import snapshots
 
 import molrec_convert
+from molrec_convert.cli.outcome import sentence
 from molrec_convert.errors import FormatError, MolrecError, PluginError
 from molrec_convert.model.frame import Box, Frame
 from molrec_convert.model.record import Record
@@ -105,6 +106,16 @@ def test_rates_of_a_log_that_are_no_numbers(rate: str, fixtures: Path, tmp_path:
         shutil.rmtree(place)
 
 
+@pytest.mark.parametrize("step", [b"1e20", b"99999999999999999999", b"1e3", b"0.5", b"nan"])
+def test_steps_of_a_table_that_are_none(step: bytes, fixtures: Path, tmp_path: Path) -> None:
+    place = _run(
+        fixtures, tmp_path, "water-run", "log.lammps", lambda text: text.replace(b"\n       100 ", b"\n " + step + b" ")
+    )
+    with molrec_convert.read(place) as record:
+        assert record.metrics is not None
+        assert len(record.metrics) > 3
+
+
 def test_coefficients_of_a_data_file_before_any_style(fixtures: Path, tmp_path: Path) -> None:
     name = "corpus/energies/intermol_pair_modify-mix-arithmetic"
     kept = ("units", "atom_style", "read_data")
@@ -172,8 +183,8 @@ def test_vectors_of_an_undefined_cell_that_cannot_be_read(tmp_path: Path) -> Non
 
 
 def test_what_stands_in_a_file_is_shown_in_part() -> None:
-    text = str(FormatError("a.xyz", "line 1", found="x" * 5000, expected="a number"))
-    assert text == f"a.xyz, line 1: found {'x' * 200}… (5000 letters), expected a number"
+    text = sentence(FormatError("a.xyz", "line 1", found="x" * 5000, expected="a number"))
+    assert text == f"a.xyz, line 1: found {'x' * 979} … {'x' * 981}, expected a number"
 
 
 @pytest.mark.parametrize(

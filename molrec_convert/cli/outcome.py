@@ -31,6 +31,9 @@ SOME_FAILED = 4
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
+#: Letters of a sentence that are shown: what stands in a file may be of any length.
+_LONGEST = 2000
+
 _REMEDIES = {
     errno.ENOSPC: "free some space, then {again}",
     errno.EDQUOT: "free some space, then {again}",
@@ -79,7 +82,8 @@ def sentence(error: BaseException, place: str = "", *, again: str = "try again")
             f"an error in this program, please report it: {type(error).__name__}: {error} "
             "(MOLREC_TRACEBACK=1 shows where)"
         )
-    return " ".join(text.split())
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
 
 
 def complain(text: str) -> None:

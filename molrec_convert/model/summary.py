@@ -158,7 +158,8 @@ def _box(box: Box) -> dict[str, Any]:
         with np.errstate(over="ignore"):
             lengths = np.hypot(np.hypot(box.vectors[0], box.vectors[1]), box.vectors[2])
         document["lengths"] = lengths.tolist()
-        document["angles"] = [_angle(box.vectors, lengths, *pair) for pair in ((1, 2), (0, 2), (0, 1))]
+        with np.errstate(invalid="ignore"):
+            document["angles"] = [_angle(box.vectors, lengths, *pair) for pair in ((1, 2), (0, 2), (0, 1))]
     return {key: _finite(value) for key, value in document.items()}
 
 
@@ -241,8 +242,8 @@ def _stride(values: NDArray[Any] | None) -> Any:
         return None
     if values.dtype.kind == "i":
         return int(values[1] - values[0]) if len(np.unique(np.diff(values))) == 1 else None
-    stride = float(values[1] - values[0])
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
+        stride = float(values[1] - values[0])
         even = np.abs(values - (values[0] + np.arange(len(values)) * stride)) <= 1e-9 * np.abs(values).max()
     return stride if bool(even.all()) else None
 

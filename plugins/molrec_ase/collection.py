@@ -21,6 +21,7 @@ from molrec_ase.source import Source
 from molrec_ase.survey import ValueFacts
 from molrec_ase.trajectory import batch_of
 from molrec_ase.values import tag_of
+from molrec_convert.errors import FormatError
 from molrec_convert.model import (
     Block,
     BlockUpdates,
@@ -178,7 +179,10 @@ class AseCollection(Collection):
             mask = np.array([value is not None for value in found[name]], np.bool_)
             fill = DTYPES[dtype].fill
             filled = [fill if value is None else value for value in found[name]]
-            columns[name] = Column(np.array(filled, DTYPES[dtype].numpy), mask)
+            try:
+                columns[name] = Column(np.array(filled, DTYPES[dtype].numpy), mask)
+            except (ValueError, TypeError, OverflowError) as error:
+                raise FormatError(self.path or "", name, found=str(error), expected=f"values of {dtype}") from None
         return Block(columns, count=frames)
 
 

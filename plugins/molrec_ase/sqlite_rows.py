@@ -348,6 +348,14 @@ class SqliteRows(Source):
             chunk.present.update(dict.fromkeys(columns, there))
 
     def _put_velocities(self, chunk: Chunk, kinds: NDArray[np.int32]) -> None:
+        try:
+            self._add_velocities(chunk, kinds)
+        except ValueError as error:
+            raise FormatError(
+                self._path, "numbers", found=str(error), expected="elements, whose masses are known"
+            ) from None
+
+    def _add_velocities(self, chunk: Chunk, kinds: NDArray[np.int32]) -> None:
         masses = chunk.columns.get("mass")
         own = chunk.present.get("mass")
         if masses is None:

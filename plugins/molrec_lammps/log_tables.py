@@ -28,11 +28,14 @@ _NUMBER = rb"[-+]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|nan|inf(?:inity)?|
 _NUMERIC = re.compile(rb"\s*" + _NUMBER + rb"(?:\s+" + _NUMBER + rb")*\s*$")
 _PLAIN = b"0123456789+-.eE \t\r\n"
 _ENDS = (b"\nLoop time of ", b"\nERROR", b"\nLAMMPS (")
-_MULTI = re.compile(rb"^-+ Step +(\d+) -+ CPU = +(\S+) \(sec(?:s)?\) -+[ \t]*\r?$", re.MULTILINE)
+_MULTI = re.compile(rb"^-+ Step +(\d{1,18}) -+ CPU = +(" + _NUMBER + rb") \(sec(?:s)?\) -+[ \t]*\r?$", re.MULTILINE)
 _GROUP = re.compile(rb"(\S+) *= +(" + _NUMBER + rb")(?=\s)")
 _YAML_ROW = re.compile(rb"^  - \[([^\]\n]*), *\][ \t]*\r?$", re.MULTILINE)
 _YAML_HEADER = re.compile(rb"^keywords: \[(.*)\][ \t]*\r?$")
-_LOOP = re.compile(rb"\nLoop time of (\S+) on \d+ procs (?:\(\d+ MPI x \d+ OpenMP\) )?for (\d+) steps with (\d+) atoms")
+_LOOP = re.compile(
+    rb"\nLoop time of (\S+) on \d+ procs (?:\(\d+ MPI x \d+ OpenMP\) )?for (\d{1,18}) steps with (\d{1,18}) atoms"
+)
+_INTEGER = re.compile(rb"[-+]?\d{1,18}")
 
 
 @dataclass(frozen=True)
@@ -212,11 +215,17 @@ def _rows(
     if values is None or values.size != len(rows) * words:
         values = np.array([float(word) for row in rows for word in row.split()], dtype=np.float64)
     table = values.reshape(len(rows), words)
-    whole = np.isfinite(table[:, column]) & (table[:, column] == np.rint(table[:, column]))
-    steps = [int(float(row.split()[column])) for row, ok in zip(rows, whole, strict=True) if ok]
-    if bool((np.abs(table[whole, column]) >= 2.0**53).any()):
-        steps = [int(row.split()[column]) for row, ok in zip(rows, whole, strict=True) if ok]
-    return table[whole], np.array(steps, dtype=np.int64)
+    steps = [_step(row.split()[column]) for row in rows]
+    whole = np.array([step is not None for step in steps], np.bool_)
+    return table[whole], np.array([step for step in steps if step is not None], dtype=np.int64)
+
+
+def _step(word: bytes) -> int | None:
+    """Return the step a word says, None for one that is none."""
+    if _INTEGER.fullmatch(word):
+        return int(word)
+    number = float(word)
+    return int(number) if number.is_integer() and abs(number) < 2.0**53 else None
 
 
 def _ascending(steps: NDArray[np.float64]) -> bool:
@@ -280,10 +289,11 @@ def _yaml_table(data: Buffer, line: bytes, below: int, end: int, step_words: Seq
         return None
     rows = [row.replace(b",", b" ") for row in _YAML_ROW.findall(data[below : end + 1])]
     rows = [row for row in rows if _NUMERIC.match(row) and len(row.split()) == len(header)]
+    rows = [row for row in rows if _step(row.split()[column]) is not None]
     values = numbers(b"\n".join(rows))
     if values is None or values.size != len(rows) * len(header):
         values = np.array([float(word) for row in rows for word in row.split()], dtype=np.float64)
-    steps = np.array([int(row.split()[column]) for row in rows], dtype=np.int64)
+    steps = np.array([_step(row.split()[column]) for row in rows], dtype=np.int64)
     return header, column, values.reshape(len(rows), len(header)), steps, end
 
 

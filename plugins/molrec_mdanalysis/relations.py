@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from molrec_convert.errors import ContractError
 from molrec_convert.model import Block, Column
 from molrec_convert.model.dtypes import as_values
 from molrec_convert.report import Report
@@ -33,7 +34,10 @@ def relation_blocks(attributes: Mapping[str, Any], report: Report) -> dict[str, 
 
 
 def _block(attribute: Any, name: str, block: str, ends: int, report: Report) -> Block:
-    atoms = np.array(attribute.values, dtype=np.uint64).reshape(-1, ends)
+    try:
+        atoms = np.array(attribute.values, dtype=np.uint64).reshape(-1, ends)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ContractError(f"system/{block}", f"{name} of no atoms: {error}") from None
     columns: dict[str, Any] = {_ENDS[end]: np.ascontiguousarray(atoms[:, end]) for end in range(ends)}
     columns |= _types(list(attribute.types)) if len(atoms) else {}
     if name == "bonds" and len(atoms):
