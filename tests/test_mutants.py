@@ -44,7 +44,7 @@ def _none_wrong(bench: Any, trials: range, folder: Path) -> None:
 
 
 def test_some_mutants_of_every_format(bench: Any, tmp_path: Path) -> None:
-    _none_wrong(bench, range(len(bench.kinds) * 7), tmp_path)
+    _none_wrong(bench, range(len(bench.kinds) * 6), tmp_path)
 
 
 @pytest.mark.slow
