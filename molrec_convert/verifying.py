@@ -9,9 +9,12 @@ that are not in the collection, and those that are there twice, are told as well
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +25,12 @@ from molrec_convert.meaning.units import Scaling
 from molrec_convert.migration.adapting import Adapter
 from molrec_convert.migration.failures import is_error, read_failures
 from molrec_convert.migration.index_check import IndexCheck
-from molrec_convert.migration.inputs import expand_inputs, path_text
+from molrec_convert.migration.inputs import InputTable, expand_inputs, path_text
 from molrec_convert.migration.names import Naming
+from molrec_convert.migration.pool import Pool
 from molrec_convert.migration.rules import RuleBook
 from molrec_convert.migration.settings import Settings
-from molrec_convert.migration.sources import FormatFinder, Sources, record_count, records_of, rows_of
+from molrec_convert.migration.sources import FormatFinder, Sources, check_harmless, record_count, records_of, rows_of
 from molrec_convert.migration.state import State
 from molrec_convert.model.collection import Collection
 from molrec_convert.model.collection_declaration import MIGRATION
@@ -43,6 +47,12 @@ from molrec_convert.report import Report
 __all__ = ["Verification", "parse_sample", "recorded_migrations", "verify_collection"]
 
 SOURCE, SOURCE_RECORD = "source", "source_record"
+#: What may be left out.
+_DUPLICATES = "records of the sources are not in the collection, which has no duplicates"
+_FAULTY = "records or sources are not in the collection, as they were at fault"
+_ELSEWHERE = "records of the sources are not in this part of what was made of them"
+_ASIDE = "files that were found in directories cannot be read, and have no record"
+_LEFT_OUT = (_DUPLICATES, _FAULTY, _ELSEWHERE, _ASIDE)
 #: So many differences are told of one record.
 _MOST = 20
 
@@ -67,6 +77,28 @@ class Verification:
         """Something that was left out, told once."""
         if text not in self.notes:
             self.notes.append(text)
+
+    def differ(self, line: str) -> None:
+        """A record that differs as a whole."""
+        self.compared += 1
+        self.different += 1
+        self.lines.append(line)
+
+    def take(self, more: Verification) -> None:
+        """Add what came of some more."""
+        self.compared += more.compared
+        self.different += more.different
+        self.absent += more.absent
+        self.lines += more.lines
+        for text in more.notes:
+            self.note(text)
+
+    def taken(self) -> Verification:
+        """Return what came so far, and begin anew."""
+        told = dataclasses.replace(self)
+        self.compared = self.different = self.absent = 0
+        self.lines, self.notes = [], []
+        return told
 
     @property
     def is_equal(self) -> bool:
@@ -121,26 +153,60 @@ def verify_collection(
     table = expand_inputs(inputs, Path(collection.path or "collection"))
     paths = table.paths
     result = Verification(len(collection), sources=len(paths))
-    readings = [
-        _Reading(
-            collection, Settings.stated(way) if settings is None else settings, result, is_part=bool(way.get("part"))
-        )
-        for way in made
-    ]
-    there = _by_source(collection, paths, result)
-    found = there if there is not None else readings[0].in_order(paths)
+    ways = [(Settings.stated(way) if settings is None else settings, bool(way.get("part"))) for way in made]
+    here = functools.partial(_Reader, collection, ways, here=True)
+    with Pool(_Reader, (collection, ways), 1, _LostReader, here) as pool:
+        there = _by_source(collection, paths, result)
+        found = there if there is not None else _in_order(collection, paths, pool)
+        _compare_sources(collection, table, found, pool, result, progress, (sample, seed, len(ways)))
+    return result
+
+
+def _compare_sources(
+    collection: Collection,
+    table: InputTable,
+    found: Mapping[str, Mapping[int, int]],
+    pool: Pool,
+    result: Verification,
+    progress: Progress,
+    asked: tuple[float, int, int],
+) -> None:
+    """Compare the records of all sources, of which those in the collection are `found`. `asked`: sample, seed, ways."""
+    paths, (sample, seed, count) = table.paths, asked
     wanted = {path: {n: at for n, at in records.items() if _taken(at, sample, seed)} for path, records in found.items()}
     progress.start("records", sum(map(len, wanted.values())))
-    searched = {path for path, flag in zip(paths, table.searched, strict=True) if flag}
-    for position, path in enumerate(paths):
-        if wanted[path] or (not found[path] and _taken(position, sample, seed)):
-            ways = _by_migration(collection, wanted[path], found[path], len(readings))
-            for nth, (way, numbers) in enumerate(ways.items()):
-                readings[way].compare(path, numbers, found[path], searched=path in searched, whole=not nth)
-            progress.advance(len(wanted[path]))
-    for reading in readings:
-        reading.close()
-    return result
+
+    def sources() -> Iterator[_Source]:
+        for position, (path, searched) in enumerate(zip(paths, table.searched, strict=True)):
+            if wanted[path] or (not found[path] and _taken(position, sample, seed)):
+                ways = _by_migration(collection, wanted[path], found[path], count)
+                yield _Source(path, ways, found[path], bool(searched))
+
+    left: list[Counter[str]] = [Counter() for _ in range(count)]
+    for told in pool.run(sources()):
+        result.take(told.found)
+        for way, more in told.left.items():
+            left[way] += more
+        progress.advance(told.records)
+    for counts in left:
+        for what in _LEFT_OUT:
+            if counts[what]:
+                result.note(f"{counts[what]:,} {what}")
+
+
+def _in_order(collection: Collection, paths: Sequence[str], pool: Pool) -> dict[str, dict[int, int]]:
+    """Return the records of all sources, which, one after the other, are those of the collection."""
+    found: dict[str, dict[int, int]] = {}
+    first = 0
+    for path, count in zip(paths, pool.run(_Source(path) for path in paths), strict=True):
+        found[path] = {n: first + n for n in range(count)}
+        first += count
+    if first != len(collection):
+        raise UsageError(
+            f"the sources have {first:,} records and the collection {len(collection):,}, "
+            f"whose index does not say where they are from: name the sources it was made of, in their order"
+        )
+    return found
 
 
 def _by_migration(
@@ -190,6 +256,83 @@ def _taken(number: int, sample: float, seed: int) -> bool:
     return int.from_bytes(digest, "little") < sample * 2**64
 
 
+@dataclasses.dataclass(frozen=True)
+class _Source:
+    """A source to compare: by way it was migrated the wanted records, those that are there; or, without, to count."""
+
+    path: str
+    ways: Mapping[int, Mapping[int, int]] | None = None
+    there: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    searched: bool = False
+
+
+@dataclasses.dataclass
+class _Told:
+    """What came of one source: how many records were wanted, what was found, and of each way what was left out."""
+
+    records: int
+    found: Verification
+    left: dict[int, Counter[str]] = dataclasses.field(default_factory=dict)
+
+
+class _Reader:
+    """Reads and compares sources one by one.
+
+    `here`: in the process that was called, which no source may end. Raises `NotHere` of one that might.
+    """
+
+    def __init__(self, collection: Collection, ways: Sequence[tuple[Settings, bool]], *, here: bool = False) -> None:
+        self._result, self._here = Verification(), here
+        self._readings = [_Reading(collection, own, self._result, is_part=is_part) for own, is_part in ways]
+
+    def __call__(self, source: _Source) -> Iterator[_Told | int]:
+        """One message: what came of a source, or how many records it has."""
+        if self._here:
+            self._readings[0].check_harmless(source.path)
+        if source.ways is None:
+            yield self._readings[0].count_of(source.path)
+            return
+        told = _Told(sum(map(len, source.ways.values())), self._result)
+        for nth, (way, numbers) in enumerate(source.ways.items()):
+            reading = self._readings[way]
+            reading.compare(source.path, numbers, source.there, searched=source.searched, whole=not nth)
+            told.left[way], reading.left = reading.left, Counter()
+        told.found = self._result.taken()
+        yield told
+
+
+class _LostReader:
+    """What is told of a source that ends the process that reads it; see `pool.Recovery`."""
+
+    def __init__(self, source: _Source) -> None:
+        self._source, self._done = source, False
+
+    def saw(self, message: _Told | int) -> None:
+        """The source is done."""
+        self._done = True
+
+    def before(self) -> list[_Told]:
+        """Nothing was told before the end."""
+        return []
+
+    def rest(self) -> list[_Source]:
+        """The source, once more."""
+        return [] if self._done else [self._source]
+
+    def failed(self, reason: str) -> _Told:
+        """It cannot be read."""
+        path, ways = self._source.path, self._source.ways
+        error = f"the process that read {path} {reason}"
+        if ways is None:
+            raise UsageError(f"{path} cannot be read: {error}, and so was another one")
+        found = Verification()
+        for number in (number for numbers in ways.values() for number in numbers.values()):
+            found.differ(f"record {number}: its source cannot be read: {error}")
+        if not self._source.there:
+            found.note(f"{path} cannot be read and has no record in the collection: {error}")
+        return _Told(found.compared, found)
+
+
 class _Reading:
     """Sources read again, their records made into what the collection should have."""
 
@@ -199,7 +342,8 @@ class _Reading:
         self._rules = RuleBook(settings)
         self._index = IndexCheck(collection, settings, result.note)
         self._failures = _failures(collection)
-        self._duplicates = self._faulty = self._aside = self._elsewhere = 0
+        #: How many were left out, by what is said of them.
+        self.left: Counter[str] = Counter()
         #: Whether the collection has only some records of the one that was made.
         self.is_part = is_part
         self._adapters: dict[int, tuple[Declaration, Mapping[str, str], Settings, Adapter]] = {}
@@ -210,21 +354,15 @@ class _Reading:
             if column.precision is not None
         }
 
-    def in_order(self, paths: Sequence[str]) -> dict[str, dict[int, int]]:
-        """The records of all sources, one after the other, are those of the collection."""
-        found: dict[str, dict[int, int]] = {}
-        first = 0
-        for path in paths:
-            with self._open(path) as source:
-                count = self._count(source)
-            found[path] = {n: first + n for n in range(count)}
-            first += count
-        if first != len(self._collection):
-            raise UsageError(
-                f"the sources have {first:,} records and the collection {len(self._collection):,}, "
-                f"whose index does not say where they are from: name the sources it was made of, in their order"
-            )
-        return found
+    def check_harmless(self, path: str) -> None:
+        """Refuse a source whose damage may end the process that reads it. Raises `NotHere`."""
+        with suppress(MolrecError, OSError):
+            check_harmless([path], [self._finder.find(Path(path))])
+
+    def count_of(self, path: str) -> int:
+        """Return how many records a source has."""
+        with self._open(path) as source:
+            return self._count(source)
 
     def compare(
         self, path: str, wanted: Mapping[int, int], there: Mapping[int, int], *, searched: bool, whole: bool
@@ -239,46 +377,35 @@ class _Reading:
                 for ordinal, found in self._some(source, left):
                     number = left.pop(ordinal)
                     if isinstance(found, Exception):
-                        self._differ(f"record {number}: its source cannot be read: {found}")
+                        self._result.differ(f"record {number}: its source cannot be read: {found}")
                     else:
                         self._compare(path, ordinal, number, *found, units)
                 count = self._count(source)
         except (MolrecError, OSError) as error:
             for number in left.values():
-                self._differ(f"record {number}: its source cannot be read: {error}")
+                self._result.differ(f"record {number}: its source cannot be read: {error}")
             if not there and not searched:
                 self._result.note(f"{path} cannot be read and has no record in the collection: {error}")
-            self._aside += not there and searched
+            self.left[_ASIDE] += not there and searched
             return
         for ordinal, number in left.items():
-            self._differ(f"record {number}: {path} has no record {ordinal} any more")
+            self._result.differ(f"record {number}: {path} has no record {ordinal} any more")
         if not whole:
             return
         if len(there) < count or any(ordinal >= count for ordinal in there):
             self._absent(path, [ordinal for ordinal in range(count) if ordinal not in there])
 
-    def close(self) -> None:
-        """Tell what was counted."""
-        for count, what in (
-            (self._duplicates, "records of the sources are not in the collection, which has no duplicates"),
-            (self._faulty, "records or sources are not in the collection, as they were at fault"),
-            (self._elsewhere, "records of the sources are not in this part of what was made of them"),
-            (self._aside, "files that were found in directories cannot be read, and have no record"),
-        ):
-            if count:
-                self._result.note(f"{count:,} {what}")
-
     def _absent(self, path: str, ordinals: Sequence[int]) -> None:
         """Records of a source that the collection does not have: by intent, or not."""
         faults = self._failures.get(os.path.abspath(path), frozenset())
         known = len(ordinals) if None in faults else sum(ordinal in faults for ordinal in ordinals)
-        self._faulty += known
+        self.left[_FAULTY] += known
         missing = [] if None in faults else [ordinal for ordinal in ordinals if ordinal not in faults]
         if self.is_part:
-            self._elsewhere += len(missing)
+            self.left[_ELSEWHERE] += len(missing)
             return
         if self._settings.dedupe:
-            self._duplicates += len(missing)
+            self.left[_DUPLICATES] += len(missing)
             return
         self._result.absent += len(missing)
         self._result.lines += [f"record {ordinal} of {path} is not in the collection" for ordinal in missing[:_MOST]]
@@ -332,11 +459,6 @@ class _Reading:
             self._result.different += 1
             where = f"record {number} ({path}, {ordinal})"
             self._result.lines += [f"{where}: {line}" for line in lines]
-
-    def _differ(self, line: str) -> None:
-        self._result.compared += 1
-        self._result.different += 1
-        self._result.lines.append(line)
 
     def _expected(
         self, record: Record, own: Mapping[str, Any], units: Mapping[str, str], path: str

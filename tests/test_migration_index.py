@@ -40,9 +40,10 @@ ENTRIES = st.lists(
 
 
 def logged(path: Path, entries: list[Any]) -> RecordLog:
-    """A log of entries, given as the arguments of `log_entry`."""
-    log = RecordLog(path, 0)
-    log.append(log_entry(*entry) for entry in entries)
+    """A log of entries, given as the arguments of `log_entry` but for the checksum of frames."""
+    log = RecordLog(path)
+    log.cut(0)
+    log.append(log_entry(*entry, 0) for entry in entries)
     return log
 
 

@@ -6,16 +6,24 @@ import glob
 import io
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 from migration_inputs import extxyz, make_files
+from migration_inputs import run as migration
 
+import molrec_convert
 from molrec_convert import MolrecError
 from molrec_convert.cli import run
-from molrec_convert.migration.inputs import expand_inputs
+from molrec_convert.errors import UsageError
+from molrec_convert.locking import TargetLock
+from molrec_convert.migration import migrate_records
+from molrec_convert.migration.hashing import content_digest
+from molrec_convert.migration.inputs import expand_inputs, tree_facts
 from molrec_convert.migration.searching import matches
+from molrec_convert.stores.zarr.packing import pack
 
 DATA = "made here\n\n1 atoms\n1 atom types\n\n0 9 xlo xhi\n0 9 ylo yhi\n0 9 zlo zhi\n\nAtoms # atomic\n\n1 1 0 0 0\n"
 
@@ -264,3 +272,57 @@ def test_sources_below_a_run_are_inputs_and_files_are_told(tmp_path: Path, capsy
         assert migrated(folder, "-o", tmp_path / "a.mrec.lmdb", *more) == 0
         captured = capsys.readouterr()
         assert told in captured.out + captured.err
+
+
+def test_records_that_cannot_be_read_are_inputs_at_fault(tmp_path: Path) -> None:
+    """Whether that shows where they are opened or at a frame; the others are migrated."""
+    source, text = tmp_path / "in", tmp_path / "a.extxyz"
+    source.mkdir()
+    good = source / "r0.mrec"
+    text.write_text(extxyz(1, frames=2, atoms=3), encoding="utf-8")
+    molrec_convert.convert(text, good, as_="trajectory")
+    for number in (1, 2, 3):
+        shutil.copytree(good, source / f"r{number}.mrec")
+    (source / "r1.mrec" / "zarr.json").write_text("{", encoding="utf-8")
+    (source / "r2.mrec" / "zarr.json").unlink()
+    shards = [path for path in (source / "r3.mrec" / "trajectory").rglob("*") if path.name == "0"]
+    shards[0].write_bytes(bytes(30))
+    pack(good, source / "r4.mrec.zip")
+    os.truncate(source / "r4.mrec.zip", 900)
+    migration([text], source / "r5.mrec.lmdb")
+    os.truncate(source / "r5.mrec.lmdb", 5000)
+    (source / "r6.mrec.lmdb").mkdir()
+    (source / "r6.mrec.lmdb" / "mrec-set.json").write_text('{"layout": "mrec-lmdb-set", "parts": [', encoding="utf-8")
+    (source / "r5.migration.jsonl").unlink()
+    outcome = migration([source], tmp_path / "a.mrec.lmdb")
+    assert (outcome.records, outcome.failures) == (1, 6)
+    names = ["r1.mrec", "r2.mrec", "r3.mrec", "r4.mrec.zip", "r5.mrec.lmdb", "r6.mrec.lmdb"]
+    assert failures(tmp_path / "a.failures.jsonl") == names
+
+
+def test_what_killed_commands_leave_is_no_input(tmp_path: Path) -> None:
+    """Hidden names among inputs and within them are passed over; those of migrations go with the next one."""
+    source = make_files(tmp_path / "in", 2)
+    molrec_convert.convert(source / "c00000.extxyz", source / "r.mrec", as_="trajectory")
+    before = tree_facts(str(source / "r.mrec")), content_digest(str(source / "r.mrec"))
+    for name in (".x.mrec.123.tmp", ".x.mrec.partial", "r.mrec/.y.lock"):
+        (source / name).write_text("left", encoding="utf-8")
+    shutil.copytree(source / "r.mrec", source / ".z.mrec.new")
+    assert (tree_facts(str(source / "r.mrec")), content_digest(str(source / "r.mrec"))) == before
+    target = tmp_path / "a.mrec.lmdb"
+    (tmp_path / ".a.mrec.lmdb.migration.gone" / "parts").mkdir(parents=True)
+    (tmp_path / ".a.mrec.lmdb.partial").write_text("left", encoding="utf-8")
+    outcome = migration([source], target)
+    assert (outcome.records, outcome.failures) == (3, 0)
+    assert sorted(os.listdir(tmp_path)) == ["a.migration.jsonl", "a.mrec.lmdb", "in"]
+
+
+def test_a_target_that_is_written_already(tmp_path: Path) -> None:
+    """By whatever holds the right to write it; who that is, is told."""
+    source, target = make_files(tmp_path / "in", 2), tmp_path / "a.mrec.lmdb"
+    for function in (migration, lambda inputs, where: migrate_records([str(each) for each in inputs], where)):
+        where = target if function is migration else tmp_path / "out"
+        with TargetLock(where), pytest.raises(UsageError, match=r"is being written by this process"):
+            function([source], where)
+    assert sorted(os.listdir(tmp_path)) == ["in"]
+    assert migration([source], target).records == 2

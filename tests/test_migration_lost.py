@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import warnings
+from pathlib import Path
 
+import numpy as np
 import pytest
 from killing_worker import KillingWorker
 from migration_inputs import extxyz, make_files, run, same_collection
 
 import molrec_convert.migration.engine as engine
-from molrec_convert.migration import MigrationStopped
+from molrec_convert.migration import MigrationStopped, Settings, migrate, migrate_records
+from molrec_convert.migration.checked_lines import read_lines
+from molrec_convert.stores.lmdb.sharded import open_collection
+from molrec_convert.verifying import verify_collection
 
 pytest.importorskip("pyarrow")
 
@@ -58,3 +65,72 @@ def test_an_input_that_kills_again_is_at_fault(tmp_path):
     assert failure["error"] == f"{poison}: the process that read it was ended by SIGKILL, and so was another one"
     with pytest.raises(MigrationStopped, match=r"poison\.extxyz: the process that read it was ended by SIGKILL"):
         run_killing([tmp_path / "in"], tmp_path / "b.mrec.lmdb", on_error="stop")
+
+
+def trajectories(folder: Path) -> tuple[Path, Path]:
+    """An XTC file of MDAnalysis, and one that ends whoever reads it: a size its coordinates are divided by is zero."""
+    mda = pytest.importorskip("MDAnalysis")
+    folder.mkdir()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        universe = mda.Universe.empty(30, trajectory=True)
+        universe.dimensions = [50, 50, 50, 90, 90, 90]
+        draw = np.random.default_rng(1)
+        good, bad = folder / "good.xtc", folder / "bad.xtc"
+        with mda.Writer(str(good), 30) as writer:
+            for _ in range(4):
+                universe.atoms.positions = draw.random((30, 3)) * 20
+                writer.write(universe.atoms)
+    data = bytearray(good.read_bytes())
+    data[84:88] = bytes(4)
+    bad.write_bytes(data)
+    return good, bad
+
+
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_trajectory_that_ends_its_reader_is_at_fault(tmp_path: Path, workers: int) -> None:
+    """Looked at by a library that trusts what it reads; the process that writes lives on."""
+    good, bad = trajectories(tmp_path / "in")
+    target = tmp_path / "a.mrec.lmdb"
+    outcome = migrate([str(bad), str(good)], target, Settings(), workers=workers)
+    assert (outcome.records, outcome.frames, outcome.failures) == (1, 4, 1)
+    (failure,) = (line for line in read_lines(tmp_path / "a.failures.jsonl", "") if line["level"] == "error")
+    assert (failure["path"], failure["type"]) == (str(bad), "WorkerLost")
+    assert "was ended by SIG" in failure["error"]
+
+
+@pytest.mark.slow
+def test_such_a_trajectory_among_records_of_their_own(tmp_path: Path) -> None:
+    trajectories(tmp_path / "in")
+    outcome = migrate_records([str(tmp_path / "in")], tmp_path / "out", Settings(), workers=1)
+    assert (outcome.records, outcome.failures) == (1, 1)
+    assert os.listdir(tmp_path / "out") == ["good.mrec"]
+
+
+@pytest.mark.slow
+def test_such_a_trajectory_is_no_end_of_verifying(tmp_path: Path) -> None:
+    good, bad = trajectories(tmp_path / "in")
+    migrate([str(good)], tmp_path / "a.mrec.lmdb", Settings(), workers=1)
+    with open_collection(tmp_path / "a.mrec.lmdb") as collection:
+        told = verify_collection(collection, [str(bad), str(good)])
+        assert (told.compared, told.different) == (1, 0)
+        assert any(str(bad) in note and "was ended by SIG" in note for note in told.notes)
+        bad.replace(good)
+        told = verify_collection(collection, [str(good)])
+    assert (told.compared, told.different) == (1, 1)
+    assert "its source cannot be read: the process that read" in told.lines[0]
+
+
+def test_a_database_that_is_cut_short_is_at_fault(tmp_path: Path) -> None:
+    """One of ASE's that is mapped: a page that is not there would end the process."""
+    pytest.importorskip("ase_db_backends")
+    import ase
+    import ase.db
+
+    whole, cut = tmp_path / "b.aselmdb", tmp_path / "a.aselmdb"
+    with ase.db.connect(str(whole)) as database:
+        for number in range(200):
+            database.write(ase.Atoms("H8", positions=np.full((8, 3), number * 0.1)))
+    cut.write_bytes(whole.read_bytes()[: 3 * 4096 + 100])
+    outcome = migrate([str(cut), str(whole)], tmp_path / "a.mrec.lmdb", Settings(), workers=1)
+    assert (outcome.records, outcome.failures) == (200, 1)

@@ -64,7 +64,7 @@ def source_format(path: str, *, sure: bool = False) -> Format | None:
     except UsageError:
         # what may be the files of one run may as well be many that do not belong together
         return None
-    except (MolrecError, OSError):
+    except Exception:  # a reader is foreign code: what is wrong is told of the input
         pass
     return None if found.combines and _holds_others(path, found, above_of(path)) else found
 

@@ -207,6 +207,9 @@ class SeveralFiles(FrameFiles):
         if not at.records and self._folder.exists():
             shutil.rmtree(self._folder)
         self._folder.mkdir(exist_ok=True)
+        for left in self._folder.glob(".*"):
+            # of an attempt that was killed as it wrote the manifest
+            disk.remove(left)
         #: Frames before each file that is begun.
         self._starts = [frames for _, frames in log.starts(most)]
         if len(self._starts) * most <= at.records:

@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from molrec_convert.migration.searching import files_below
+
 __all__ = ["content_digest"]
 
 _DIGEST = 16
@@ -18,13 +20,10 @@ def content_digest(path: str, wanted: Callable[[], bool] = lambda: True) -> str:
     try:
         _feed(digest, path, wanted)
     except IsADirectoryError:
-        for folder, names, files in os.walk(path):
-            names.sort()
-            for name in sorted(files):
-                whole = os.path.join(folder, name)
-                digest.update(os.path.relpath(whole, path).encode("utf-8", "surrogateescape") + b"\0")
-                if os.path.isfile(whole):
-                    _feed(digest, whole, wanted)
+        for whole in files_below(path):
+            digest.update(os.path.relpath(whole, path).encode("utf-8", "surrogateescape") + b"\0")
+            if os.path.isfile(whole):
+                _feed(digest, whole, wanted)
     return digest.hexdigest()
 
 

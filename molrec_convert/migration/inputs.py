@@ -17,7 +17,7 @@ from pathlib import Path
 from molrec_convert.errors import MissingInputError, UsageError
 from molrec_convert.formats import Format
 from molrec_convert.migration.directories import entries_of, fits_another, identity, is_directory, source_format
-from molrec_convert.migration.searching import Above, above_of, fixed_part, is_loop, matches
+from molrec_convert.migration.searching import Above, above_of, files_below, fixed_part, is_loop, matches
 
 __all__ = ["InputTable", "beside_notes", "expand_inputs", "path_text", "tree_facts"]
 
@@ -113,16 +113,13 @@ def tree_facts(path: str) -> tuple[int, int]:
     if not stat.S_ISDIR(facts.st_mode):
         return facts.st_size, facts.st_mtime_ns
     size, stamp = 0, 0
-    for folder, names, files in os.walk(path):
-        names.sort()
-        for name in files:
-            where = os.path.join(folder, name)
-            try:
-                entry = os.stat(where)
-            except OSError:
-                # a link to what is not there any more
-                entry = os.lstat(where)
-            size, stamp = size + entry.st_size, max(stamp, entry.st_mtime_ns)
+    for where in files_below(path):
+        try:
+            entry = os.stat(where)
+        except OSError:
+            # a link to what is not there any more
+            entry = os.lstat(where)
+        size, stamp = size + entry.st_size, max(stamp, entry.st_mtime_ns)
     return size, stamp
 
 

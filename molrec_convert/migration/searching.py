@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["Above", "above_of", "fixed_part", "is_loop", "matches"]
+__all__ = ["Above", "above_of", "files_below", "fixed_part", "is_loop", "matches"]
 
 #: What tells the directories on the way to a place from others: device and number of each.
 Above = frozenset[tuple[int, int]]
@@ -33,6 +33,15 @@ def above_of(path: str) -> Above:
 def is_loop(path: str, above: Above) -> bool:
     """Whether a directory is one of those it was reached through. Raises `OSError` for a link to itself."""
     return os.path.islink(path) and _identity(path) in above
+
+
+def files_below(path: str) -> Iterator[str]:
+    """Yield the files in a directory and below, in a fixed order; hidden ones are no part of a source."""
+    for folder, names, files in os.walk(path):
+        names[:] = sorted(name for name in names if not name.startswith("."))
+        for name in sorted(files):
+            if not name.startswith("."):
+                yield os.path.join(folder, name)
 
 
 def fixed_part(pattern: str) -> str:

@@ -11,6 +11,7 @@ import functools
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -44,6 +45,7 @@ from molrec_convert.migration.settings import Settings, default_workers
 from molrec_convert.migration.sources import FormatFinder, check_harmless, check_options, is_aside
 from molrec_convert.migration.state import SUFFIX, Known
 from molrec_convert.report import Fate, Report
+from molrec_convert.staging import Staging
 
 __all__ = ["migrate_records", "record_targets"]
 
@@ -163,7 +165,9 @@ class RecordRecovery:
         ]
 
     def failed(self, reason: str) -> Written:
-        """The input ends whoever reads it."""
+        """The input ends whoever reads it, who leaves something beside the record's name."""
+        with suppress(MolrecError, OSError), Staging(self._task.targets[0], overwrite=True) as left:
+            left.discard()
         return Written(self._task.numbers[0], failure=lost_failure(self._task.paths[0], reason))
 
 
