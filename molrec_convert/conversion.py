@@ -171,10 +171,8 @@ def write(
     record = _with_symbols(_fitting(record, chosen, report), chosen, report)
     record = for_target(record, chosen, target_units, dimensions, report)
     context.progress = WritingProgress(context.progress, record, None)
-    with (
-        Staging(target, overwrite=overwrite, owns=chosen.owner()) as staging,
-        naming_faults((chosen, f"writing {target}", ())),
-    ):
+    staging = Staging(target, overwrite=overwrite, owns=chosen.owner())
+    with staging, naming_faults((chosen, f"writing {target}", ())):
         predict(record, chosen, context, ahead=strict)
         note = fingerprint(record, chosen, context)
         write_staged(record, chosen, staging, context, note, resume=resume, strict=strict)
