@@ -277,7 +277,6 @@ def test_a_commit_syncs_data_then_metadata_then_folders(root: Path, monkeypatch:
     writer = TrajectoryWriter.create(root, DECLARATION, flush_bytes=10**9)
     for frame in FRAMES[:30]:
         writer.append_frame(frame)
-    done.clear()
     writer.flush()
     names = [step.replace(section, "") for step in done]
     for path in (root / "trajectory").rglob("*"):

@@ -120,7 +120,7 @@ class TrajectoryArrays:
         self._text = NumberedDocument()
 
     def start(self) -> None:
-        """Make the section: no frames. That it is there is on the disk with the first commit."""
+        """Make the section: no frames. Its name is on the disk with the first commit."""
         make_folder(os.path.join(self._root, TRAJECTORY), self._unsynced)
         self._state()
         self._unsynced.replace_documents()
@@ -236,7 +236,7 @@ class TrajectoryArrays:
     def _commit(self) -> None:
         """Bring everything to the disk, and last of all the section's `zarr.json`: from there on the frames count."""
         self._state()
-        self._unsynced.commit()
+        self._unsynced.commit(ranks=bool(self._committed))
         self._committed = self.n_frames
 
     def _state(self) -> None:

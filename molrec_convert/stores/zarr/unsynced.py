@@ -64,28 +64,32 @@ class Unsynced:
     def __bool__(self) -> bool:
         return bool(self.files or self.folders or self._indexes or self._documents)
 
-    def commit(self) -> None:
-        """Bring everything to the disk, in order."""
+    def commit(self, *, ranks: bool = True) -> None:
+        """Bring everything to the disk, in order; of what is new as a whole the `ranks` before the last are one."""
         if any(index.replaces for index in self._indexes.values()):
             self._sync()
         for index in self._indexes.values():
             index.write_index()
         self._indexes.clear()
-        self._sync()
-        self.replace_documents()
+        self.replace_documents(ranks=ranks)
         self._sync()
 
-    def replace_documents(self) -> None:
-        """Have the documents take their places, bytes that are on the disk; the names of the last rank are not yet."""
-        ranks = [self._documents[rank] for rank in sorted(self._documents)]
-        waiting = {path: temporary_path(path) for documents in ranks for path in documents}
+    def replace_documents(self, *, ranks: bool = True) -> None:
+        """Have the documents take their places once everything else, and their bytes, are on the disk.
+
+        The names of one rank are there before those of the next, those of the last not yet.
+        """
+        ordered = [self._documents[rank] for rank in sorted(self._documents)]
+        if not ranks and len(ordered) > 2:
+            ordered = [{path: data for documents in ordered[:-1] for path, data in documents.items()}, ordered[-1]]
+        waiting = {path: temporary_path(path) for documents in ordered for path in documents}
         try:
-            for documents in ranks:
+            for documents in ordered:
                 for path, data in documents.items():
                     with open(waiting[path], "wb") as file:
                         file.write(data)
-            sync_all(list(waiting.values()))
-            for number, documents in enumerate(ranks):
+            self._sync(*waiting.values())
+            for number, documents in enumerate(ordered):
                 if number:
                     self._sync()
                 for path in documents:
@@ -98,8 +102,8 @@ class Unsynced:
             raise
         self._documents.clear()
 
-    def _sync(self) -> None:
-        sync_all([*self.files, *self.folders])
+    def _sync(self, *more: str) -> None:
+        sync_all([*self.files, *self.folders, *more])
         self.files.clear()
         self.folders.clear()
 
