@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import sys
 import warnings
 from collections.abc import Callable
@@ -165,6 +166,23 @@ def test_atoms_that_cannot_be() -> None:
     for index in (np.inf, 0.5, 1e300):
         with pytest.raises(ValueError, match="a constraint names"):
             free_atoms([{"name": "FixAtoms", "kwargs": {"indices": [0, index]}}], 4)
+
+
+def test_bytes_that_are_no_text_and_versions_that_are_none(fixtures: Path, tmp_path: Path) -> None:
+    pytest.importorskip("gemmi")
+    pytest.importorskip("ase")
+    path = tmp_path / "a.cif"
+    path.write_bytes(b"data_a\nloop_\n_atom_site.id\n_atom_site.x\x80\n1 2\n")
+    with pytest.raises(MolrecError) as raised:
+        molrec_convert.read(path, format="mmcif")
+    assert not isinstance(raised.value, PluginError)
+    path = tmp_path / "a.db"
+    shutil.copy(fixtures / "cases/87-asedb-row/t.db", path)
+    with sqlite3.connect(path) as database:
+        database.execute("update information set value = NULL where name = 'version'")
+    database.close()
+    with pytest.raises(FormatError, match="version"):
+        molrec_convert.read(path)
 
 
 def test_the_lengths_of_a_huge_cell() -> None:

@@ -396,7 +396,7 @@ def _check_version(connection: sqlite3.Connection, path: Path) -> dict[str, Any]
     known = {} if "information" not in tables else dict(connection.execute("SELECT name, value FROM information"))
     try:
         version = int(known.get("version", 2))
-    except ValueError:
+    except (ValueError, TypeError):
         version = 0
     if not 5 <= version <= 9:
         hint = "ASE converts older ones: python -m ase.db.convert" if version < 5 else None

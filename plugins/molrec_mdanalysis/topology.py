@@ -84,7 +84,11 @@ def _per_atom(name: str, attribute: Any, table: Any) -> NDArray[Any]:
 
 def _residues(table: Any) -> NDArray[np.int64]:
     """The number of the residue of every atom."""
-    return np.asarray(table.atoms2residues(np.arange(table.n_atoms)), dtype=np.int64)
+    found = np.asarray(table.atoms2residues(np.arange(table.n_atoms)), dtype=np.int64)
+    if len(found) and not 0 <= int(found.min()) <= int(found.max()) < table.n_residues:
+        rule = "the topology puts atoms into residues it does not have"
+        raise ContractError("system/atoms", rule, found=str(int(found.max())), expected=f"less than {table.n_residues}")
+    return found
 
 
 def _unnamed(segids: NDArray[Any]) -> bool:

@@ -110,7 +110,7 @@ class CifText:
                 at = data.find(_LONG[0][:-1].encode(), at + 1 if head is None else max(head.end(), stop))
                 continue
             texts += before.count(b"\n;") + before.startswith(b";")
-            items = [tag.decode().partition(".") for tag in head[1].split()]
+            items = [tag.decode("utf-8", "replace").partition(".") for tag in head[1].split()]
             line += before.count(b"\n")
             rows = line + data[begin : head.end()].count(b"\n")
             self._check_items(items[0][0], head.end(), rows)
