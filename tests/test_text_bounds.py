@@ -161,3 +161,15 @@ def test_text_there_is_no_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path.write_bytes(gzip.compress(os.urandom(2**22)))
     with pytest.raises(MolrecError, match=r"what there is room for in .*TMPDIR names another folder"):
         Contents(path)
+
+
+@pytest.mark.parametrize("name", ["divides-by-zero.xtc", "beyond-memory.xtc"])
+def test_a_file_that_ends_the_library_that_reads_it(tmp_path: Path, name: str) -> None:
+    """The command says so and lives; each of the two files ends a process that decodes it with MDAnalysis."""
+    folder = Path(__file__).parent.parent / "fixtures" / "damaged"
+    target = tmp_path / "a.mrec"
+    code, said = bounded("convert", folder / "twelve.gro", folder / name, target)
+    assert code == 1
+    assert f"{name}, frame " in said
+    assert ": found " in said
+    assert not target.exists()

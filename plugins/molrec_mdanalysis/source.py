@@ -17,6 +17,7 @@ from MDAnalysis.coordinates.base import ProtoReader
 from molrec_convert.errors import FormatError, MissingInputError, MolrecError, UsageError
 from molrec_convert.json_text import read_json
 from molrec_convert.report import Report
+from molrec_mdanalysis.ahead import check_decodes
 from molrec_mdanalysis.guessing import guesser_for
 from molrec_mdanalysis.topology import attributes_of
 from molrec_mdanalysis.xdr_check import check_xdr
@@ -69,6 +70,7 @@ def _check_content(paths: Sequence[Path], options: MdaOptions) -> None:
         kind = (options.trajectory_format or path.suffix[1:]).upper()
         if kind in ("XTC", "TRR") and path.is_file() and (place or len(paths) == 1):
             check_xdr(path, kind)
+            check_decodes(path)
 
 
 def _keywords(options: MdaOptions, **words: Any) -> dict[str, Any]:
