@@ -14,12 +14,12 @@ from crashes.workloads import CARELESS, WORKLOADS
 pytestmark = pytest.mark.skipif(shim.compiler() is None, reason="needs a C compiler")
 
 #: Enough for a first look: a record that is written, one that grows, a collection, a text.
-SAMPLE = ("collection", "to-extxyz-overwrite")
+SAMPLE = ("append-varied-shards", "collection", "to-extxyz-overwrite")
 
 #: Work that is done with care.
-CAREFUL = [
-    name for name in WORKLOADS if name.startswith(("collection", "merge", "select", "split", "shards", "to-pdb"))
-]
+_KINDS = ("append", "begin", "metrics", "convert", "join", "pack", "unpack")
+_KINDS += ("collection", "merge", "select", "split", "shards", "to-pdb")
+CAREFUL = [name for name in WORKLOADS if name.startswith(_KINDS)]
 
 FEW = {
     "killed": ("kills", {"most": 4}),
