@@ -6,11 +6,10 @@ import contextlib
 import errno
 import functools
 import importlib
-import os
 import random
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -80,7 +79,7 @@ class Experiment:
                 continue  # threads: it had ended before
             where = f"{'killed before' if mode == shim.KILL else 'torn at'} operation {at}"
             seen.add(replay.digest(replay.stored(self.place)))
-            counts.add(self._judged(self.place, outcome.promised, finished=False, recover=True), where)
+            counts.add(self._judged(self.place, outcome.promised, finished=False), where)
         counts.distinct = len(seen)
         return counts
 
@@ -93,7 +92,7 @@ class Experiment:
                 outcome = self._again(mode, kind=kind, at=at, code=code)
                 finished = not outcome.code and not outcome.signal
                 faults = self._told(outcome)
-                faults += self._judged(self.place, outcome.promised, finished=finished, recover=True)
+                faults += self._judged(self.place, outcome.promised, finished=finished)
                 counts.add(faults, f"{words} at operation {at}")
         counts.distinct = counts.tried
         return counts
@@ -117,7 +116,7 @@ class Experiment:
             if key not in judged:
                 place = self.folder / "state"
                 replay.make(state, place)
-                judged[key] = self._judged(place, promised, finished=finished, recover=not finished)
+                judged[key] = self._judged(place, promised, finished=finished)
             counts.add(judged[key], f"{'after the end' if finished else f'after operation {end}'}, guard {guard}")
         counts.distinct = len(judged)
         return counts
@@ -140,15 +139,13 @@ class Experiment:
         self._fresh()
         return worked(self.workload.run, self.place, mode, **armed)
 
-    def _judged(self, place: Path, promised: int, *, finished: bool, recover: bool) -> list[str]:
+    def _judged(self, place: Path, promised: int, *, finished: bool) -> list[str]:
         """Say what is wrong with a state, and with what comes of it."""
         seed = self.draw.random()
 
         def judge() -> list[str]:
             faults = self.judge.left(place, promised, finished=finished)
-            if not faults and finished and self.workload.check is None:
-                faults = [] if not recover else self.judge.complete(place)
-            elif not faults and recover:
+            if not faults:
                 faults = self.judge.recovered(place, random.Random(seed))
             return faults
 
@@ -176,13 +173,10 @@ class Experiment:
             return [f"ended with {outcome.code}: {said[0]}"]
         if "error in this program" in outcome.said or "Traceback" in outcome.said:
             return [f"not a sentence: {said[0]}"]
-        if not any(name in outcome.said for name in self._names()):
+        if not any(name in outcome.said for name in (str(self.place), *self.workload.targets)):
             return [f"names no file: {said[0]}"]
         return []
 
-    def _names(self) -> Iterator[str]:
-        yield from self.workload.targets
-        yield from (name for name in os.listdir(self.before))
 
 
 def load(modules: list[str]) -> None:

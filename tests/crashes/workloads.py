@@ -139,6 +139,7 @@ def commit_often() -> None:
     arrays.TrajectoryArrays.append = in_pieces  # type: ignore[method-assign]
     arrays.TrajectoryArrays._is_due = lambda self, count: True  # type: ignore[method-assign]
     arrays.TrajectoryArrays.cadence = property(lambda self: OFTEN)  # type: ignore[assignment,method-assign]
+    arrays.TrajectoryArrays._is_due = lambda self, count: True  # type: ignore[method-assign]
     buffer._MOST = OFTEN
     for function in (output.Output.__init__, migration_run.migrate):
         assert function.__kwdefaults__ is not None
@@ -458,13 +459,13 @@ def _runs(folder: Path) -> None:
         (folder / f"in/f{i}.lammpstrj").write_text(inputs.dump(12, 4, seed=i))
 
 
-for _name, _prepare, _arguments, _target in (
-    ("migrate", _files, "-o all.mrec.lmdb --units metal", "all.mrec.lmdb"),
-    ("migrate-set", _files, "-o all.mrec.lmdb --units metal --shard-records 15", "all.mrec.lmdb"),
-    ("migrate-add", _half_migrated, "-o all.mrec.lmdb --units metal", "all.mrec.lmdb"),
-    ("migrate-records", _runs, "-o recs --as records", "recs"),
+for _name, _prepare, _arguments, _targets in (
+    ("migrate", _files, "-o all.mrec.lmdb --units metal", ["all.mrec.lmdb"]),
+    ("migrate-set", _files, "-o all.mrec.lmdb --units metal --shard-records 15", ["all.mrec.lmdb"]),
+    ("migrate-add", _half_migrated, "-o all.mrec.lmdb --units metal", ["all.mrec.lmdb"]),
+    ("migrate-records", _runs, "-o recs --as records", [f"recs/f{i}.mrec" for i in range(4)]),
 ):
-    _command(_name, _prepare, f"migrate in {_arguments} --workers 1", _target, replaces=False, accepted=(0, 4))
+    _command(_name, _prepare, f"migrate in {_arguments} --workers 1", *_targets, replaces=False, accepted=(0, 4))
 
 
 def _written_in_place(promise: Promise) -> None:
