@@ -19,6 +19,7 @@ from typing import Any
 
 __all__ = [
     "hidden",
+    "name_in",
     "remove",
     "replace_file",
     "settle_place",
@@ -81,6 +82,12 @@ def _below(path: PathLike) -> tuple[list[str], list[str]]:
                 elif entry.is_file(follow_symlinks=False):
                     files.append(entry.path)
     return files, folders
+
+
+def name_in(error: BaseException | None, path: PathLike) -> None:
+    """Have an error of the system that names no file, as those of writes and syncs, name this one."""
+    if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+        error.filename = os.fspath(path)
 
 
 def write_all(descriptor: int, pieces: Iterable[bytes | memoryview], offset: int) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from molrec_convert.disk import hidden, remove, sync, sync_tree, take_place
+from molrec_convert.disk import hidden, name_in, remove, sync, sync_tree, take_place
 from molrec_convert.errors import UsageError
 from molrec_convert.json_text import read_json
 from molrec_convert.locking import TargetLock
@@ -128,6 +128,7 @@ class Staging:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        name_in(error, self.target)
         try:
             if self._fresh:
                 self.discard()

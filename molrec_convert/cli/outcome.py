@@ -37,6 +37,8 @@ _LONGEST = 2000
 _REMEDIES = {
     errno.ENOSPC: "free some space, then {again}",
     errno.EDQUOT: "free some space, then {again}",
+    errno.EIO: "check the disk, then {again}",
+    errno.EFBIG: "raise the limit of 'ulimit -f', or name a place where files may be larger",
     errno.EACCES: "check its permissions, or name another place",
     errno.EPERM: "check its permissions, or name another place",
     errno.EROFS: "name a place that can be written",

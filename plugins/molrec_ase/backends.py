@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib.util
+import os
+import sqlite3
+import sys
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from molrec_convert.errors import UnsupportedError
 
-__all__ = ["Backend", "JsonBackend", "LmdbBackend", "kind_of"]
+__all__ = ["Backend", "JsonBackend", "LmdbBackend", "kind_of", "telling_the_disk"]
 
 #: Ids that may be left out at most between two rows in LMDB, where each takes a moment and a number in a list.
 _GAP = 1000
+#: What the system refused, by SQLite's primary code.
+_SQLITE = {
+    sqlite3.SQLITE_FULL: errno.ENOSPC,
+    sqlite3.SQLITE_IOERR: errno.EIO,
+    sqlite3.SQLITE_CANTOPEN: errno.EIO,
+    sqlite3.SQLITE_READONLY: errno.EROFS,
+}
 
 
 def kind_of(target: Path) -> str:
@@ -23,6 +36,24 @@ def kind_of(target: Path) -> str:
             f"{target} needs the package ase-db-backends, which is not installed: pip install ase-db-backends"
         )
     return {".json": "json", ".aselmdb": "aselmdb"}.get(suffix, "db")
+
+
+@contextlib.contextmanager
+def telling_the_disk(target: Path) -> Iterator[None]:
+    """Raise what a database says of a system that refuses it as `OSError` of its file."""
+    lmdb = sys.modules.get("lmdb")
+    refusals = () if lmdb is None else (lmdb.Error,)
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        code = _SQLITE.get(error.sqlite_errorcode & 0xFF)
+        if code is None:
+            raise
+        raise OSError(code, f"the database cannot be written ({error})", os.fspath(target)) from error
+    except refusals as error:
+        text = str(error)
+        codes = (code for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) if os.strerror(code) in text)
+        raise OSError(next(codes, errno.EIO), f"the database cannot be written ({text})", os.fspath(target)) from error
 
 
 class Backend(ABC):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from molrec_ase.backends import kind_of
+from molrec_ase.backends import kind_of, telling_the_disk
 from molrec_ase.configuration import NULLS, SPECIES, UNKNOWN_ATOMS
 from molrec_ase.configurations import configurations
 from molrec_ase.labels import put_labels
@@ -46,7 +46,8 @@ def write_database(source: Record | Collection, path: Path, context: WriteContex
         total, counted = source.n_frames, False
     context.progress.start("rows", total)
     labels = context.options if isinstance(context.options, AseTarget) else AseTarget()
-    with _writer(path, kind, context.report, metadata if isinstance(metadata, dict) else None) as writer:
+    described = metadata if isinstance(metadata, dict) else None
+    with telling_the_disk(target), _writer(path, kind, context.report, described) as writer:
         for number, (made, meta) in enumerate(configurations(source, context.report)):
             put_labels(made, labels, context.report)
             writer.write(made, meta, number if counted else 0)

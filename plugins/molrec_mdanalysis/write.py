@@ -49,6 +49,8 @@ def write_mdanalysis(record: Record, path: Path, context: WriteContext) -> None:
         except MolrecError:
             raise
         except Exception as error:  # a foreign library: any of its errors says it cannot write this
+            if isinstance(error, OSError) and error.errno is not None:
+                raise  # the system refuses
             text = " ".join(str(error).split())
             raise UnsupportedError(
                 f"MDAnalysis' {kind.__name__} cannot write {name}: {type(error).__name__}: {text}"

@@ -171,12 +171,13 @@ class Experiment:
         said = outcome.said.strip().splitlines()[-1:] or [""]
         if outcome.code not in (1, 4):
             return [f"ended with {outcome.code}: {said[0]}"]
-        if "error in this program" in outcome.said or "Traceback" in outcome.said:
+        if any(words in outcome.said for words in ("please report it", "Traceback", "Exception ignored")):
             return [f"not a sentence: {said[0]}"]
         if not any(name in outcome.said for name in (str(self.place), *self.workload.targets)):
             return [f"names no file: {said[0]}"]
+        if ";" not in said[0]:
+            return [f"says no next step: {said[0]}"]
         return []
-
 
 
 def load(modules: list[str]) -> None:

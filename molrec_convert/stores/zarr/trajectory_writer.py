@@ -19,6 +19,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from molrec_convert.disk import name_in
 from molrec_convert.errors import ContractError, UsageError
 from molrec_convert.locking import PathLock
 from molrec_convert.model.batch import FrameBatch, batch_from_frames
@@ -315,8 +316,9 @@ class TrajectoryWriter:
         """What fails half-way leaves the writer unusable: memory and files no longer agree on the frames."""
         try:
             yield
-        except BaseException:
+        except BaseException as error:
             self._failed = True
+            name_in(error, self._root)
             raise
 
     def _check_open(self) -> None:
