@@ -115,7 +115,7 @@ class Experiment:
             key = replay.digest(state), promised, finished
             if key not in judged:
                 place = self.folder / "state"
-                replay.make(state, place)
+                replay.make(state, place, self.before)
                 judged[key] = self._judged(place, promised, finished=finished)
             counts.add(judged[key], f"{'after the end' if finished else f'after operation {end}'}, guard {guard}")
         counts.distinct = len(judged)

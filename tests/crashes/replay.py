@@ -295,8 +295,8 @@ def inodes(folder: Path) -> dict[str, int]:
     return {path: (folder / path).stat().st_ino for path, content in stored(folder).items() if content is not None}
 
 
-def make(state: State, folder: Path) -> None:
-    """Make a folder hold a state, and nothing else."""
+def make(state: State, folder: Path, before: Path | None = None) -> None:
+    """Make a folder hold a state, and nothing else; files as they were `before` have the times they had."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for path, content in state.items():
@@ -304,6 +304,8 @@ def make(state: State, folder: Path) -> None:
             (folder / path).mkdir()
         else:
             (folder / path).write_bytes(content)
+            if before is not None and (before / path).is_file() and (before / path).read_bytes() == content:
+                shutil.copystat(before / path, folder / path)
 
 
 def digest(state: State) -> bytes:

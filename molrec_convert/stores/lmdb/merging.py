@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from molrec_convert.disk import name_in
 from molrec_convert.errors import ContractError, UsageError
 from molrec_convert.formats import NoProgress, Progress
 from molrec_convert.model.collection_declaration import (
@@ -90,7 +91,11 @@ def merge_collections(
             else:
                 parts.append((os.fspath(path), opened))
         files = _leaf_files(parts, stack, verify)
-        _merge(parts, files, Path(target), document, overwrite, report, progress)
+        try:
+            _merge(parts, files, Path(target), document, overwrite, report, progress)
+        except OSError as error:
+            name_in(error, target)
+            raise
     return report
 
 
