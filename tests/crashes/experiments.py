@@ -114,9 +114,8 @@ class Experiment:
             state = disk.state(end, self.draw, guard=guard)
             key = replay.digest(state), promised, finished
             if key not in judged:
-                place = self.folder / "state"
-                replay.make(state, place, self.before)
-                judged[key] = self._judged(place, promised, finished=finished)
+                replay.make(state, self.place, self.before)
+                judged[key] = self._judged(self.place, promised, finished=finished)
             counts.add(judged[key], f"{'after the end' if finished else f'after operation {end}'}, guard {guard}")
         counts.distinct = len(judged)
         return counts
