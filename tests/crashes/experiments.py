@@ -167,7 +167,9 @@ class Experiment:
             return [f"raised {outcome.raised}"]
         if not outcome.code:
             return []
-        said = outcome.said.strip().splitlines()[-1:] or [""]
+        # both standard streams come by one pipe, what is printed perhaps after what is complained of
+        lines = outcome.said.strip().splitlines()
+        said = [line for line in lines if line.startswith("mrec: ")][-1:] or lines[-1:] or [""]
         if outcome.code not in (1, 4):
             return [f"ended with {outcome.code}: {said[0]}"]
         if any(words in outcome.said for words in ("please report it", "Traceback", "Exception ignored")):
