@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(shim.compiler() is None, reason="needs a C compi
 SAMPLE = ("append-varied-shards", "convert", "collection")
 
 #: Work that is done with care.
-CAREFUL = [name for name in WORKLOADS if not name.startswith(("migrate", "to-netcdf", "stats"))]
+CAREFUL = [name for name in WORKLOADS if not name.startswith(("migrate", "to-netcdf"))]
 
 FEW = {
     "killed": ("kills", {"most": 4}),
