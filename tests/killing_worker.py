@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 
 from molrec_convert.migration.events import Entry
+from molrec_convert.migration.pool import NotHere
 from molrec_convert.migration.worker import Worker
 
 
@@ -20,6 +21,8 @@ class KillingWorker(Worker):
     def __call__(self, task):
         names = [Path(path).name for path in task.paths]
         if any(name.startswith("poison") for name in names):
+            if self._here:
+                raise NotHere
             os.kill(os.getpid(), signal.SIGKILL)
         marks = [Path(f"{path}.met") for path in task.paths if Path(path).name.startswith(("once", "later"))]
         left = [mark for mark in marks if not mark.exists() and (task.goal is not None or mark.name[:4] == "once")]
