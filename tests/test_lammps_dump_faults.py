@@ -55,6 +55,10 @@ FAULTS = {
     "a type that is none": (damaged(1, 0, "3 C 0 0 0"), "line 23: found 'C', expected an integer (type)"),
     "a negative type": (damaged(1, 0, "3 -1 0 0 0"), "line 23: found -1 (type), expected an integer from 0 to"),
     "cell": ("".join(FRAMES).replace("0 9\n", "0 9 9\n", 1), "line 7: found '0 9 9', expected 2 numbers"),
+    "four boundaries": (
+        "".join(FRAMES).replace("pp pp pp\n", "pp pp pp pp\n").replace("pp pp pp pp\n", "pp pp pp\n", 4),
+        "line 57: found 'ITEM: BOX BOUNDS pp pp pp pp', expected",
+    ),
     "no id in one frame": (
         "".join(FRAMES[:2]) + frame(2, ["1 0 0 0"] * 4, "type x y z"),
         "line 35: found no column id in the frame of step 2, expected id",

@@ -173,3 +173,41 @@ def test_a_file_that_ends_the_library_that_reads_it(tmp_path: Path, name: str) -
     assert f"{name}, frame " in said
     assert ": found " in said
     assert not target.exists()
+
+
+_POINTERS = (
+    "%VERSION  VERSION_STAMP = V0001.000  DATE = 01/01/01  00:00:00\n%FLAG TITLE\n%FORMAT(20a4)\nt\n"
+    "%FLAG POINTERS\n%FORMAT(10I8)\n2 1 0 0 0 0 0 0 0 0\n0 {count} 0 0 0 0 0 0 0 0\n0 0 0 0 0 0 0 0 0 0\n0\n"
+    "%FLAG ATOM_NAME\n%FORMAT(20a4)\nO   H\n%FLAG RESIDUE_LABEL\n%FORMAT(20a4)\nSOL\n"
+)
+COUNTED = {
+    "a.parm7": (_POINTERS, 8),
+    "a.gro": ("t\n{count}\n    1SOL     OW    1   0.000   0.000   0.000\n   1.00000   1.00000   1.00000\n", 2),
+    "a.inpcrd": ("t\n{count}\n   0.0000000   0.0000000   0.0000000\n", 2),
+    "a.txyz": ("{count} t\n1 O 0.0 0.0 0.0 1\n", 1),
+    "a.psf": ("PSF\n\n 1 !NTITLE\n REMARKS t\n\n {count} !NATOM\n 1 A 1 SOL O O 0.0 16.0 0\n", 6),
+    "a.lammpsdump": (dump().replace("ATOMS\n1\n", "ATOMS\n{count}\n"), 4),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gz"])
+def test_counts_mdanalysis_makes_arrays_of(tmp_path: Path, name: str, packed: bool) -> None:
+    text, line = COUNTED[name]
+    path = tmp_path / (f"{name}.gz" if packed else name)
+    raw = text.format(count=99999999).encode()
+    path.write_bytes(gzip.compress(raw) if packed else raw)
+    with pytest.raises(FormatError) as error:
+        molrec_convert.convert(path, tmp_path / "a.mrec", from_format="mdanalysis")
+    said = f"{path}, line {line}: found a count of 99999999, expected no more than the file's {len(raw)} bytes can hold"
+    assert said in str(error.value)
+
+
+def test_a_count_the_compressed_file_has_fewer_bytes_than(tmp_path: Path) -> None:
+    """What counts is the text: here 1000 atoms in some hundred bytes."""
+    path = tmp_path / "a.xyz.gz"
+    path.write_bytes(gzip.compress(b"1000\nt\n" + b"O 0.0 0.0 0.0\n" * 1000))
+    assert path.stat().st_size < 1000
+    molrec_convert.convert(path, tmp_path / "a.mrec", from_format="mdanalysis")
+    with molrec_convert.open(tmp_path / "a.mrec") as record:
+        assert record.trajectory[0].blocks["atoms"].count == 1000

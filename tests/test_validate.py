@@ -147,6 +147,8 @@ BROKEN_SNAPSHOTS: list[tuple[str, Change, str, str]] = [
     ("precision", attribute("frame/atoms/x", precision=0), "frame/atoms/x", "outside the allowed range"),
     ("precision null", null_attribute("frame/atoms/x", "precision"), "frame/atoms/x", "a number: found None"),
     ("precision dtype", attribute("frame/atoms/id", precision=1.0), "frame/atoms/id", "only an f64 column"),
+    ("precision of a reference", attribute("system/bonds/atomi", precision=1.0), "system/bonds/atomi",
+     "only an f64 column"),
     ("mask dtype", array("system/atoms/_validity/charge", u64(1, 1, 0)), "system/atoms/_validity/charge", "is bool"),
     ("mask length", array("system/atoms/_validity/charge", [True]), "system/atoms/_validity/charge", "found bool[1]"),
     ("mask name", array("system/atoms/_validity/no", [True] * 3), "system/atoms/_validity/no", "names no column"),
@@ -303,6 +305,9 @@ LEGAL: list[tuple[str, Callable[[Path], Path], Change]] = [
     ("undefined cell of a frame", snapshots, both(attribute("frame/box", cell_defined=False),
                                                   remove("frame/box/vectors"),
                                                   array("frame/box/boundary", np.zeros(3, bool)))),
+    ("a flag of a cell on an array", snapshots, both(attribute("frame/box/vectors", cell_defined=True),
+                                                     attribute("system/atoms/_validity/charge", cell_defined=1))),
+    ("a flag of a cell on an array of a run", ragged, attribute("trajectory/box/vectors", cell_defined=True)),
     ("one cell without index", ragged, both(remove("trajectory/box/step_index"),
                                             array("trajectory/box/vectors", np.eye(3)[None]))),
 ]  # fmt: skip

@@ -374,7 +374,9 @@ class Frame:
             for key, column in block.columns.items():
                 _check_attributes(column.attributes, COLUMN_ATTRIBUTES, f"{node}/{name}/{key}")
         for path, attributes in self.attributes.items():
-            _check_attributes(attributes, frozenset({"cell_defined"}), f"{node}/{path}")
+            # on another node it says nothing
+            reserved = frozenset({"cell_defined"} if path == "box" else ())
+            _check_attributes(attributes, reserved, f"{node}/{path}")
 
     @property
     def rows(self) -> dict[str, int]:

@@ -124,10 +124,11 @@ class FrameChecks:
         for name, array in block.columns.items():
             mask = block.masks.get(name)
             limit = self._limit(targets[name], block, siblings, array) if name in targets else None
+            precision = _precision(array, self._findings)
             if limit is not None and array.dtype == "u64":
                 check_range(array, mask, targets[name], limit, self._findings, array.rows)
             else:
-                scan_column(array, mask, _precision(array, self._findings), self._findings)
+                scan_column(array, mask, precision, self._findings)
         for mask in block.masks.values():
             mask.scan()
 

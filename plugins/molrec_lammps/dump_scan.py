@@ -228,9 +228,9 @@ def _assemble(source: Source, blocks: list[_Block]) -> FileIndex:
             for h, b in zip(*np.divmod(pairs, len(block.boxes)), strict=True)
         ]
         box.append(np.array(cells, dtype=np.int64)[inverse])
-    vectors, origin, boundary = _cells(list(boxes))
     samples = dict(boxes.keys())
     headers = [_header(source, key, samples[_box_line(key)]) for key in heads]
+    vectors, origin, boundary = _cells(list(boxes))
     layouts: dict[tuple[str, ...], int] = {}
     layout = np.array([layouts.setdefault(header.columns, len(layouts)) for header in headers], dtype=np.int64)
     which = np.concatenate(head)

@@ -18,6 +18,7 @@ from molrec_convert.errors import FormatError, MissingInputError, MolrecError, U
 from molrec_convert.json_text import read_json
 from molrec_convert.report import Report
 from molrec_mdanalysis.ahead import check_decodes
+from molrec_mdanalysis.count_check import check_counts
 from molrec_mdanalysis.guessing import guesser_for
 from molrec_mdanalysis.topology import attributes_of
 from molrec_mdanalysis.xdr_check import check_xdr
@@ -64,13 +65,21 @@ def open_frames(count: int, paths: Sequence[Path], options: MdaOptions, report: 
 
 
 def _check_content(paths: Sequence[Path], options: MdaOptions) -> None:
+    """Refuse files that MDAnalysis, or a library it calls, does not survive."""
     for place, path in enumerate(paths):
-        if path.is_file() and not path.stat().st_size:
+        if not path.is_file():
+            continue
+        if not path.stat().st_size:
             raise FormatError(path, found="an empty file", expected="a trajectory" if place else "a topology")
-        kind = (options.trajectory_format or path.suffix[1:]).upper()
-        if kind in ("XTC", "TRR") and path.is_file() and (place or len(paths) == 1):
-            check_xdr(path, kind)
-            check_decodes(path)
+        suffix = (path.with_suffix("") if path.suffix in (".gz", ".bz2") else path).suffix[1:]
+        if not place:
+            check_counts(path, (options.topology_format or suffix).upper())
+        if place or len(paths) == 1:
+            kind = (options.trajectory_format or suffix).upper()
+            check_counts(path, kind)
+            if kind in ("XTC", "TRR"):
+                check_xdr(path, kind)
+                check_decodes(path)
 
 
 def _keywords(options: MdaOptions, **words: Any) -> dict[str, Any]:

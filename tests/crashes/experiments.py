@@ -174,9 +174,10 @@ class Experiment:
             return [f"ended with {outcome.code}: {said[0]}"]
         if any(words in outcome.said for words in ("please report it", "Traceback", "Exception ignored")):
             return [f"not a sentence: {said[0]}"]
-        if not any(name in outcome.said for name in (str(self.place), *self.workload.targets)):
+        folders = {target.split("/")[0] for target in self.workload.targets}
+        if not any(name in outcome.said for name in (str(self.place), *folders)):
             return [f"names no file: {said[0]}"]
-        if ";" not in said[0]:
+        if ";" not in said[0] and ": see " not in said[0]:
             return [f"says no next step: {said[0]}"]
         return []
 

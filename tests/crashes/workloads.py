@@ -459,13 +459,14 @@ def _runs(folder: Path) -> None:
         (folder / f"in/f{i}.lammpstrj").write_text(inputs.dump(12, 4, seed=i))
 
 
-for _name, _prepare, _arguments, _targets in (
-    ("migrate", _files, "-o all.mrec.lmdb --units metal", ["all.mrec.lmdb"]),
-    ("migrate-set", _files, "-o all.mrec.lmdb --units metal --shard-records 15", ["all.mrec.lmdb"]),
-    ("migrate-add", _half_migrated, "-o all.mrec.lmdb --units metal", ["all.mrec.lmdb"]),
-    ("migrate-records", _runs, "-o recs --as records", [f"recs/f{i}.mrec" for i in range(4)]),
+for _name, _prepare, _arguments, _targets, _accepted in (
+    # one of the inputs is broken
+    ("migrate", _files, "-o all.mrec.lmdb --units metal", ["all.mrec.lmdb"], (0, 4)),
+    ("migrate-set", _files, "-o all.mrec.lmdb --units metal --shard-records 15", ["all.mrec.lmdb"], (0, 4)),
+    ("migrate-add", _half_migrated, "-o all.mrec.lmdb --units metal", ["all.mrec.lmdb"], (0, 4)),
+    ("migrate-records", _runs, "-o recs --as records", [f"recs/f{i}.mrec" for i in range(4)], (0,)),
 ):
-    _command(_name, _prepare, f"migrate in {_arguments} --workers 1", *_targets, replaces=False, accepted=(0, 4))
+    _command(_name, _prepare, f"migrate in {_arguments} --workers 1", *_targets, replaces=False, accepted=_accepted)
 
 
 def _written_in_place(promise: Promise) -> None:
