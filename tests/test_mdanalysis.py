@@ -151,7 +151,7 @@ def test_files_that_do_not_fit_are_named(tmp_path: Path) -> None:
     ("topology", "name", "bytes_left", "words"),
     [
         ("GRO", "XTC", 0, "found"),
-        ("GRO", "TRR", 300_000, "TRR read error"),
+        ("GRO", "TRR", 300_000, "breaks off in its first frame"),
         pytest.param("TPR_xvf", "H5MD_xvf", 100_000, "truncated", marks=pytest.mark.slow),
         pytest.param("TNG_traj_gro", "TNG_traj", 20_000, "found", marks=pytest.mark.slow),
         pytest.param("PRMncdf", "NCDF", 100_000, "found", marks=pytest.mark.slow),

@@ -35,7 +35,7 @@ _YAML_HEADER = re.compile(rb"^keywords: \[(.*)\][ \t]*\r?$")
 _LOOP = re.compile(
     rb"\nLoop time of (\S+) on \d+ procs (?:\(\d+ MPI x \d+ OpenMP\) )?for (\d{1,18}) steps with (\d{1,18}) atoms"
 )
-_INTEGER = re.compile(rb"[-+]?\d{1,18}")
+_INTEGER = re.compile(rb"[-+]?\d+")
 
 
 @dataclass(frozen=True)
