@@ -55,9 +55,17 @@ def sync_all(paths: Sequence[PathLike]) -> None:
         for path in paths:
             sync(path)
         return
-    with ThreadPoolExecutor(min(_AT_ONCE, len(paths))) as pool:
-        for _ in pool.map(sync, paths):
-            pass
+    for _ in _threads().map(sync, paths):
+        pass
+
+
+@functools.cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_AT_ONCE)
+
+
+# a child process has none of its parent's threads
+os.register_at_fork(after_in_child=_threads.cache_clear)
 
 
 def sync_tree(path: PathLike) -> None:
