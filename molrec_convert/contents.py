@@ -131,5 +131,5 @@ def _check_size(path: Path, size: int) -> None:
         raise FormatError(
             path, found=f"more than {size} bytes when it is decompressed",
             expected=f"what there is room for in {_folder()}",
-            hint="TMPDIR names another folder; or decompress it yourself and name what comes out",
+            hint="name another folder by TMPDIR, or decompress it yourself and name what comes out",
         )  # fmt: skip

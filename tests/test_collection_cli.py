@@ -345,12 +345,12 @@ def test_without_the_library(many: Path, tmp_path: Path) -> None:
         return done.returncode, done.stderr or done.stdout
 
     assert without("tree", many)[0] == 0
-    hint = "mrec: collections need the library lmdb, which is not installed: pip install 'molrec-convert[lmdb]'\n"
-    assert without("info", many) == (1, hint)
+    hint = "collections need the library lmdb, which is not installed: pip install 'molrec-convert[lmdb]'\n"
+    assert without("info", many) == (1, f"mrec: {many}: {hint}")
     record = tmp_path / "r.mrec"
     molrec_convert.write(Record(system=molecule("OH", units="real"), trajectory=points(0).trajectory), record)
     status, text = without("convert", record, tmp_path / "t.mrec.lmdb")
-    assert (status, text) == (1, hint)
+    assert (status, text) == (1, f"mrec: {record}: {hint}")
     assert not (tmp_path / "t.mrec.lmdb").exists()
     assert without("info", record)[0] == 0
 

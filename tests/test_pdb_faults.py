@@ -76,7 +76,7 @@ def test_what_is_no_pdb_file(tmp_path: Path, text: str) -> None:
     [
         ("data_a\n_cell.length_a 1\n", "found no category _atom_site with atoms"),
         ("data_a\nloop_\n_atom_site.id\n_atom_site.Cartn_x\n1 2 3\n", "expected the syntax of CIF"),
-        ("data_a\nloop_\n_atom_site.id\n_atom_site.Cartn_x\n_atom_site.label_atom_id\n1 abc C\n", "found abc"),
+        ("data_a\nloop_\n_atom_site.id\n_atom_site.Cartn_x\n_atom_site.label_atom_id\n1 abc C\n", "found 'abc'"),
         ("data_a\nloop_\n_atom_site.id\n_atom_site.label_atom_id\n1 C\n", "atoms without Cartn_x"),
     ],
 )

@@ -17,7 +17,7 @@ from migration_inputs import extxyz
 import molrec_convert
 from molrec_convert import Capability, Format, MemoryTrajectory, Record, plugins
 from molrec_convert.cli import run
-from molrec_convert.errors import PluginError
+from molrec_convert.errors import FormatError, PluginError
 from molrec_convert.model import Block, Frame
 
 HERE = Path(__file__).parent
@@ -100,6 +100,8 @@ def _read(paths: Any, context: Any) -> Record:
     word = paths[0].read_text().split()[1]
     if word == "now":
         raise ZeroDivisionError("division by zero")
+    if word == "number":
+        np.array([int(paths[0].read_text().split()[2])], np.int64)
     if word == "library":
         import a_library_nobody_has  # noqa: F401
     frame = Frame({"atoms": Block({"x": np.zeros(2), "y": np.zeros(2), "z": np.zeros(2)})})
@@ -164,7 +166,18 @@ def test_a_fault_in_a_writer_and_a_library_of_the_plugin(tmp_path: Path, capsys:
     assert "IndexError: list index out of range" in told
     source.write_text("#broken library\n")
     assert run(["info", str(source)]) == 1
-    assert "mrec: Broken needs a_library_nobody_has, which is not installed: install it\n" in capsys.readouterr().err
+    told = f"mrec: {source}: Broken needs a_library_nobody_has, which is not installed: install it\n"
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("broken")
+@pytest.mark.parametrize("digits", [30, 5000])
+def test_a_number_that_is_found_out_late(digits: int, tmp_path: Path) -> None:
+    """Where a reader does not look at a number before Python or numpy refuses it, the file is searched for it."""
+    source = tmp_path / "a.broken"
+    source.write_text(f"#broken number\n{'9' * digits}\n")
+    with pytest.raises(FormatError, match=rf"a\.broken, line 2: found a number of {digits} digits, expected"):
+        molrec_convert.read(source)
 
 
 @pytest.mark.usefixtures("broken")

@@ -100,16 +100,6 @@ def test_numbers_nothing_can_hold(tmp_path: Path, name: str, text: str, said: st
     assert said in refused(path)
 
 
-def test_a_number_that_is_found_out_late(tmp_path: Path) -> None:
-    """Where a reader does not look at a number before Python refuses it, the file is searched for it."""
-    path = tmp_path / "log.lammps"
-    path.write_text(
-        "LAMMPS (2 Aug 2023)\nPer MPI rank memory allocation (min/avg/max) = 1 | 1 | 1 Mbytes\n"
-        f"   Step          Temp\n   {'9' * 30}   1\nLoop time of 1 on 1 procs for 10 steps with 1 atoms\n"
-    )
-    assert "line 4: found a number of 30 digits, expected an integer of 64 bits" in refused(path)
-
-
 @pytest.mark.parametrize("elements", [(), ("--guess-elements",)])
 def test_a_type_of_a_large_number(tmp_path: Path, elements: tuple[str, ...]) -> None:
     path = tmp_path / "a.lammpstrj"
@@ -159,7 +149,7 @@ def test_text_there_is_no_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("molrec_convert.contents.MEMORY_BYTES", 2**16)
     path = tmp_path / "a.xyz.gz"
     path.write_bytes(gzip.compress(os.urandom(2**22)))
-    with pytest.raises(MolrecError, match=r"what there is room for in .*TMPDIR names another folder"):
+    with pytest.raises(MolrecError, match=r"what there is room for in .*name another folder by TMPDIR"):
         Contents(path)
 
 
