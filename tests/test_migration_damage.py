@@ -60,7 +60,7 @@ def ended_at(step: int) -> Iterator[None]:
 
 @pytest.mark.parametrize(
     ("shards", "adding"),
-    [(None, False), (None, True), pytest.param(2, False, marks=pytest.mark.slow), (2, True)],
+    [(None, False), *(pytest.param(*how, marks=pytest.mark.slow) for how in ((None, True), (2, False), (2, True)))],
 )
 def test_ended_before_any_change_of_names(tmp_path: Path, shards: int | None, adding: bool) -> None:
     """From the first directory to the last file that is removed; run again all is there, and nothing hidden."""
