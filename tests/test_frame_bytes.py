@@ -320,7 +320,7 @@ def test_a_block_named_meta_is_no_end_of_the_blocks() -> None:
 )
 def test_refused_headers(value: bytes, said: str) -> None:
     with pytest.raises(ContractError, match=re.escape(said)):
-        dict(decode(value, "here").meta)  # which is parsed when it is asked for, where the blocks are known
+        decode(value, "here").meta()  # which is parsed when it is asked for, where the blocks are known
 
 
 @pytest.mark.parametrize(
