@@ -172,6 +172,7 @@ _POINTERS = (
 )
 COUNTED = {
     "a.parm7": (_POINTERS, 8),
+    "b.parm7": (_POINTERS.replace("{count}", "1").replace("(20a4)\nO ", "({count}a4)\nO "), 12),
     "a.gro": ("t\n{count}\n    1SOL     OW    1   0.000   0.000   0.000\n   1.00000   1.00000   1.00000\n", 2),
     "a.inpcrd": ("t\n{count}\n   0.0000000   0.0000000   0.0000000\n", 2),
     "a.txyz": ("{count} t\n1 O 0.0 0.0 0.0 1\n", 1),

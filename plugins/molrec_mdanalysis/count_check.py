@@ -7,6 +7,7 @@ format"; Tinker's guide, "xyz"; LAMMPS manual, "dump"; CHARMM's PSF as VMD's plu
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -18,9 +19,10 @@ from molrec_convert.errors import FormatError
 
 __all__ = ["check_counts"]
 
+_AMBER = ("TOP", "PRMTOP", "PARM7")
 #: Format → what the line has that counts are searched from, lines from there to them, their lines, words of each.
 _PLACES: dict[str, tuple[str, int, int, int | None]] = {
-    **dict.fromkeys(("TOP", "PRMTOP", "PARM7"), ("%FLAG POINTERS", 2, 4, None)),
+    **dict.fromkeys(_AMBER, ("%FLAG POINTERS", 2, 4, None)),
     **dict.fromkeys(("INPCRD", "RESTRT", "GRO"), ("", 1, 1, 1)),
     **dict.fromkeys(("XYZ", "TXYZ", "ARC"), ("", 0, 1, 1)),
     "LAMMPSDUMP": ("ITEM: NUMBER OF ATOMS", 1, 1, 1),
@@ -35,7 +37,11 @@ def check_counts(path: Path, kind: str) -> None:
     if kind not in _PLACES:
         return
     with openany(os.fspath(path), "rb") as file:
-        counts = [(line, count) for line, count in _counts(file, *_PLACES[kind]) if count > path.stat().st_size]
+        counts = list(_counts(file, *_PLACES[kind]))
+        if kind in _AMBER:
+            file.seek(0)
+            counts += _repetitions(file)
+        counts = [(line, count) for line, count in counts if count > path.stat().st_size]
         if not counts:
             return
         # a compressed file has more bytes than are stored
@@ -62,3 +68,10 @@ def _counts(file: Any, mark: str, skipped: int, lines: int, words: int | None) -
                 yield number, int(word)
             except ValueError:  # no count: the library says so
                 return
+
+
+def _repetitions(file: Any) -> Iterator[tuple[int, int]]:
+    """Yield the numbers in the formats of Fortran of a file, each with the number of its line."""
+    for number, line in enumerate(file, 1):
+        if line.startswith(b"%FORMAT"):
+            yield from ((number, int(digits)) for digits in re.findall(rb"\d{1,4000}", line))
