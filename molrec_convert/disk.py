@@ -216,7 +216,10 @@ def _renameat2() -> Any:
 def remove(path: PathLike) -> None:
     """Remove a file, a link, or a folder with all that is in it; nothing where there is none."""
     if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path)
+        try:
+            shutil.rmtree(path)
+        except OSError as error:  # which names a file by its last name only
+            raise OSError(error.errno, error.strerror, os.fspath(path)) from error
     else:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)

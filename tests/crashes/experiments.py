@@ -97,8 +97,11 @@ class Experiment:
         counts.distinct = counts.tried
         return counts
 
-    def power(self, states: int, *, guard: bool) -> Counts:
-        """Draw states of a disk whose power went: two thirds while the work was done, one third afterwards."""
+    def power(self, states: int, *, guard: bool, again: int = 1) -> Counts:
+        """Draw states of a disk whose power went: two thirds while the work was done, one third afterwards.
+
+        In one of `again` different states the work is done again, which takes longer than looking at what is there.
+        """
         operations, inodes = self._logged()
         disk = replay.Disk(replay.stored(self.before), inodes, operations)
         assert disk.whole() == replay.stored(self.place), "the replay of the log is not what was written"
@@ -115,7 +118,8 @@ class Experiment:
             key = replay.digest(state), promised, finished
             if key not in judged:
                 replay.make(state, self.place, self.before)
-                judged[key] = self._judged(self.place, promised, finished=finished)
+                recover = not len(judged) % again
+                judged[key] = self._judged(self.place, promised, finished=finished, recover=recover)
             counts.add(judged[key], f"{'after the end' if finished else f'after operation {end}'}, guard {guard}")
         counts.distinct = len(judged)
         return counts
@@ -138,13 +142,13 @@ class Experiment:
         self._fresh()
         return worked(self.workload.run, self.place, mode, **armed)
 
-    def _judged(self, place: Path, promised: int, *, finished: bool) -> list[str]:
-        """Say what is wrong with a state, and with what comes of it."""
+    def _judged(self, place: Path, promised: int, *, finished: bool, recover: bool = True) -> list[str]:
+        """Say what is wrong with a state, and, with `recover`, with what comes of it."""
         seed = self.draw.random()
 
         def judge() -> list[str]:
             faults = self.judge.left(place, promised, finished=finished)
-            if not faults:
+            if not faults and recover:
                 faults = self.judge.recovered(place, random.Random(seed))
             return faults
 

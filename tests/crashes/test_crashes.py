@@ -25,10 +25,10 @@ FEW = {
     "refused": ("failing", {"most": 1}),
 }
 MANY = {
-    "killed": ("kills", {"most": 40}),
-    "cut off, names in order": ("power", {"states": 100, "guard": True}),
-    "cut off": ("power", {"states": 100, "guard": False}),
-    "refused": ("failing", {"most": 3}),
+    "killed": ("kills", {"most": 10}),
+    "cut off, names in order": ("power", {"states": 100, "guard": True, "again": 10}),
+    "cut off": ("power", {"states": 100, "guard": False, "again": 10}),
+    "refused": ("failing", {"most": 1}),
 }
 
 
