@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,17 @@ class TestVariables:
             "i": "v5w",
             "j": "x5y",
         }
+
+    def test_no_text_without_end(self) -> None:
+        """Texts that hold one another several times, and a number of a billion letters, have no value."""
+        variables = Variables()
+        variables.define(["a", "string", "x" * 16])
+        for name, other in pairwise("abcdefghijklmnop"):
+            variables.define([other, "string", f"${name}" * 4])
+        with pytest.raises(NotEvaluable):
+            variables.value("p")
+        with pytest.raises(NotEvaluable, match="no format"):
+            variables.substitute("$(1.5:%1000000000f)")
 
     def test_redefinition(self) -> None:
         found = self.variables("variable a index 1\nvariable a index 2\nvariable b equal 1\nvariable b equal 2")

@@ -117,12 +117,17 @@ def quoted(word: str) -> str:
     raise UnsupportedError(f"the word {word!r} cannot be quoted in an input script of LAMMPS")
 
 
+#: Letters that variables may bring into one command.
+_LONGEST = 2**20
+
+
 def substitute(text: str, named: Callable[[str], str], immediate: Callable[[str], str]) -> str:
     """`text` with `$x`, `${name}` and `$(formula)` outside quotes replaced by what the two functions return.
 
-    Raises `NotEvaluable` as they do, and for a `$` that begins none of the three.
+    Raises `NotEvaluable` as they do, for a `$` that begins none of the three, and for a result no script is as long as.
     """
     parts = []
+    left = _LONGEST
     quoted = _quoted(text) if "$" in text else iter(())
     done = 0
     for position, quote in quoted:
@@ -131,6 +136,9 @@ def substitute(text: str, named: Callable[[str], str], immediate: Callable[[str]
         parts.append(text[done:position])
         form, inner, done = _variable_at(text, position)
         parts.append(immediate(inner) if form == "(" else named(inner))
+        left -= len(parts[-1])
+        if left < 0:
+            raise NotEvaluable(f"a text of more than {_LONGEST} letters")
     parts.append(text[done:])
     return "".join(parts)
 

@@ -17,7 +17,7 @@ from molrec_lammps.script_lines import substitute
 
 __all__ = ["Variables"]
 
-_FORMAT = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?[eEfFgG]$")
+_FORMAT = re.compile(r"%[-+ #0]*\d{0,3}(?:\.\d{1,3})?[eEfFgG]$")
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?$")
 #: A second definition of one of these is ignored.
 _KEPT = frozenset({"index", "loop", "world", "universe", "uloop"})
