@@ -194,13 +194,14 @@ def test_only_arrays_with_files_and_without_say_so(stored: Path) -> None:
         assert not opened.frame["w"].columns["w"].attributes
 
 
-def test_a_block_of_any_name_stays_when_frames_are_appended(tmp_path: Path) -> None:
-    frames = [Frame({".settled": Block({"x": [1.0 + i]}), "atoms": Block({"y": [2.0 * i]})}, step=i) for i in range(6)]
+@pytest.mark.parametrize("name", [".settled", ".a.1.tmp", ".zarr.json.1.tmp"])
+def test_a_block_of_any_name_stays_when_frames_are_appended(name: str, tmp_path: Path) -> None:
+    frames = [Frame({name: Block({"x": [1.0 + i]}), "atoms": Block({"y": [2.0 * i]})}, step=i) for i in range(6)]
     molrec_convert.write(Record(trajectory=MemoryTrajectory(frames[:5])), tmp_path / "s.mrec")
     with molrec_convert.append(tmp_path / "s.mrec") as writer:
         writer.append_frame(frames[5])
     with molrec_convert.open(tmp_path / "s.mrec") as opened:
-        assert [frame[".settled"]["x"][0] for frame in opened.trajectory] == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+        assert [frame[name]["x"][0] for frame in opened.trajectory] == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
     assert validate(tmp_path / "s.mrec") == []
 
 

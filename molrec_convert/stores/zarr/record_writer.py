@@ -34,8 +34,10 @@ from molrec_convert.stores.zarr.observables import write_observables
 from molrec_convert.stores.zarr.packing import write_zip
 from molrec_convert.stores.zarr.shard_index import index_size
 from molrec_convert.stores.zarr.storage import write_document
+from molrec_convert.stores.zarr.trajectory_commit import clean_record
 from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
 from molrec_convert.stores.zarr.unknown import write_unknown
+from molrec_convert.stores.zarr.unsynced import Unsynced
 
 __all__ = ["RecordWriter", "write_packed", "write_record"]
 
@@ -73,6 +75,8 @@ def write_record(record: Record, path: Path, context: WriteContext) -> None:
     check_record(record)
     if not context.resume and path.is_dir() and any(path.iterdir()):
         raise UsageError(f"{path} holds something already")
+    if context.resume:
+        clean_record(path, Unsynced())
     try:
         _write_sections(record, path, context)
     except OSError as error:

@@ -25,10 +25,13 @@ ASIDE = "__settled"
 def clean_record(root: Path, unsynced: Unsynced) -> None:
     """Remove temporary files and folders, and consolidated metadata, which would go stale with the next append."""
     for folder, folders, files in os.walk(root):
+        # a folder that is a node is no temporary one, whatever its name
+        nodes = {name for name in folders if os.path.isfile(os.path.join(folder, name, "zarr.json"))}
         for name in filter(_TEMPORARY.fullmatch, [*files, *folders]):
-            remove(os.path.join(folder, name))
-            unsynced.folder(folder)
-        folders[:] = [name for name in folders if not _TEMPORARY.fullmatch(name)]
+            if name not in nodes:
+                remove(os.path.join(folder, name))
+                unsynced.folder(folder)
+        folders[:] = [name for name in folders if name in nodes or not _TEMPORARY.fullmatch(name)]
         if "zarr.json" in files:
             _drop_consolidated(os.path.join(folder, "zarr.json"))
 
