@@ -15,7 +15,7 @@ from molrec_mdanalysis.dcd import PlainDcd
 from molrec_mdanalysis.layout import STEPS, Layout
 from molrec_mdanalysis.names import STATE
 from molrec_mdanalysis.portions import Gatherer, Pass, Portion
-from molrec_mdanalysis.source import said_aloud
+from molrec_mdanalysis.source import refusing, said_aloud
 from molrec_mdanalysis.unlocked import unlock
 
 __all__ = ["MdaTrajectory", "counted"]
@@ -60,7 +60,8 @@ class MdaTrajectory(Trajectory):
     def _read(self, wanted: range, size: int, gatherer: Gatherer) -> Iterator[Portion]:
         """Frames in portions of `size`."""
         with said_aloud(self._report):
-            reader = self._reader.copy()
+            with refusing(self._path, "", "a frame"):
+                reader = self._reader.copy()  # which reads a frame
             at = wanted.start
             lock = _nothing
             try:
