@@ -158,7 +158,7 @@ _COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("every", [23, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [23, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", _COMMANDS)
 def test_a_command_that_was_killed_is_done_by_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, every: int
