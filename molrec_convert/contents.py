@@ -112,7 +112,7 @@ def _spooled(source: Decompressed) -> bytes | mmap.mmap:
 
 
 def _folder() -> str:
-    """Where long texts are kept: as the environment says, else where large temporary files belong."""
+    """Return the folder for long texts: the one the environment names, else that of large temporary files."""
     chosen = any(os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
     large = "/var/tmp"
     return tempfile.gettempdir() if chosen or not os.access(large, os.W_OK) else large

@@ -36,7 +36,7 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def print_json(document: Any) -> None:
-    """A JSON document on stdout."""
+    """Print a JSON document on stdout."""
     print_json_text(json.dumps(document, ensure_ascii=False, indent=2))
 
 
