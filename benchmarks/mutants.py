@@ -188,7 +188,7 @@ def run(
 
 def load() -> None:
     """Import all that readers import while they work, so that forked processes have it."""
-    from molrec_convert import conversion
+    from molrec_convert.conversion import convert as conversion
     from molrec_convert.plugins import formats, plugin_manager
 
     plugin_manager()
@@ -346,7 +346,7 @@ def lay(mutant: Mutant, folder: Path) -> None:
 
 def _examine(seed: Seed, mutant: Mutant, folder: Path, chance: random.Random, *, converted: bool) -> tuple[str, str]:
     """Look at a mutant in every way; `Wrong` for what may not happen."""
-    from molrec_convert.validation import Severity, validate
+    from molrec_convert.inspect.validation import Severity, validate
 
     paths = [folder / name for name in seed.paths]
     named = seed.format if chance.random() < 0.7 else None
@@ -440,8 +440,8 @@ def _shape(text: str) -> str:
 
 def _walk(paths: list[Path], named: str | None, seed: Seed) -> None:
     """Read a source to its end, and what `mrec info` says of it."""
-    from molrec_convert.conversion import read
-    from molrec_convert.model.collection_summary import collection_rows, summarize_collection
+    from molrec_convert.conversion.convert import read
+    from molrec_convert.model.collection.summary import collection_rows, summarize_collection
     from molrec_convert.model.record import Record
     from molrec_convert.model.summary import summarize, summary_rows, text_lines
 
@@ -491,7 +491,7 @@ def walk_record(record: Any) -> None:
 
 
 def _tree(path: Path) -> None:
-    from molrec_convert.tree import collection_lines, is_collection, is_set, set_lines, tree_lines
+    from molrec_convert.inspect.tree import collection_lines, is_collection, is_set, set_lines, tree_lines
 
     for _ in (
         set_lines(path, ())
@@ -504,9 +504,9 @@ def _tree(path: Path) -> None:
 
 
 def _rules(path: Path, folder: Path) -> None:
-    from molrec_convert.migration.inputs import expand_inputs
-    from molrec_convert.migration.rules import RuleBook, idle_rules, read_rules
-    from molrec_convert.migration.settings import Settings
+    from molrec_convert.migration.inputs.inputs import expand_inputs
+    from molrec_convert.migration.plans.rules import RuleBook, idle_rules, read_rules
+    from molrec_convert.migration.plans.settings import Settings
 
     settings = Settings(rules=read_rules(path))
     table = expand_inputs([str(folder / "in")], folder / "out.mrec.lmdb")
@@ -517,8 +517,8 @@ def _rules(path: Path, folder: Path) -> None:
 
 def _changed(seed: Seed, path: Path, folder: Path) -> str:
     """How a store differs from the one it is a mutant of; empty where it does not."""
-    from molrec_convert.comparison import collection_differences, differences
-    from molrec_convert.conversion import read
+    from molrec_convert.conversion.convert import read
+    from molrec_convert.inspect.diff import collection_differences, differences
     from molrec_convert.model.record import Record
 
     whole = folder / "whole"
@@ -533,8 +533,8 @@ def _changed(seed: Seed, path: Path, folder: Path) -> str:
 
 def _convert(seed: Seed, paths: list[Path], named: str | None, folder: Path, chance: random.Random) -> None:
     """Convert a mutant: what is refused leaves nothing, what is written is whole."""
-    from molrec_convert.conversion import convert
-    from molrec_convert.validation import Severity, validate
+    from molrec_convert.conversion.convert import convert
+    from molrec_convert.inspect.validation import Severity, validate
 
     name, format = chance.choice(TARGETS)
     target = folder / "out" / name

@@ -12,10 +12,10 @@ import numpy as np
 from make_inputs import write_big
 
 import molrec_convert
-from molrec_convert.conversion import convert
+from molrec_convert.conversion.convert import convert
 from molrec_convert.model import BlockDeclaration, BlockUpdates, BoxUpdates, ColumnDeclaration, Declaration, FrameBatch
 from molrec_convert.model.frame import Box
-from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
+from molrec_convert.stores.zarr.trajectory.writer import TrajectoryWriter
 
 SIZES = {"melt": (32_000, 100), "small": (100, 20_000)}
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import ours
 
 import molrec_convert
-from molrec_convert import number_rows
-from molrec_convert.conversion import convert
+from molrec_convert.conversion.convert import convert
+from molrec_convert.text import number_rows
 
 
 def measured(name, work, runs=5):

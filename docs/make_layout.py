@@ -18,7 +18,7 @@ from pathlib import Path
 from layout_examples import array_text, costs, tables
 from layout_examples.stores import output, write_examples
 
-from molrec_convert.comparison import differences
+from molrec_convert.inspect.diff import differences
 from molrec_convert.stores.zarr.record import open_record
 
 HERE = Path(__file__).parent

@@ -22,8 +22,8 @@ from molrec_convert._version import __version__
 from molrec_convert.wiring import provide
 
 if TYPE_CHECKING:
-    from molrec_convert.continuing import join_records
-    from molrec_convert.conversion import append, convert, join, open, read, write
+    from molrec_convert.conversion.continuing import join_records
+    from molrec_convert.conversion.convert import append, convert, join, open, read, write
     from molrec_convert.errors import (
         ContractError,
         FormatError,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         Series,
         Trajectory,
     )
-    from molrec_convert.model.collection import Collection, MemoryCollection
+    from molrec_convert.model.collection.collection import Collection, MemoryCollection
     from molrec_convert.offered import from_ase, from_universe
     from molrec_convert.report import Report
     from molrec_convert.resolving import resolve
@@ -61,17 +61,17 @@ if TYPE_CHECKING:
     from molrec_convert.stores.lmdb.sharded import open_collection
     from molrec_convert.stores.lmdb.sharded_writer import ShardedCollectionWriter
     from molrec_convert.stores.lmdb.writer import CollectionWriter
-    from molrec_convert.stores.zarr.metrics_log import MetricsLog
+    from molrec_convert.stores.zarr.sections.metrics_log import MetricsLog
 
 _HOME = {
-    **dict.fromkeys(("append", "convert", "join", "open", "read", "write"), "molrec_convert.conversion"),
+    **dict.fromkeys(("append", "convert", "join", "open", "read", "write"), "molrec_convert.conversion.convert"),
     **dict.fromkeys(
         ("ContractError", "FormatError", "LossError", "MolrecError", "UnsupportedError", "UsageError"),
         "molrec_convert.errors",
     ),
     **dict.fromkeys(("Capability", "Format", "ReadContext", "WriteContext", "option"), "molrec_convert.formats"),
     "hookimpl": "molrec_convert.hookspecs",
-    "join_records": "molrec_convert.continuing",
+    "join_records": "molrec_convert.conversion.continuing",
     **dict.fromkeys(
         (
             "Block",
@@ -93,12 +93,12 @@ _HOME = {
         ),
         "molrec_convert.model",
     ),
-    **dict.fromkeys(("Collection", "MemoryCollection"), "molrec_convert.model.collection"),
+    **dict.fromkeys(("Collection", "MemoryCollection"), "molrec_convert.model.collection.collection"),
     "CollectionDataset": "molrec_convert.stores.lmdb.dataset",
     "CollectionWriter": "molrec_convert.stores.lmdb.writer",
     "ShardedCollectionWriter": "molrec_convert.stores.lmdb.sharded_writer",
     "merge_collections": "molrec_convert.stores.lmdb.merging",
-    "MetricsLog": "molrec_convert.stores.zarr.metrics_log",
+    "MetricsLog": "molrec_convert.stores.zarr.sections.metrics_log",
     "Report": "molrec_convert.report",
     "from_ase": "molrec_convert.offered",
     "from_universe": "molrec_convert.offered",

@@ -19,7 +19,7 @@ from molrec_convert.errors import UnsupportedError, UsageError
 from molrec_convert.report import Report
 
 if typing.TYPE_CHECKING:
-    from molrec_convert.model.collection import Collection
+    from molrec_convert.model.collection.collection import Collection
     from molrec_convert.model.record import Record
 
 __all__ = [

@@ -16,7 +16,7 @@ from molrec_convert.plugins import plugin_manager
 
 if TYPE_CHECKING:
     from molrec_convert.formats import Arrangement
-    from molrec_convert.model.collection import Collection
+    from molrec_convert.model.collection.collection import Collection
     from molrec_convert.model.record import Record
     from molrec_convert.report import Report
 

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
-from molrec_convert.compression import Decompressed
 from molrec_convert.errors import FormatError, MolrecError, PluginError, UnsupportedError
 from molrec_convert.formats import Format, missing_library
 from molrec_convert.plugins import formats_of, plugin_manager
+from molrec_convert.text.compression import Decompressed
 
 __all__ = ["Use", "naming_faults", "plugin_fault"]
 

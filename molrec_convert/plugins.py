@@ -27,8 +27,8 @@ import pluggy
 
 from molrec_convert import hookspecs
 from molrec_convert.errors import FormatError, MissingInputError, MolrecError, UsageError
+from molrec_convert.files.regular_files import open_regular
 from molrec_convert.formats import Format
-from molrec_convert.regular_files import open_regular
 
 if TYPE_CHECKING:
     from molrec_convert.forcefield.registry import Registry
@@ -254,7 +254,7 @@ def _detect_one(path: Path) -> Format:
 
 def _nothing(path: Path, head: bytes) -> str:
     """What a path is that belongs to no format."""
-    from molrec_convert.stores.lmdb.pages import is_lmdb
+    from molrec_convert.stores.lmdb.file.pages import is_lmdb
 
     if not path.is_dir():
         return "an LMDB file of no known format" if is_lmdb(head) else "content and a name that belong to no format"

@@ -22,8 +22,8 @@ from molrec_convert.model import (
     Meta,
     MetaDeclaration,
 )
-from molrec_convert.stores.zarr.trajectory_arrays import EVERY_BOUNDARY
-from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
+from molrec_convert.stores.zarr.trajectory.arrays import EVERY_BOUNDARY
+from molrec_convert.stores.zarr.trajectory.writer import TrajectoryWriter
 
 F64 = ColumnDeclaration("f64")
 DECLARATION = Declaration(

@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import molrec_convert
+from molrec_convert.inspect.validation.record import validate
 from molrec_convert.model import Frame, Record
-from molrec_convert.validation.record import validate
 
 
 def sentences(paths: Iterable[Path], *, memory: int = 2**30, seconds: float = 120) -> list[str]:

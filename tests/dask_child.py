@@ -10,7 +10,8 @@ from pathlib import Path
 
 def small_parts() -> None:
     """A part of each task, a task of a few inputs."""
-    from molrec_convert.migration import dask_engine, tasks
+    from molrec_convert.migration.engines import dask as dask_engine
+    from molrec_convert.migration.plans import tasks
 
     dask_engine._PART_TASKS, tasks._TASK_INPUTS = 1, 6
 
@@ -19,7 +20,7 @@ def main() -> None:
     from migration_inputs import METAL
 
     from molrec_convert.migration import Settings, migrate
-    from molrec_convert.migration.dask_engine import DaskEngine
+    from molrec_convert.migration.engines.dask import DaskEngine
 
     target, address, most, source = sys.argv[1:]
     left = int(most)

@@ -11,7 +11,7 @@ import numpy as np
 from molrec_convert.formats import ReadContext
 from molrec_convert.model import Frame, Record
 from molrec_convert.report import Report
-from molrec_lammps.dump_record import RunFacts, dump_record
+from molrec_lammps.dump.record import RunFacts, dump_record
 from molrec_lammps.options import DumpOptions
 
 BOX = ("BOX BOUNDS pp pp pp", "0 8\n0 9\n0 10\n")

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from molrec_convert.model.dtypes import as_values, dtype_name
-from molrec_convert.stores.zarr.codecs import column_pipeline, is_fill
-from molrec_convert.stores.zarr.extents import Extents, fixed_extents
-from molrec_convert.stores.zarr.metadata import array_document
+from molrec_convert.stores.zarr.v3.codecs import column_pipeline, is_fill
+from molrec_convert.stores.zarr.v3.extents import Extents, fixed_extents
+from molrec_convert.stores.zarr.v3.metadata import array_document
 
 
 def write_json(path: Path, document: Any) -> None:

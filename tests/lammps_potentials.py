@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from molrec_lammps.data_file import parse_data
-from molrec_lammps.data_potential import potential_of_data
-from molrec_lammps.potential import CATEGORIES, Potential
-from molrec_lammps.script import Command, find_file, read_script
-from molrec_lammps.script_potential import PotentialReader, states_potential
-from molrec_lammps.script_read_data import ReadData
-from molrec_lammps.style_table import find_style
+from molrec_lammps.data.file import parse_data
+from molrec_lammps.data.potential import potential_of_data
+from molrec_lammps.potential.potential import CATEGORIES, Potential
+from molrec_lammps.potential.style_table import find_style
+from molrec_lammps.script.potential import PotentialReader, states_potential
+from molrec_lammps.script.read_data import ReadData
+from molrec_lammps.script.script import Command, find_file, read_script
 
 #: Commands that are part of the force field and have to stay where they are.
 _STAY = frozenset({"units", "create_box", "read_data", "fix"})

@@ -14,7 +14,7 @@ def main() -> None:
     from migration_inputs import METAL
 
     from molrec_convert.migration import Settings, migrate, migrate_records
-    from molrec_convert.migration.outcome import NobodyWatches
+    from molrec_convert.migration.outputs.outcome import NobodyWatches
 
     class Waiting(NobodyWatches):
         """Waits when all inputs are done, before the target has its name."""

@@ -22,7 +22,7 @@ from molrec_convert.model import (
     Frame,
     FrameBatch,
 )
-from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
+from molrec_convert.stores.zarr.trajectory.writer import TrajectoryWriter
 
 F64, U64, TEXT = ColumnDeclaration("f64"), ColumnDeclaration("u64"), ColumnDeclaration("string")
 ALIGNED = Declaration(

@@ -34,9 +34,10 @@ from molrec_convert.model import (
     Meta,
     MetaDeclaration,
 )
-from molrec_convert.stores.zarr import shards, trajectory_arrays
-from molrec_convert.stores.zarr.trajectory_arrays import EVERY_BOUNDARY, Pace
-from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
+from molrec_convert.stores.zarr.trajectory import arrays as trajectory_arrays
+from molrec_convert.stores.zarr.trajectory.arrays import EVERY_BOUNDARY, Pace
+from molrec_convert.stores.zarr.trajectory.writer import TrajectoryWriter
+from molrec_convert.stores.zarr.v3 import shards
 
 F64 = ColumnDeclaration("f64")
 DECLARATION = append_child.DECLARATION
@@ -346,7 +347,7 @@ def test_a_second_writer_is_refused_while_one_is_open(root: Path) -> None:
         code = (
             "import sys\n"
             "from molrec_convert.errors import UsageError\n"
-            "from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter\n"
+            "from molrec_convert.stores.zarr.trajectory.writer import TrajectoryWriter\n"
             "try: TrajectoryWriter.open(sys.argv[1])\n"
             "except UsageError: sys.exit(7)\n"
         )

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import molrec_convert
 from molrec_convert import Block, Box, Frame, MemoryTrajectory, Record, Report, UsageError
-from molrec_convert.model.collection import Collection
+from molrec_convert.model.collection.collection import Collection
 
 
 @settings(max_examples=100)

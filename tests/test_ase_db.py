@@ -24,7 +24,7 @@ from two_writers import second_is_refused
 
 import molrec_convert
 from molrec_convert import FormatError, Report, UsageError
-from molrec_convert.model.collection_index import index_rows
+from molrec_convert.model.collection.index import index_rows
 
 pairs = st.dictionaries(
     st.sampled_from(["relaxed", "label", "n", "gap", "units", "pe", "temp", "smiles"]),

@@ -13,9 +13,9 @@ from migration_inputs import run, same_collection
 import molrec_convert
 from molrec_convert import FormatError
 from molrec_convert.formats import ReadContext
-from molrec_convert.migration import tasks
-from molrec_convert.migration.engine import LocalEngine
-from molrec_convert.verifying import verify_collection
+from molrec_convert.migration.engines.engine import LocalEngine
+from molrec_convert.migration.plans import tasks
+from molrec_convert.migration.verify import verify_collection
 
 ase = pytest.importorskip("ase")
 

@@ -14,11 +14,11 @@ import pytest
 import molrec_convert
 from molrec_convert import Block, Capability, Format, Frame, MemoryTrajectory, Record, hookimpl, plugins
 from molrec_convert.cli import run
-from molrec_convert.contents import Contents
 from molrec_convert.errors import FormatError, UsageError
+from molrec_convert.files.target_file import open_target
 from molrec_convert.formats import ReadContext, WriteContext
-from molrec_convert.model.collection import MemoryCollection
-from molrec_convert.target_file import open_target
+from molrec_convert.model.collection.collection import MemoryCollection
+from molrec_convert.text.contents import Contents
 
 CARRIES = {"trajectory": Capability("exact", "exact"), "system": Capability("exact", "none")}
 
@@ -186,7 +186,7 @@ def test_a_format_that_has_no_choice_says_so(tmp_path: Path) -> None:
 def test_contents_are_those_of_the_target(
     tmp_path: Path, suffix: str, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("molrec_convert.contents.MEMORY_BYTES", limit)
+    monkeypatch.setattr("molrec_convert.text.contents.MEMORY_BYTES", limit)
     text = np.random.default_rng(7).integers(0, 256, 5000, np.uint8).tobytes()
     path = tmp_path / f"a.bin{suffix}"
     with open_target(path, path.name) as file:

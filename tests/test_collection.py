@@ -22,8 +22,8 @@ from molrec_convert.model import (
     MetaDeclaration,
     Record,
 )
-from molrec_convert.model.collection import CollectionView, MemoryCollection
-from molrec_convert.model.collection_declaration import derive_declaration
+from molrec_convert.model.collection.collection import CollectionView, MemoryCollection
+from molrec_convert.model.collection.declaration import derive_declaration
 from molrec_convert.model.forcefield import ForceField
 from molrec_convert.report import Report
 

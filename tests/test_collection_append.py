@@ -24,9 +24,9 @@ from layout_examples.collection import build_conformers, write_conformers
 import molrec_convert
 from molrec_convert import CollectionWriter, open_collection
 from molrec_convert.errors import ContractError, FormatError, MissingInputError, UnsupportedError, UsageError
+from molrec_convert.inspect.validation import validate
 from molrec_convert.model import ForceField, Record
-from molrec_convert.stores.lmdb import store
-from molrec_convert.validation import validate
+from molrec_convert.stores.lmdb.file import store
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from collection_stores import UNITS, contents, key, molecule, points, put, raw, 
 import molrec_convert
 from molrec_convert.cli import run
 from molrec_convert.model import Block, ForceField, Frame, MemoryTrajectory, Meta, Record
-from molrec_convert.model.observables import Observable, Observables
+from molrec_convert.model.results.observables import Observable, Observables
 from molrec_convert.report import Fate
 
 

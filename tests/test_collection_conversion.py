@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import molrec_convert
-from molrec_convert.comparison import differences
 from molrec_convert.errors import ContractError, LossError, UsageError
+from molrec_convert.inspect.diff import differences
 from molrec_convert.model import Block, Box, ForceField, Frame, MemoryTrajectory, Record
 
 pytest.importorskip("lmdb")

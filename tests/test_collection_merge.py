@@ -12,6 +12,7 @@ from collection_stores import F64, POINTS, contents, edit_json, key, molecule, p
 import molrec_convert
 from molrec_convert import ContractError, UsageError, merge_collections
 from molrec_convert.cli import run
+from molrec_convert.inspect.validation import validate
 from molrec_convert.model import (
     Block,
     BlockDeclaration,
@@ -26,7 +27,6 @@ from molrec_convert.model import (
     Record,
 )
 from molrec_convert.report import Fate, Report
-from molrec_convert.validation import validate
 
 
 def some(path: Path, numbers: range, **options: object) -> Path:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from molrec_convert.errors import UsageError
 from molrec_convert.model import Block, Column
-from molrec_convert.model.collection_query import Condition, Query, parse_query
+from molrec_convert.model.collection.query import Condition, Query, parse_query
 
 INDEX = Block(
     {

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import molrec_convert
 from molrec_convert import MemoryCollection, ShardedCollectionWriter, UsageError
 from molrec_convert.cli import run
+from molrec_convert.conversion.splitting import DEFAULT_FRACTIONS, parse_fractions, split_positions
 from molrec_convert.model import Record
-from molrec_convert.splitting import DEFAULT_FRACTIONS, parse_fractions, split_positions
 
 THIRDS = parse_fractions(DEFAULT_FRACTIONS)
 

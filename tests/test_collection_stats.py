@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 import molrec_convert
 from molrec_convert import MemoryCollection
 from molrec_convert.cli import run
+from molrec_convert.inspect.stats import collect_statistics, statistics_page
+from molrec_convert.inspect.stats.collecting import Distribution
 from molrec_convert.model import Block, Column, Frame, Record
-from molrec_convert.statistics import collect_statistics, statistics_page
-from molrec_convert.statistics.collecting import Distribution
 
 
 @pytest.fixture

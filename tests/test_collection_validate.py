@@ -35,6 +35,7 @@ from hypothesis import strategies as st
 from layout_examples.collection import write_conformers
 
 from molrec_convert.cli import run
+from molrec_convert.inspect.validation import Severity, validate
 from molrec_convert.model import (
     Block,
     BlockDeclaration,
@@ -46,7 +47,6 @@ from molrec_convert.model import (
     Meta,
     Record,
 )
-from molrec_convert.validation import Severity, validate
 
 F64 = ColumnDeclaration("f64")
 WIDE = Declaration(

@@ -12,9 +12,9 @@ from layout_examples import records as examples
 
 from molrec_convert.errors import ContractError
 from molrec_convert.model import Block, Box, Column, Frame, Meta
-from molrec_convert.stores.zarr.frames import read_frame, write_frame
-from molrec_convert.stores.zarr.metadata import ArrayMetadata, parse_array, parse_document
-from molrec_convert.stores.zarr.storage import DirectoryStorage
+from molrec_convert.stores.zarr.sections.frames import read_frame, write_frame
+from molrec_convert.stores.zarr.v3.metadata import ArrayMetadata, parse_array, parse_document
+from molrec_convert.stores.zarr.v3.storage import DirectoryStorage
 
 
 def small() -> Frame:

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import molrec_convert
-from molrec_convert import plugins, resuming
-from molrec_convert.comparison import differences
+from molrec_convert import plugins
+from molrec_convert.conversion import resuming
 from molrec_convert.errors import FormatError, LayoutChanged, LossError, MissingInputError, UsageError
 from molrec_convert.formats import Capability, Format, option
+from molrec_convert.inspect.diff import differences
 from molrec_convert.model import (
     Block,
     BlockDeclaration,

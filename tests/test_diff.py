@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from layout_examples.records import build_reaction, build_vibration, build_water, reaction_declaration
 
-from molrec_convert.comparison import differences
+from molrec_convert.inspect.diff import differences
 from molrec_convert.model import (
     BATCH_BYTES,
     Block,

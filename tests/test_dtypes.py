@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from molrec_convert.errors import ContractError
 from molrec_convert.model import Block, Column, Frame
 from molrec_convert.model.dtypes import DTYPES, as_values, same_bits
-from molrec_convert.stores.zarr.array_reader import ArrayReader
-from molrec_convert.stores.zarr.array_writer import write_array
-from molrec_convert.stores.zarr.codecs import Stage, column_pipeline
-from molrec_convert.stores.zarr.extents import Extents
-from molrec_convert.stores.zarr.storage import DirectoryStorage
+from molrec_convert.stores.zarr.v3.array_reader import ArrayReader
+from molrec_convert.stores.zarr.v3.array_writer import write_array
+from molrec_convert.stores.zarr.v3.codecs import Stage, column_pipeline
+from molrec_convert.stores.zarr.v3.extents import Extents
+from molrec_convert.stores.zarr.v3.storage import DirectoryStorage
 
 STRING = DTYPES["string"].numpy
 CHUNK = 512 * 1024

@@ -22,10 +22,10 @@ from molrec_convert.formats import WriteContext
 from molrec_convert.model import Block, Column
 from molrec_convert.model.forcefield import ForceField, table_from_rows
 from molrec_convert.quantities.units import PRESETS, QUANTITIES, dimension_fault, same_unit
-from molrec_convert.stores.zarr.frames import read_frame
 from molrec_convert.stores.zarr.record_writer import write_record
-from molrec_convert.stores.zarr.storage import read_document
-from molrec_convert.stores.zarr.zip_storage import open_storage
+from molrec_convert.stores.zarr.sections.frames import read_frame
+from molrec_convert.stores.zarr.v3.storage import read_document
+from molrec_convert.stores.zarr.v3.zip_storage import open_storage
 
 
 def refused(forcefield: ForceField, node: str, words: str) -> None:

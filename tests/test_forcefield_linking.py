@@ -19,8 +19,8 @@ from molrec_convert.forcefield.linking import Resolution, resolve
 from molrec_convert.forcefield.pairs import mixed_distance, mixed_energy
 from molrec_convert.model import Block, Column, Frame
 from molrec_convert.model.forcefield import ForceField, table_from_rows
-from molrec_convert.stores.zarr.frames import read_frame, write_frame
-from molrec_convert.stores.zarr.zip_storage import open_storage
+from molrec_convert.stores.zarr.sections.frames import read_frame, write_frame
+from molrec_convert.stores.zarr.v3.zip_storage import open_storage
 
 
 def numbers(parameters: dict[str, Any]) -> dict[str, float]:

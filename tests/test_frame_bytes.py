@@ -20,9 +20,9 @@ from seed_page import page
 
 from molrec_convert.errors import ContractError
 from molrec_convert.model import Block, Box, Column, Frame, Meta
-from molrec_convert.stores.lmdb import frame_bytes, frame_writing
-from molrec_convert.stores.lmdb.frame_bytes import FrameBytes, decode, encode_frame, encode_tables
-from molrec_convert.stores.lmdb.stored_frame import StoredFrame, stored_block
+from molrec_convert.stores.lmdb.stored.frame import StoredFrame, stored_block
+from molrec_convert.stores.lmdb.values import frame_bytes, frame_writing
+from molrec_convert.stores.lmdb.values.frame_bytes import FrameBytes, decode, encode_frame, encode_tables
 
 COLUMN = {"dtype": "f64", "shape": [2], "offset": 0}
 

@@ -14,7 +14,7 @@ from test_trajectory_random import runs
 import molrec_convert
 from molrec_convert import Block, Frame, MemoryTrajectory, Observable, Observables, Record, UsageError, convert, write
 from molrec_convert.cli import run as mrec
-from molrec_convert.comparison.trajectories import trajectory_differences
+from molrec_convert.inspect.diff.trajectories import trajectory_differences
 from molrec_convert.model import Declaration
 from molrec_convert.model.picked import PickedTrajectory, ordinals_of
 

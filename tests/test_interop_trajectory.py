@@ -32,9 +32,9 @@ from molrec_convert.model import (
     MetaDeclaration,
 )
 from molrec_convert.model.dtypes import DTYPES
-from molrec_convert.stores.zarr.metadata import group_document
-from molrec_convert.stores.zarr.storage import write_document
-from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
+from molrec_convert.stores.zarr.trajectory.writer import TrajectoryWriter
+from molrec_convert.stores.zarr.v3.metadata import group_document
+from molrec_convert.stores.zarr.v3.storage import write_document
 
 pytestmark = pytest.mark.interop
 

@@ -13,9 +13,9 @@ import pytest
 from collection_stores import points
 
 import molrec_convert
-from molrec_convert import disk
 from molrec_convert.cli import run
-from molrec_convert.staging import Staging, is_started, replacing
+from molrec_convert.files import disk
+from molrec_convert.files.staging import Staging, is_started, replacing
 
 #: Operations that change what is there.
 _CHANGES = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate"}

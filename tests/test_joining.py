@@ -14,8 +14,8 @@ from test_trajectory_random import runs
 
 import molrec_convert
 from molrec_convert import Block, Box, ContractError, Frame, MemoryTrajectory, Report, UsageError, convert, join
-from molrec_convert.comparison import differences
-from molrec_convert.comparison.trajectories import trajectory_differences
+from molrec_convert.inspect.diff import differences
+from molrec_convert.inspect.diff.trajectories import trajectory_differences
 from molrec_convert.model import (
     BlockDeclaration,
     ChainedTrajectory,

@@ -39,8 +39,8 @@ from molrec_convert import (
     write,
 )
 from molrec_convert.cli import run as mrec
-from molrec_convert.comparison import differences
-from molrec_convert.comparison.trajectories import declaration_differences
+from molrec_convert.inspect.diff import differences
+from molrec_convert.inspect.diff.trajectories import declaration_differences
 from molrec_convert.model import Declaration
 
 WATER = Path(__file__).parents[1] / "fixtures" / "water-run"

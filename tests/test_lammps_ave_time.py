@@ -15,13 +15,13 @@ from molrec_convert.errors import FormatError, UsageError
 from molrec_convert.formats import ReadContext
 from molrec_convert.model import Record
 from molrec_convert.report import Report
-from molrec_lammps.ave_commands import ave_commands
-from molrec_lammps.ave_record import read_ave_time
-from molrec_lammps.ave_time import parse_ave_time
-from molrec_lammps.log_metrics import UNSTATED
+from molrec_lammps.log.ave_commands import ave_commands
+from molrec_lammps.log.ave_record import read_ave_time
+from molrec_lammps.log.ave_time import parse_ave_time
+from molrec_lammps.log.metrics import UNSTATED
 from molrec_lammps.options import RunOptions
-from molrec_lammps.run import read_run
-from molrec_lammps.script import parse_script
+from molrec_lammps.run.run import read_run
+from molrec_lammps.script.script import parse_script
 
 MELT = """
 units lj

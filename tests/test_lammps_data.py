@@ -12,12 +12,12 @@ from molrec_convert.errors import FormatError, UsageError
 from molrec_convert.formats import ReadContext
 from molrec_convert.model.dtypes import same_bits
 from molrec_convert.report import Fate, Report
-from molrec_lammps import data_sections
-from molrec_lammps.data_file import parse_data
-from molrec_lammps.data_potential import potential_of_data
-from molrec_lammps.data_record import data_frame, data_system, read_data
+from molrec_lammps.data import sections as data_sections
+from molrec_lammps.data.file import parse_data
+from molrec_lammps.data.potential import potential_of_data
+from molrec_lammps.data.record import data_frame, data_system, read_data
 from molrec_lammps.options import DataOptions
-from molrec_lammps.potential_record import potential_of
+from molrec_lammps.potential.record import potential_of
 
 
 def read(path, **options):

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from lammps_data_oracle import INSTALLED, Lammps
 from lammps_data_systems import systems, write
 
-from molrec_convert.contents import Contents
 from molrec_convert.formats import ReadContext
-from molrec_lammps.atom_styles import ATOM_STYLES
-from molrec_lammps.data_record import read_data
+from molrec_convert.text.contents import Contents
+from molrec_lammps.common.atom_styles import ATOM_STYLES
+from molrec_lammps.common.triclinic import general_rotation, restricted_cell, restricted_vectors
+from molrec_lammps.data.record import read_data
 from molrec_lammps.options import DataOptions
-from molrec_lammps.triclinic import general_rotation, restricted_cell, restricted_vectors
 
 pytestmark = [
     pytest.mark.lammps,

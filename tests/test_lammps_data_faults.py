@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from lammps_data_oracle import INSTALLED, Lammps
 
 from molrec_convert.errors import FormatError, MissingInputError, UnsupportedError, UsageError
-from molrec_lammps import data_rows
-from molrec_lammps.data_file import parse_data
-from molrec_lammps.data_potential import potential_of_data
+from molrec_lammps.data import rows as data_rows
+from molrec_lammps.data.file import parse_data
+from molrec_lammps.data.potential import potential_of_data
 
 HEADER = """title
 

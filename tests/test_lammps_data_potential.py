@@ -10,12 +10,12 @@ from lammps_data_oracle import INSTALLED, Lammps
 from molrec_convert.errors import FormatError
 from molrec_convert.formats import ReadContext
 from molrec_convert.report import Fate
-from molrec_lammps.data_file import parse_data
-from molrec_lammps.data_potential import potential_of_data
-from molrec_lammps.data_record import read_data
+from molrec_lammps.data.file import parse_data
+from molrec_lammps.data.potential import potential_of_data
+from molrec_lammps.data.record import read_data
 from molrec_lammps.options import DataOptions
-from molrec_lammps.potential import Coefficient
-from molrec_lammps.potential_record import potential_of
+from molrec_lammps.potential.potential import Coefficient
+from molrec_lammps.potential.record import potential_of
 
 HEAD = """title
 

@@ -12,8 +12,9 @@ from lammps_data_systems import COLUMNS, RELATIONS, systems, write
 
 from molrec_convert.formats import ReadContext
 from molrec_convert.model.dtypes import same_bits
-from molrec_lammps import data_rows, data_sections
-from molrec_lammps.data_record import read_data
+from molrec_lammps.data import rows as data_rows
+from molrec_lammps.data import sections as data_sections
+from molrec_lammps.data.record import read_data
 from molrec_lammps.options import DataOptions
 
 COMPRESS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from molrec_convert.model.dtypes import same_bits
-from molrec_lammps import data_rows
-from molrec_lammps.atom_styles import Column
-from molrec_lammps.data_rows import RowFault, find_fault, parse_rows
+from molrec_lammps.common.atom_styles import Column
+from molrec_lammps.data import rows as data_rows
+from molrec_lammps.data.rows import RowFault, find_fault, parse_rows
 
 COLUMNS = (Column("id", "int"), Column("type", "type"), Column("x", "float"), Column("ix", "image"))
 LABELS = {b"C": 1, b"C#x": 2, "Cα".encode(): 3, b"c'": 4, b"hx-*": 5}

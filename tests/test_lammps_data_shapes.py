@@ -11,9 +11,9 @@ from lammps_data_oracle import INSTALLED, Lammps
 import molrec_convert
 from molrec_convert.errors import FormatError
 from molrec_convert.formats import ReadContext
-from molrec_lammps.atom_styles import ATOM_STYLES, style_named
-from molrec_lammps.data_record import read_data
-from molrec_lammps.data_sections import SHAPES
+from molrec_lammps.common.atom_styles import ATOM_STYLES, style_named
+from molrec_lammps.data.record import read_data
+from molrec_lammps.data.sections import SHAPES
 from molrec_lammps.options import DataOptions
 
 HEAD = "title\n\n{atoms} atoms\n2 atom types\n{counts}0 10 xlo xhi\n0 10 ylo yhi\n{z} zlo zhi\n\n"

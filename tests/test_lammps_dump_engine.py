@@ -12,7 +12,8 @@ from dump_texts import column, positions, read
 from lammps_runs import lammps, needs_lammps
 
 import molrec_convert
-from molrec_lammps import dump_index, dump_rows
+from molrec_lammps.dump import index as dump_index
+from molrec_lammps.dump import rows as dump_rows
 
 pytest.importorskip("pyarrow")
 

@@ -13,9 +13,9 @@ from dump_texts import column, fates, frame, positions, read, write
 from molrec_convert.errors import LayoutChanged
 from molrec_convert.model import Block, Column, Frame
 from molrec_convert.report import Fate
-from molrec_lammps import dump_batch
-from molrec_lammps.dump_record import RunFacts, Thermo
-from molrec_lammps.run_clock import Clock
+from molrec_lammps.dump import batch as dump_batch
+from molrec_lammps.dump.record import RunFacts, Thermo
+from molrec_lammps.run.clock import Clock
 
 
 def topology() -> Frame:

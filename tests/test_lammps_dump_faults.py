@@ -14,7 +14,10 @@ import molrec_convert
 from molrec_convert.cli import run
 from molrec_convert.errors import FormatError, LossError, MolrecError
 from molrec_convert.report import Report
-from molrec_lammps import dump_batch, dump_index, dump_rows, dump_units
+from molrec_lammps.dump import batch as dump_batch
+from molrec_lammps.dump import index as dump_index
+from molrec_lammps.dump import rows as dump_rows
+from molrec_lammps.dump import units as dump_units
 
 FRAMES = [frame(n, [f"{i} 1 {i}.25 {n} -{i}e-3" for i in (3, 1, 2, 4)]) for n in range(6)]
 
@@ -89,7 +92,7 @@ class TestEveryFault:
             path = tmp_path / "bad.dump.gz"
             path.write_bytes(gzip.compress(text.encode()))
         if form == "stream":
-            monkeypatch.setattr("molrec_lammps.dump_source.MEMORY_BYTES", 100)
+            monkeypatch.setattr("molrec_lammps.dump.source.MEMORY_BYTES", 100)
         if form == "without pyarrow":
             monkeypatch.setattr(dump_rows, "_quick_rows", lambda *_: None)
         if form == "leapt":

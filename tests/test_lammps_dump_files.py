@@ -9,7 +9,7 @@ import pytest
 from dump_texts import column, fates, frame, melt, positions, read, write
 
 from molrec_convert.errors import FormatError, UsageError
-from molrec_lammps import dump_batch
+from molrec_lammps.dump import batch as dump_batch
 
 
 class TestFiles:

@@ -14,13 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from molrec_convert.errors import FormatError, UnsupportedError
-from molrec_lammps import dump_exact, dump_index, dump_scan
-from molrec_lammps.dump_exact import Doubt, exact_index
-from molrec_lammps.dump_frames import FileIndex
-from molrec_lammps.dump_index import index_source, leap_index
-from molrec_lammps.dump_order import IdSet, RepeatedId, ascending_order, repeated_row
-from molrec_lammps.dump_scan import scan_index
-from molrec_lammps.dump_source import FileSource, Source, StreamSource, TextSource, open_source
+from molrec_lammps.dump import exact as dump_exact
+from molrec_lammps.dump import index as dump_index
+from molrec_lammps.dump import scan as dump_scan
+from molrec_lammps.dump.exact import Doubt, exact_index
+from molrec_lammps.dump.frames import FileIndex
+from molrec_lammps.dump.index import index_source, leap_index
+from molrec_lammps.dump.order import IdSet, RepeatedId, ascending_order, repeated_row
+from molrec_lammps.dump.scan import scan_index
+from molrec_lammps.dump.source import FileSource, Source, StreamSource, TextSource, open_source
 
 TILTED = ("BOX BOUNDS xy xz yz pp ff pp", "-1.5 12 3\n0 9 -4.5\n0 7 2\n")
 GENERAL = ("BOX BOUNDS abc origin pp pp fm", "1 0 0 0\n0.5 1 0 -1\n0 0.25 1 2\n")
@@ -176,7 +178,7 @@ class TestCompressed:
         text = npt(200, 5).encode()
         path = tmp_path / "named.dump"
         path.write_bytes(compressed(text, kind))
-        monkeypatch.setattr("molrec_lammps.dump_source.MEMORY_BYTES", 1000)
+        monkeypatch.setattr("molrec_lammps.dump.source.MEMORY_BYTES", 1000)
         source = open_source(path)
         assert isinstance(source, StreamSource)
         expected = facts(exact_index(TextSource(path, text)))

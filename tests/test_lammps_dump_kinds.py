@@ -15,14 +15,14 @@ import molrec_convert
 from molrec_convert.errors import FormatError, MolrecError, UnsupportedError
 from molrec_convert.formats import ReadContext
 from molrec_convert.model import Record
-from molrec_lammps.dump_items import index_items
-from molrec_lammps.dump_kinds import dump_kind, how_to_read
-from molrec_lammps.dump_record import read_dump
-from molrec_lammps.dump_source import TextSource
-from molrec_lammps.dump_yaml import yaml_index
+from molrec_lammps.detect import kind_of
+from molrec_lammps.dump.items import index_items
+from molrec_lammps.dump.kinds import dump_kind, how_to_read
+from molrec_lammps.dump.record import read_dump
+from molrec_lammps.dump.source import TextSource
+from molrec_lammps.dump.yaml import yaml_index
 from molrec_lammps.options import DumpOptions, RunOptions
-from molrec_lammps.run import read_run
-from molrec_lammps.sniffing import kind_of
+from molrec_lammps.run.run import read_run
 
 SCRIPT = """
 units lj
@@ -116,7 +116,7 @@ class TestTexts:
             dump_kind(tmp_path / "b")
 
     def test_formats_that_are_installed_are_named_with_the_command(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setitem(__import__("molrec_lammps.dump_kinds", fromlist=["x"]).OTHER_STYLES, "odd", "lammps-dump")
+        monkeypatch.setitem(__import__("molrec_lammps.dump.kinds", fromlist=["x"]).OTHER_STYLES, "odd", "lammps-dump")
         assert how_to_read("odd", [Path("a/b.odd")]) == "mrec convert --from lammps-dump a/b.odd b.mrec reads it"
         assert "which is not installed" in how_to_read("dcd", [Path("a")]) or "--from mdanalysis" in how_to_read(
             "dcd", [Path("a")]

@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 
 from molrec_convert.model import Record
 from molrec_convert.model.standard import STATE_COLUMNS
-from molrec_lammps import dump_batch, dump_record, dump_rows, dump_units
+from molrec_lammps.dump import batch as dump_batch
+from molrec_lammps.dump import record as dump_record
+from molrec_lammps.dump import rows as dump_rows
+from molrec_lammps.dump import units as dump_units
 
 
 class TestPlaces:
@@ -190,7 +193,7 @@ class TestSlices:
         columns: tuple[str, ...] | None,
     ) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("molrec_lammps.dump_source.MEMORY_BYTES", 500)
+            patch.setattr("molrec_lammps.dump.source.MEMORY_BYTES", 500)
             record, _ = read(paths[name])
             trajectory = record.trajectory
             whole = list(trajectory)

@@ -12,7 +12,10 @@ from dump_texts import read, value_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from molrec_lammps import dump_batch, dump_index, dump_scan, dump_units
+from molrec_lammps.dump import batch as dump_batch
+from molrec_lammps.dump import index as dump_index
+from molrec_lammps.dump import scan as dump_scan
+from molrec_lammps.dump import units as dump_units
 
 #: Column of a dump → column of a record, and what a value of it is.
 COLUMNS: dict[str, tuple[str, Any]] = {

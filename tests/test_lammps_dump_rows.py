@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from molrec_lammps import dump_rows
-from molrec_lammps.dump_rows import RowFault, Texts, kind_of, parse_rows, plain_rows
+from molrec_lammps.dump import rows as dump_rows
+from molrec_lammps.dump.rows import RowFault, Texts, kind_of, parse_rows, plain_rows
 
 pytest.importorskip("pyarrow")
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from lammps_runs import lammps, needs_lammps, run_script
 
 from molrec_convert.model.names import name_fault, unescape_name
-from molrec_lammps import log_tables
-from molrec_lammps.log import Log, read_log
-from molrec_lammps.log_numbers import numbers
-from molrec_lammps.log_tables import find_tables
-from molrec_lammps.log_thermo import thermo_of
-from molrec_lammps.thermo import Thermo, header_names
+from molrec_lammps.log import tables as log_tables
+from molrec_lammps.log.log import Log, read_log
+from molrec_lammps.log.numbers import numbers
+from molrec_lammps.log.tables import find_tables
+from molrec_lammps.log.thermo import Thermo, header_names
+from molrec_lammps.log.thermo_table import thermo_of
 
 MELT = """
 units lj

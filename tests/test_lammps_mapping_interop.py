@@ -10,8 +10,8 @@ from independent import run_independent
 from test_lammps_energies import BONDED, bonded_potential, energy, points_of
 
 from molrec_convert.report import Report
-from molrec_lammps.potential_reading import table_rows
-from molrec_lammps.potential_record import force_field
+from molrec_lammps.potential.reading import table_rows
+from molrec_lammps.potential.record import force_field
 
 pytestmark = pytest.mark.interop
 
@@ -86,7 +86,7 @@ print(json.dumps(verdicts))
 
 def test_force_fields_of_the_reference_systems_are_read(corpus: Path, tmp_path: Path) -> None:
     import molrec_convert
-    from molrec_lammps.potential_record import potential_of
+    from molrec_lammps.potential.record import potential_of
 
     cases, expected = {}, {}
     for script in sorted((corpus / "energies").glob("*/in.lmp")):

@@ -19,11 +19,11 @@ from molrec_convert.model import Block, ForceField, Frame, Record
 from molrec_convert.model.forcefield import table_from_rows
 from molrec_convert.model.frame import Column
 from molrec_convert.report import Fate, Report
-from molrec_lammps.potential import Coefficient, Potential, PotentialStyle
-from molrec_lammps.potential_files import cmap_text, read_cmap
-from molrec_lammps.potential_record import force_field, potential_of, relation_styles, type_names
-from molrec_lammps.potential_settings import special_bonds
-from molrec_lammps.style_patterns import Pattern, number_word
+from molrec_lammps.potential.files import cmap_text, read_cmap
+from molrec_lammps.potential.potential import Coefficient, Potential, PotentialStyle
+from molrec_lammps.potential.record import force_field, potential_of, relation_styles, type_names
+from molrec_lammps.potential.settings import special_bonds
+from molrec_lammps.potential.style_patterns import Pattern, number_word
 
 
 def rows(category: str, *texts: str, style: str = "", index: int = 0, part: str = "") -> list[Coefficient]:

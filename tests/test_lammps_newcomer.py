@@ -20,7 +20,7 @@ from molrec_convert.formats import ReadContext
 from molrec_convert.model import Record
 from molrec_convert.report import Fate, Report
 from molrec_lammps.options import RunOptions
-from molrec_lammps.run import read_run
+from molrec_lammps.run.run import read_run
 
 ELLIPSOIDS = """LAMMPS data file, units = lj
 

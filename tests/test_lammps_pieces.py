@@ -15,7 +15,7 @@ from lammps_runs import available
 from molrec_convert.errors import FormatError, UnsupportedError, UsageError
 from molrec_convert.formats import ReadContext
 from molrec_lammps.options import RunOptions
-from molrec_lammps.run import read_run
+from molrec_lammps.run.run import read_run
 
 SCRIPT = """
 units lj

@@ -17,7 +17,7 @@ from molrec_convert.formats import ReadContext
 from molrec_convert.model import Record
 from molrec_convert.report import Fate, Report
 from molrec_lammps.options import RunOptions
-from molrec_lammps.run import read_run
+from molrec_lammps.run.run import read_run
 
 pytestmark = [pytest.mark.lammps]
 

@@ -11,8 +11,8 @@ from lammps_potentials import potential_in, restated
 from lammps_runs import lammps, needs_lammps
 
 from molrec_convert.errors import FormatError
-from molrec_lammps.potential import Potential
-from molrec_lammps.script_types import BadType, pairs_of, types_of
+from molrec_lammps.potential.potential import Potential
+from molrec_lammps.script.types import BadType, pairs_of, types_of
 
 TERMS = ("ebond", "eangle", "edihed", "eimp", "evdwl", "ecoul", "elong", "etail", "epair", "emol", "pe")
 

@@ -17,7 +17,7 @@ import molrec_convert
 from molrec_convert.cli import run
 from molrec_convert.errors import UnsupportedError
 from molrec_convert.quantities.units import conversion_factor
-from molrec_lammps.write_units import Conversion
+from molrec_lammps.write.units import Conversion
 
 KCAL = conversion_factor("kcal/mol", "eV")
 assert KCAL is not None

@@ -18,13 +18,13 @@ from lammps_data_systems import systems, write
 import molrec_convert
 from molrec_convert import Record
 from molrec_convert.cli import run
-from molrec_convert.comparison.records import differences
 from molrec_convert.errors import UnsupportedError, UsageError
+from molrec_convert.inspect.diff.records import differences
 from molrec_convert.model import Block, Box, Column, Frame, MemoryTrajectory, Meta
 from molrec_convert.model.dtypes import same_bits
 from molrec_convert.report import Report
-from molrec_lammps.write_box import bounds_of
-from molrec_lammps.write_text import as_text, number_text, row_pieces, tiled
+from molrec_lammps.write.box import bounds_of
+from molrec_lammps.write.text import as_text, number_text, row_pieces, tiled
 
 SMALL = """small system, units = real
 

@@ -18,12 +18,12 @@ from test_lammps_dump_random import dumps
 
 import molrec_convert
 from molrec_convert import Record
-from molrec_convert.comparison.records import differences
 from molrec_convert.errors import MolrecError, UnsupportedError, UsageError
+from molrec_convert.inspect.diff.records import differences
 from molrec_convert.model import Block, Box, Column, Frame, MemoryTrajectory
 from molrec_convert.report import Report
-from molrec_lammps.triclinic import restricted_cell, undo_bounds
-from molrec_lammps.write_dump_boxes import bounds_around
+from molrec_lammps.common.triclinic import restricted_cell, undo_bounds
+from molrec_lammps.dump.write_dump_boxes import bounds_around
 
 CELL = Box(np.diag([8.0, 9.0, 10.0]))
 

@@ -16,16 +16,16 @@ from two_writers import second_is_refused
 
 import molrec_convert
 from molrec_convert import Record
-from molrec_convert.comparison.records import differences
 from molrec_convert.errors import UnsupportedError, UsageError
 from molrec_convert.forcefield.definitions import to_definitions
+from molrec_convert.inspect.diff.records import differences
 from molrec_convert.model import Block, Box, Frame
 from molrec_convert.model.forcefield import ForceField, table_from_rows
 from molrec_convert.quantities.units import unit_of_quantity
 from molrec_convert.report import Fate, Report
-from molrec_lammps.potential import Coefficient, Potential, PotentialStyle
-from molrec_lammps.write_coefficients import coefficient_commands, coefficient_sections, style_commands
-from molrec_lammps.write_units import Conversion
+from molrec_lammps.potential.potential import Coefficient, Potential, PotentialStyle
+from molrec_lammps.write.coefficients import coefficient_commands, coefficient_sections, style_commands
+from molrec_lammps.write.units import Conversion
 
 #: What real LAMMPS ran, with the terms of its energy: see `energies.tsv` of the reference files.
 SYSTEMS = tuple(corpus_index.systems())

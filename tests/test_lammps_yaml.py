@@ -15,10 +15,10 @@ from molrec_convert.errors import FormatError, UnsupportedError
 from molrec_convert.formats import ReadContext
 from molrec_convert.model import Record
 from molrec_convert.report import Fate
-from molrec_lammps.dump_yaml import yaml_rows
+from molrec_lammps.detect import kind_of
+from molrec_lammps.dump.yaml import yaml_rows
 from molrec_lammps.options import RunOptions
-from molrec_lammps.run import read_run
-from molrec_lammps.sniffing import kind_of
+from molrec_lammps.run.run import read_run
 
 MELT = """
 units lj

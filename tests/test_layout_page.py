@@ -14,12 +14,12 @@ from layout_examples.collection import build_conformers
 from layout_examples.records import EXAMPLES
 from layout_examples.stores import output, write_examples
 
-from molrec_convert.comparison import differences
+from molrec_convert.inspect.diff import differences
+from molrec_convert.inspect.validation import validate
 from molrec_convert.model import Record
 from molrec_convert.model.precision import stored
 from molrec_convert.stores.lmdb.reader import open_collection
 from molrec_convert.stores.zarr.record import open_record
-from molrec_convert.validation import validate
 
 
 @pytest.fixture(scope="module")

@@ -13,12 +13,12 @@ from collection_stores import contents, key, molecule, points, put, raw, write
 import molrec_convert
 from molrec_convert.cli import run
 from molrec_convert.errors import ContractError
+from molrec_convert.inspect.validation import validate
 from molrec_convert.model import Record
+from molrec_convert.stores.lmdb.file.store import StoreFile
 from molrec_convert.stores.lmdb.merging import merge_collections
 from molrec_convert.stores.lmdb.reader import open_collection
-from molrec_convert.stores.lmdb.store import StoreFile
 from molrec_convert.stores.lmdb.writer import CollectionWriter
-from molrec_convert.validation import validate
 
 CHECKSUMS = b"index.crc32c"
 

@@ -26,8 +26,8 @@ from molrec_convert.model import (
     MemoryTrajectory,
     Record,
 )
-from molrec_convert.stores.lmdb.environment import acquire, release
-from molrec_convert.stores.lmdb.pages import PageFile, _Marks, is_lmdb
+from molrec_convert.stores.lmdb.file.environment import acquire, release
+from molrec_convert.stores.lmdb.file.pages import PageFile, _Marks, is_lmdb
 from molrec_convert.stores.lmdb.reader import open_collection
 from molrec_convert.stores.lmdb.sniffing import sniff_collection
 

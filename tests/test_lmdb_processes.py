@@ -21,7 +21,7 @@ from collection_stores import equal_trajectories, molecule, points, write
 import molrec_convert
 from molrec_convert.errors import FormatError, UsageError
 from molrec_convert.model import Record
-from molrec_convert.stores.lmdb import environment
+from molrec_convert.stores.lmdb.file import environment
 from molrec_convert.stores.lmdb.reader import StoredCollection, open_collection
 
 

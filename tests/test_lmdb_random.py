@@ -34,9 +34,9 @@ from molrec_convert.model import (
 )
 from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.model.trajectory import BATCH_BYTES
-from molrec_convert.stores.lmdb import frame_bytes
 from molrec_convert.stores.lmdb.reader import open_collection
-from molrec_convert.stores.lmdb.record_frames import FrameEncoder
+from molrec_convert.stores.lmdb.values import frame_bytes
+from molrec_convert.stores.lmdb.values.record_frames import FrameEncoder
 
 
 class Streamed(Trajectory):
@@ -335,9 +335,9 @@ def test_equal_to_what_the_zarr_store_reads(tmp_path: Path) -> None:
     """A trajectory with every irregularity, through both stores."""
     from layout_examples.records import build_reaction
 
-    from molrec_convert.stores.zarr.storage import DirectoryStorage
-    from molrec_convert.stores.zarr.trajectory_reader import StoredTrajectory
-    from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
+    from molrec_convert.stores.zarr.trajectory.reader import StoredTrajectory
+    from molrec_convert.stores.zarr.trajectory.writer import TrajectoryWriter
+    from molrec_convert.stores.zarr.v3.storage import DirectoryStorage
 
     given_trajectory = build_reaction().trajectory
     assert given_trajectory is not None

@@ -31,11 +31,12 @@ from molrec_convert.model import (
     MemoryTrajectory,
     Record,
 )
-from molrec_convert.stores.lmdb import spool, writer
-from molrec_convert.stores.lmdb.pages import PageFile
+from molrec_convert.stores.lmdb import writer
+from molrec_convert.stores.lmdb.file import spool
+from molrec_convert.stores.lmdb.file.pages import PageFile
+from molrec_convert.stores.lmdb.file.spool import Spool
+from molrec_convert.stores.lmdb.file.store import StoreFile
 from molrec_convert.stores.lmdb.reader import open_collection
-from molrec_convert.stores.lmdb.spool import Spool
-from molrec_convert.stores.lmdb.store import StoreFile
 from molrec_convert.stores.lmdb.writer import CollectionWriter
 
 WIDE = Declaration({"atoms": BlockDeclaration({"x": ColumnDeclaration("f64")})})
@@ -312,7 +313,7 @@ def test_a_kill_between_the_steps_of_completing(path: Path, step: int) -> None:
         """
         import os, sys, signal
         from collection_stores import *
-        from molrec_convert.stores.lmdb import store
+        from molrec_convert.stores.lmdb.file import store
         step, path = int(sys.argv[1]), Path(sys.argv[2])
         seen = 0
         def watch(function):

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from molrec_convert import locking
 from molrec_convert.errors import UsageError
-from molrec_convert.locking import PathLock, TargetLock
+from molrec_convert.files import locking
+from molrec_convert.files.locking import PathLock, TargetLock
 
 _PIPE = subprocess.PIPE
 _HOLDING = """
 import sys
-from molrec_convert.locking import PathLock, TargetLock
+from molrec_convert.files.locking import PathLock, TargetLock
 held = {kind}({path!r})
 print("held", flush=True)
 sys.stdin.readline()

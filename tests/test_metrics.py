@@ -23,16 +23,16 @@ from hypothesis import strategies as st
 from layout_examples.records import build_fit, build_vibration, fit_events
 
 import molrec_convert
-from molrec_convert.comparison import differences
 from molrec_convert.errors import ContractError, UnsupportedError, UsageError
 from molrec_convert.formats import WriteContext
+from molrec_convert.inspect.diff import differences
+from molrec_convert.inspect.validation import Severity, validate
 from molrec_convert.model import Event, Metrics, Record, Series
-from molrec_convert.model.metrics_events import MemoryLog, event_line, log_lines
 from molrec_convert.model.names import escape_name
-from molrec_convert.stores.zarr.metrics_log import MetricsLog
+from molrec_convert.model.results.events import MemoryLog, event_line, log_lines
 from molrec_convert.stores.zarr.packing import pack
 from molrec_convert.stores.zarr.record import open_record, write_packed, write_record
-from molrec_convert.validation import Severity, validate
+from molrec_convert.stores.zarr.sections.metrics_log import MetricsLog
 
 CONTEXT = WriteContext(creator=False)
 STAMP = "2026-08-04T00:00:01+00:00"
@@ -552,7 +552,7 @@ def test_a_watermark_that_is_none_is_refused(tmp_path: Path, wal: Any) -> None:
 
 CHILD = """
 import sys
-from molrec_convert.stores.zarr.metrics_log import MetricsLog
+from molrec_convert.stores.zarr.sections.metrics_log import MetricsLog
 from molrec_convert.model import Event
 stamp = "2026-08-04T00:00:01+00:00"
 path, start = sys.argv[1], int(sys.argv[2])

@@ -8,7 +8,7 @@ from migration_inputs import extxyz, make_files, run, same_collection
 import molrec_convert
 from molrec_convert.cli import run as mrec
 from molrec_convert.errors import UsageError
-from molrec_convert.verifying import verify_collection
+from molrec_convert.migration.verify import verify_collection
 
 
 @pytest.fixture

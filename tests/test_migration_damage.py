@@ -17,7 +17,7 @@ from migration_inputs import extxyz, make_files, run, same_collection
 
 from molrec_convert.errors import FormatError, UsageError
 from molrec_convert.migration.checked_lines import read_lines, write_lines
-from molrec_convert.migration.output import Output
+from molrec_convert.migration.outputs.output import Output
 from molrec_convert.migration.state import State
 
 
@@ -176,7 +176,7 @@ def _interrupted(folder: Path, *, adding: bool, shards: int | None, at: str) -> 
         if at == "midst":
             patched.setattr(Output, "take", stop)
             # so that records come one by one, and are committed so
-            patched.setattr("molrec_convert.migration.encode._MESSAGE_BYTES", 1)
+            patched.setattr("molrec_convert.migration.encoding.encode._MESSAGE_BYTES", 1)
         else:
             patched.setattr(State, "leave", leave)
         with pytest.raises(Stop):
@@ -226,7 +226,7 @@ def _same_number(target: Path) -> None:
 
 
 def _check_same(whole: Path, target: Path, shards: int | None) -> None:
-    from molrec_convert.comparison import differences
+    from molrec_convert.inspect.diff import differences
     from molrec_convert.stores.lmdb.sharded import open_collection
 
     with open_collection(whole) as expected, open_collection(target) as found:

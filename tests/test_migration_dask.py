@@ -17,14 +17,15 @@ from migration_inputs import METAL, extxyz, make_files, run, same_collection
 
 import molrec_convert
 from molrec_convert.cli import run as mrec
-from molrec_convert.migration import MigrationStopped, Settings, migrate, tasks
+from molrec_convert.migration import MigrationStopped, Settings, migrate
+from molrec_convert.migration.plans import tasks
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("distributed")
 
-from molrec_convert.migration import dask_engine
-from molrec_convert.migration.dask_engine import DaskEngine
-from molrec_convert.migration.engine import EngineError
+from molrec_convert.migration.engines import dask as dask_engine
+from molrec_convert.migration.engines.dask import DaskEngine
+from molrec_convert.migration.engines.engine import EngineError
 
 HERE = Path(__file__).parent
 

@@ -12,7 +12,7 @@ import molrec_convert
 from molrec_convert.cli import run as mrec
 from molrec_convert.errors import UsageError
 from molrec_convert.migration import Settings, migrate_records
-from molrec_convert.verifying import verify_collection
+from molrec_convert.migration.verify import verify_collection
 
 RUN = Path(__file__).parents[1] / "fixtures/water-run"
 PSF = """PSF

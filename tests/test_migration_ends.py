@@ -14,8 +14,8 @@ import pytest
 from migration_inputs import make_files, run, same_collection
 
 from molrec_convert import cli
-from molrec_convert.stores.lmdb import store
-from molrec_convert.stores.lmdb.store import StoreFile
+from molrec_convert.stores.lmdb.file import store
+from molrec_convert.stores.lmdb.file.store import StoreFile
 
 
 class Failing:
@@ -64,7 +64,7 @@ def test_full_disks_have_their_name(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 WAITING = """
 import os, signal, time
-from molrec_convert.migration.interrupts import held_back
+from molrec_convert.migration.engines.interrupts import held_back
 # a command started in the background may be one that ignores it
 signal.signal(signal.SIGINT, signal.default_int_handler)
 try:

@@ -16,14 +16,14 @@ from migration_inputs import extxyz, run
 
 from molrec_convert.errors import ContractError
 from molrec_convert.migration import Settings
-from molrec_convert.migration import record_log as log_module
-from molrec_convert.migration.index_table import build_index, build_plain_index
-from molrec_convert.migration.record_log import RecordLog, log_entry
-from molrec_convert.model.collection_index import column_values
+from molrec_convert.migration.outputs import record_log as log_module
+from molrec_convert.migration.outputs.index_table import build_index, build_plain_index
+from molrec_convert.migration.outputs.record_log import RecordLog, log_entry
+from molrec_convert.migration.verify import verify_collection
+from molrec_convert.model.collection.index import column_values
 from molrec_convert.model.declaration import ColumnDeclaration
 from molrec_convert.model.dtypes import DTYPES, plain_values
 from molrec_convert.stores.lmdb.reader import open_collection
-from molrec_convert.verifying import verify_collection
 
 ENTRIES = st.lists(
     st.tuples(

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from migration_inputs import extxyz, make_files, run, same_collection
 
-from molrec_convert.migration.output import Output
+from molrec_convert.migration.outputs.output import Output
 
 pytest.importorskip("pyarrow")
 

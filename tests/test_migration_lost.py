@@ -12,11 +12,11 @@ import pytest
 from killing_worker import KillingWorker
 from migration_inputs import extxyz, make_files, run, same_collection
 
-import molrec_convert.migration.engine as engine
+import molrec_convert.migration.engines.engine as engine
 from molrec_convert.migration import MigrationStopped, Settings, migrate, migrate_records
 from molrec_convert.migration.checked_lines import read_lines
+from molrec_convert.migration.verify import verify_collection
 from molrec_convert.stores.lmdb.sharded import open_collection
-from molrec_convert.verifying import verify_collection
 
 pytest.importorskip("pyarrow")
 

@@ -11,7 +11,7 @@ from migration_inputs import extxyz, make_files, run, same_collection
 import molrec_convert
 from molrec_convert.errors import UsageError
 from molrec_convert.migration import MigrationStopped
-from molrec_convert.migration.engine import LocalEngine
+from molrec_convert.migration.engines.engine import LocalEngine
 
 pytest.importorskip("pyarrow")
 
@@ -66,7 +66,7 @@ def test_any_number_of_workers_gives_the_same_file(tmp_path, dedupe):
 
 
 def test_inputs_read_together_are_as_read_alone(tmp_path, monkeypatch):
-    import molrec_convert.migration.sources as sources
+    import molrec_convert.migration.inputs.sources as sources
 
     make_files(tmp_path / "in", 25, config_type="bulk", virial='"1 2 3 4 5 6 7 8 9"')
     run([tmp_path / "in"], tmp_path / "together.mrec.lmdb")

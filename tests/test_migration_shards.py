@@ -14,11 +14,11 @@ import molrec_convert
 from molrec_convert.cli import run as mrec
 from molrec_convert.errors import FormatError, UsageError
 from molrec_convert.migration import MigrationStopped, Settings
-from molrec_convert.migration.frame_files import SeveralFiles
-from molrec_convert.migration.output import Output
+from molrec_convert.migration.inputs.frame_files import SeveralFiles
+from molrec_convert.migration.outputs.output import Output
+from molrec_convert.stores.lmdb.file.copy_records import places
 from molrec_convert.stores.lmdb.merging import merge_collections
 from molrec_convert.stores.lmdb.sharded import ShardedCollection, open_collection
-from molrec_convert.stores.lmdb.taking import places
 
 pytest.importorskip("pyarrow")
 
@@ -123,8 +123,8 @@ def test_ended_after_any_event(tmp_path, monkeypatch):
 @pytest.mark.parametrize("place", ["before", "after"])
 def test_ended_at_the_name_of_a_set_that_replaces_another(tmp_path, monkeypatch, place):
     """The new set has the name and the old one is still there, or nothing has happened yet."""
-    from molrec_convert import disk
-    from molrec_convert.disk import hidden, swap
+    from molrec_convert.files import disk
+    from molrec_convert.files.disk import hidden, swap
 
     make_files(tmp_path / "old", 4)
     make_files(tmp_path / "new", 7, first=100)
@@ -221,7 +221,7 @@ def test_dask_makes_the_same_set(tmp_path):
     from dask_cluster import Cluster
 
     from molrec_convert.migration import migrate
-    from molrec_convert.migration.dask_engine import DaskEngine
+    from molrec_convert.migration.engines.dask import DaskEngine
 
     make_inputs(tmp_path / "in")
     run([tmp_path / "in"], tmp_path / "one.mrec.lmdb")

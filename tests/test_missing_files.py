@@ -15,12 +15,12 @@ from independent import run_independent
 import molrec_convert
 from molrec_convert.errors import ContractError
 from molrec_convert.formats import WriteContext
+from molrec_convert.inspect.validation import Severity, validate
 from molrec_convert.model import Block, Frame, MemoryTrajectory, Record
-from molrec_convert.stores.zarr import extents
 from molrec_convert.stores.zarr.packing import pack, unpack
 from molrec_convert.stores.zarr.record_writer import write_record
-from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
-from molrec_convert.validation import Severity, validate
+from molrec_convert.stores.zarr.trajectory.writer import TrajectoryWriter
+from molrec_convert.stores.zarr.v3 import extents
 
 LARGE = 3 * 2**16
 

@@ -17,11 +17,11 @@ import molrec_convert
 from molrec_convert import Block, Column, Frame, MemoryTrajectory, Record
 from molrec_convert.errors import ContractError, FormatError, UsageError
 from molrec_convert.migration import Settings, migrate
+from molrec_convert.migration.verify import verify_collection
 from molrec_convert.model import MetaDeclaration
-from molrec_convert.model.collection import MemoryCollection
+from molrec_convert.model.collection.collection import MemoryCollection
 from molrec_convert.model.dtypes import DTYPES, same_bits
 from molrec_convert.model.tags import Meta
-from molrec_convert.verifying import verify_collection
 
 UNITS = {"length": "angstrom", "energy": "eV", "time": "ps"}
 STORES = ("r.mrec", "r.mrec.zip", "c.mrec.lmdb")

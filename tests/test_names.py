@@ -23,8 +23,8 @@ from molrec_convert.model import (
     Record,
 )
 from molrec_convert.model.names import check_name, escape_name, name_fault, unescape_name
-from molrec_convert.stores.zarr.frames import write_frame
 from molrec_convert.stores.zarr.record import open_record, write_record
+from molrec_convert.stores.zarr.sections.frames import write_frame
 
 FORBIDDEN = ["", "a/b", "/", "a\0b", ".", "..", "zarr.json", "__", "__x", "\ud800"]
 FINE = ["a", "A b", "Å", ".x", "...", "_x", "a.b", "c", "0", "%2F", "meta", "zarr", "a\nb", "-", "x" * 200]

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from molrec_convert import number_rows
-from molrec_convert.number_rows import read_number_rows
-from molrec_lammps import data_rows, dump_rows
-from molrec_lammps.atom_styles import Column
+from molrec_convert.text import number_rows
+from molrec_convert.text.number_rows import read_number_rows
+from molrec_lammps.common.atom_styles import Column
+from molrec_lammps.data import rows as data_rows
+from molrec_lammps.dump import rows as dump_rows
 from molrec_xyz import rows as xyz_rows
 from molrec_xyz.columns import FileColumn, RowLayout
 

@@ -18,12 +18,12 @@ from layout_examples.records import build_results, build_vibration
 import molrec_convert
 from molrec_convert.errors import ContractError
 from molrec_convert.formats import WriteContext
+from molrec_convert.inspect.validation import Severity, validate
 from molrec_convert.model import Observable, Observables, Record
 from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.stores.zarr import record as record_module
 from molrec_convert.stores.zarr.packing import pack
 from molrec_convert.stores.zarr.record import open_record, write_packed, write_record
-from molrec_convert.validation import Severity, validate
 
 CONTEXT = WriteContext(creator=False)
 DOCUMENT = {"kind": "scalar", "description": "something", "time_dependent": False}

@@ -18,10 +18,10 @@ from molrec_convert import merge_collections
 from molrec_convert.errors import FormatError, MolrecError
 from molrec_convert.model import Record
 from molrec_convert.stores.lmdb import merging
-from molrec_convert.stores.lmdb.leaf_pages import LeafFile
-from molrec_convert.stores.lmdb.page_tree import PageTree
-from molrec_convert.stores.lmdb.pages import PageFile
-from molrec_convert.stores.lmdb.store import StoreFile
+from molrec_convert.stores.lmdb.file.leaf_pages import LeafFile
+from molrec_convert.stores.lmdb.file.page_tree import PageTree
+from molrec_convert.stores.lmdb.file.pages import PageFile
+from molrec_convert.stores.lmdb.file.store import StoreFile
 
 
 def leaf(number: int, size: int) -> np.ndarray[Any, Any]:

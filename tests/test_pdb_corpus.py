@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from molrec_convert import convert, read
-from molrec_convert.comparison import collection_differences, differences
 from molrec_convert.errors import FormatError
+from molrec_convert.inspect.diff import collection_differences, differences
 from molrec_convert.model import Record
 from molrec_convert.report import Fate, Report
 

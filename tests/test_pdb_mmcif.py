@@ -13,8 +13,8 @@ from pdb_readers import CIF, see
 
 from molrec_convert import convert, read
 from molrec_convert import write as write_record
-from molrec_convert.comparison import differences
 from molrec_convert.errors import FormatError
+from molrec_convert.inspect.diff import differences
 from molrec_convert.model import Block, Frame, MemoryTrajectory, Record
 from molrec_convert.plugins import detect
 from molrec_convert.report import Fate, Report

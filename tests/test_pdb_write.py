@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from molrec_convert import convert, read
 from molrec_convert import write as write_record
-from molrec_convert.comparison import differences
 from molrec_convert.errors import LossError, UnsupportedError
+from molrec_convert.inspect.diff import differences
 from molrec_convert.model import Block, Box, Frame, MemoryTrajectory, Record
 from molrec_convert.report import Fate, Report
 

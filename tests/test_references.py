@@ -11,8 +11,8 @@ import pytest
 
 from molrec_convert.errors import ContractError
 from molrec_convert.model import Block, Column, Frame
-from molrec_convert.stores.zarr.frames import read_frame, write_frame
-from molrec_convert.stores.zarr.storage import DirectoryStorage
+from molrec_convert.stores.zarr.sections.frames import read_frame, write_frame
+from molrec_convert.stores.zarr.v3.storage import DirectoryStorage
 
 
 def rows(*values: int) -> np.ndarray[Any, Any]:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from migration_inputs import run
 
 from molrec_convert.formats import Apart, ReadContext
-from molrec_convert.migration.sources import Sources
+from molrec_convert.migration.inputs.sources import Sources
 from molrec_convert.model import Record
-from molrec_convert.model.collection_member import as_member
+from molrec_convert.model.collection.member import as_member
 from molrec_convert.plugins import format_named
 from molrec_convert.report import Fate, Report
 

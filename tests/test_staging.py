@@ -5,7 +5,7 @@ import os
 import pytest
 
 from molrec_convert.errors import UsageError
-from molrec_convert.staging import Staging, check_apart, is_started, replacing, workroom
+from molrec_convert.files.staging import Staging, check_apart, is_started, replacing, workroom
 
 
 def fill(path, text):
@@ -45,7 +45,7 @@ def test_an_old_directory_stays_until_the_new_one_takes_its_place(tmp_path):
 @pytest.mark.parametrize("new_is_directory", [True, False])
 def test_files_and_directories_replace_each_other(tmp_path, monkeypatch, old, new_is_directory, in_one_step):
     if not in_one_step:
-        monkeypatch.setattr("molrec_convert.disk._renameat2", lambda: None)
+        monkeypatch.setattr("molrec_convert.files.disk._renameat2", lambda: None)
     target = tmp_path / "t"
     if old == "directory":
         fill(target, "old")
@@ -199,7 +199,7 @@ def test_a_target_that_holds_a_source_is_refused(tmp_path):
 
 
 def test_an_interrupt_when_the_new_one_stands_changes_nothing(tmp_path, monkeypatch):
-    from molrec_convert import disk
+    from molrec_convert.files import disk
 
     target = tmp_path / "run.mrec"
     fill(target, "old")

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from layout_examples import records as examples
 
-from molrec_convert.comparison import differences
 from molrec_convert.errors import ContractError, UnsupportedError, UsageError
 from molrec_convert.formats import WriteContext
+from molrec_convert.inspect.diff import differences
 from molrec_convert.model import (
     Block,
     BlockDeclaration,
@@ -32,8 +32,8 @@ from molrec_convert.model.alignment import Alignment
 from molrec_convert.model.batch import BlockUpdates
 from molrec_convert.model.trajectory import BATCH_BYTES
 from molrec_convert.stores.zarr.record import append_record, open_record, write_record
-from molrec_convert.stores.zarr.trajectory_arrays import TrajectoryArrays
-from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
+from molrec_convert.stores.zarr.trajectory.arrays import TrajectoryArrays
+from molrec_convert.stores.zarr.trajectory.writer import TrajectoryWriter
 
 F64, U64, TEXT = ColumnDeclaration("f64"), ColumnDeclaration("u64"), ColumnDeclaration("string")
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import molrec_convert
-from molrec_convert.contents import Contents
 from molrec_convert.errors import FormatError, MolrecError
+from molrec_convert.text.contents import Contents
 
 #: What a process may take: the program with its libraries, and some hundred megabytes.
 _MEMORY = 2**31
@@ -133,9 +133,9 @@ def test_elements_of_a_type_of_a_large_number(tmp_path: Path) -> None:
 def test_text_far_longer_than_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, head: bytes, line: bytes
 ) -> None:
-    monkeypatch.setattr("molrec_convert.contents._PLAUSIBLE_BYTES", 2**20)
-    monkeypatch.setattr("molrec_convert.contents._LOOK_BYTES", 2**20)
-    monkeypatch.setattr("molrec_convert.contents.MEMORY_BYTES", 2**18)
+    monkeypatch.setattr("molrec_convert.text.contents._PLAUSIBLE_BYTES", 2**20)
+    monkeypatch.setattr("molrec_convert.text.contents._LOOK_BYTES", 2**20)
+    monkeypatch.setattr("molrec_convert.text.contents.MEMORY_BYTES", 2**18)
     path = tmp_path / name
     path.write_bytes(gzip.compress(head + line * (2**23 // len(line))))
     said = refused(path)
@@ -144,9 +144,9 @@ def test_text_far_longer_than_its_file(
 
 
 def test_text_there_is_no_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("molrec_convert.contents._ROOM_BYTES", 2**62)
-    monkeypatch.setattr("molrec_convert.contents._LOOK_BYTES", 2**16)
-    monkeypatch.setattr("molrec_convert.contents.MEMORY_BYTES", 2**16)
+    monkeypatch.setattr("molrec_convert.text.contents._ROOM_BYTES", 2**62)
+    monkeypatch.setattr("molrec_convert.text.contents._LOOK_BYTES", 2**16)
+    monkeypatch.setattr("molrec_convert.text.contents.MEMORY_BYTES", 2**16)
     path = tmp_path / "a.xyz.gz"
     path.write_bytes(gzip.compress(os.urandom(2**22)))
     with pytest.raises(MolrecError, match=r"what there is room for in .*name another folder by TMPDIR"):

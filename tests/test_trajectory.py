@@ -22,7 +22,7 @@ from molrec_convert.model import (
     FrameBatch,
 )
 from molrec_convert.model.dtypes import DTYPES, same_bits
-from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
+from molrec_convert.stores.zarr.trajectory.writer import TrajectoryWriter
 
 F64 = ColumnDeclaration("f64")
 ATOMS = Declaration({"atoms": BlockDeclaration({"x": F64}, rows=2)})

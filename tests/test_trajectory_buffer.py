@@ -26,9 +26,9 @@ from molrec_convert.model import (
     MetaDeclaration,
     Record,
 )
-from molrec_convert.stores.zarr import trajectory_buffer
 from molrec_convert.stores.zarr.record import append_record, write_record
-from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
+from molrec_convert.stores.zarr.trajectory import buffer as trajectory_buffer
+from molrec_convert.stores.zarr.trajectory.writer import TrajectoryWriter
 
 LIKE = Declaration(
     {

@@ -25,8 +25,8 @@ from molrec_convert.model import (
     MetaDeclaration,
 )
 from molrec_convert.model.dtypes import DTYPES
-from molrec_convert.stores.zarr.trajectory_arrays import EVERY_BOUNDARY
-from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
+from molrec_convert.stores.zarr.trajectory.arrays import EVERY_BOUNDARY
+from molrec_convert.stores.zarr.trajectory.writer import TrajectoryWriter
 
 NAMES = st.sampled_from(["a", "b.1", "é", "%41", "x y", ".hidden", "type_", "_validity2"])
 TRAILING = st.sampled_from([(), (), (), (3,), (2, 2), (0,)])

@@ -25,11 +25,11 @@ from molrec_convert.model import (
     Meta,
     MetaDeclaration,
 )
-from molrec_convert.stores.zarr.codecs import dense_pipeline
-from molrec_convert.stores.zarr.extents import DENSE
-from molrec_convert.stores.zarr.shard_appender import ShardAppender
-from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
-from molrec_convert.stores.zarr.unsynced import Unsynced
+from molrec_convert.stores.zarr.trajectory.writer import TrajectoryWriter
+from molrec_convert.stores.zarr.v3.codecs import dense_pipeline
+from molrec_convert.stores.zarr.v3.extents import DENSE
+from molrec_convert.stores.zarr.v3.shard_appender import ShardAppender
+from molrec_convert.stores.zarr.v3.unsynced import Unsynced
 
 F64 = ColumnDeclaration("f64")
 MIXED = Declaration(
@@ -405,8 +405,8 @@ def test_references_out_of_range_or_into_nothing_are_refused(root: Path) -> None
 
 
 def test_absolute_targets_are_checked_against_the_sections_that_are_there(root: Path) -> None:
-    from molrec_convert.stores.zarr.storage import DirectoryStorage
-    from molrec_convert.stores.zarr.trajectory_reader import StoredTrajectory
+    from molrec_convert.stores.zarr.trajectory.reader import StoredTrajectory
+    from molrec_convert.stores.zarr.v3.storage import DirectoryStorage
 
     block = BlockDeclaration({"site": ColumnDeclaration("u64")}, targets={"site": "/system/atoms"})
     frames = frames_of({"sites": Block({"site": np.array([0, 5], np.uint64)})})
@@ -425,7 +425,7 @@ def test_absolute_targets_are_checked_against_the_sections_that_are_there(root: 
 
 def rewrite_rows(root: Path, path: str, values: Any) -> None:
     """Write other values over the only chunk of a column."""
-    from molrec_convert.stores.zarr.metadata import parse_array
+    from molrec_convert.stores.zarr.v3.metadata import parse_array
 
     document = ts.node(root, path)
     metadata = parse_array(document, path)
@@ -567,7 +567,7 @@ def test_later_batches_present_only_what_changes(mixed: Path) -> None:
 def test_columns_are_selected_before_they_are_read(mixed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trajectory = ts.opened(mixed)
     read: set[str] = set()
-    from molrec_convert.stores.zarr import array_reader
+    from molrec_convert.stores.zarr.v3 import array_reader
 
     plan = array_reader.ArrayReader._plan
     monkeypatch.setattr(array_reader.ArrayReader, "_plan", lambda self, *a: (read.add(self.key), plan(self, *a))[1])
@@ -596,7 +596,7 @@ def test_frames_are_the_readers_own_to_change(mixed: Path) -> None:
 
 
 def test_opening_reads_metadata_only(mixed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from molrec_convert.stores.zarr.storage import DirectoryStorage
+    from molrec_convert.stores.zarr.v3.storage import DirectoryStorage
 
     def forbidden(*_: Any) -> Any:
         raise AssertionError("values are read")
@@ -612,9 +612,9 @@ def test_neither_reader_nor_writer_imports_the_zarr_library(root: Path) -> None:
 
     code = (
         "import sys, numpy as np\n"
-        "from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter\n"
-        "from molrec_convert.stores.zarr.trajectory_reader import StoredTrajectory\n"
-        "from molrec_convert.stores.zarr.storage import DirectoryStorage\n"
+        "from molrec_convert.stores.zarr.trajectory.writer import TrajectoryWriter\n"
+        "from molrec_convert.stores.zarr.trajectory.reader import StoredTrajectory\n"
+        "from molrec_convert.stores.zarr.v3.storage import DirectoryStorage\n"
         "from molrec_convert.model import *\n"
         "d = Declaration({'a': BlockDeclaration({'x': ColumnDeclaration('f64'), 's': ColumnDeclaration('string')})})\n"
         "with TrajectoryWriter.create(sys.argv[1], d) as w:\n"

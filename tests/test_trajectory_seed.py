@@ -15,8 +15,8 @@ import trajectory_stores as ts
 from layout_examples.records import build_reaction, build_vibration
 
 from molrec_convert.model import Record
-from molrec_convert.stores.zarr.trajectory_reader import StoredTrajectory
-from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
+from molrec_convert.stores.zarr.trajectory.reader import StoredTrajectory
+from molrec_convert.stores.zarr.trajectory.writer import TrajectoryWriter
 
 RAW = ["bytes", "crc32c"]
 GZIP = ["bytes", "gzip(1)", "crc32c"]

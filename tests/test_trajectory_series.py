@@ -13,7 +13,7 @@ from hand_built import edit_json
 
 from molrec_convert.errors import ContractError
 from molrec_convert.model import TAGS, Box, BoxUpdates, Declaration, Frame, FrameBatch, Meta, MetaDeclaration
-from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
+from molrec_convert.stores.zarr.trajectory.writer import TrajectoryWriter
 
 NONE = Declaration()
 

@@ -13,10 +13,10 @@ from layout_examples.records import build_fit
 
 from molrec_convert.errors import FormatError, UsageError
 from molrec_convert.formats import WriteContext
+from molrec_convert.inspect.tree import file_lines, tree_lines
+from molrec_convert.inspect.tree.text import json_lines
 from molrec_convert.model import Record
 from molrec_convert.stores.zarr.record_writer import write_record
-from molrec_convert.tree import file_lines, tree_lines
-from molrec_convert.tree.text import json_lines
 
 
 def store(record: Record, path: Path) -> Path:

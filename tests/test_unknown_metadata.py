@@ -13,6 +13,7 @@ from layout_examples import records as examples
 
 import molrec_convert
 from molrec_convert.formats import WriteContext
+from molrec_convert.inspect.validation import Severity, validate
 from molrec_convert.model import (
     Block,
     BlockDeclaration,
@@ -27,8 +28,7 @@ from molrec_convert.model import (
 from molrec_convert.report import Fate, Report
 from molrec_convert.stores.zarr.packing import pack, unpack
 from molrec_convert.stores.zarr.record import append_record, open_record, write_packed, write_record
-from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
-from molrec_convert.validation import Severity, validate
+from molrec_convert.stores.zarr.trajectory.writer import TrajectoryWriter
 
 CONTEXT = WriteContext(creator=False)
 LATER = {"later": {"a": [1, None, "é"]}, "null": None}

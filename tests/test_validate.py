@@ -20,11 +20,11 @@ from layout_examples.records import build_reaction, build_vibration, build_water
 
 from molrec_convert.errors import MolrecError
 from molrec_convert.formats import WriteContext
+from molrec_convert.inspect.validation import Finding, Severity, validate
 from molrec_convert.model import Record
 from molrec_convert.stores.zarr.record import open_record
 from molrec_convert.stores.zarr.record_writer import write_record
-from molrec_convert.stores.zarr.shard_index import index_size
-from molrec_convert.validation import Finding, Severity, validate
+from molrec_convert.stores.zarr.v3.shard_index import index_size
 
 Change = Callable[[Path], None]
 

@@ -11,8 +11,8 @@ import pytest
 
 import molrec_convert
 from molrec_convert import Record, Report
-from molrec_convert.comparison.records import differences
 from molrec_convert.errors import FormatError
+from molrec_convert.inspect.diff.records import differences
 
 ROWS = corpus_index.rows("xyz")
 #: Files that say what cannot be: none of their readers agrees with another, or with the format.

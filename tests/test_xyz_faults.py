@@ -15,7 +15,7 @@ from xyz_texts import arrays, meta_of, read_text
 import molrec_convert
 from molrec_convert import Record, Report
 from molrec_convert.errors import FormatError, UsageError
-from molrec_convert.model.collection import Collection
+from molrec_convert.model.collection.collection import Collection
 from molrec_xyz.scan import scan_frames
 from molrec_xyz.sniffing import extxyz_score, xyz_score
 

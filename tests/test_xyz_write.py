@@ -18,8 +18,8 @@ from xyz_texts import arrays, meta_of, read_text, through
 import molrec_convert
 from molrec_convert import Block, Box, Column, Frame, MemoryTrajectory, Meta, Record, Report
 from molrec_convert.cli import run
-from molrec_convert.comparison.records import differences
 from molrec_convert.errors import LossError
+from molrec_convert.inspect.diff.records import differences
 from molrec_convert.report import Fate
 
 #: Text has one NaN only.

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from molrec_convert.model import NO_FILL, Block, Declaration, Frame, MemoryTrajectory, Meta
-from molrec_convert.stores.zarr.storage import DirectoryStorage
-from molrec_convert.stores.zarr.trajectory_reader import StoredTrajectory
-from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
+from molrec_convert.stores.zarr.trajectory.reader import StoredTrajectory
+from molrec_convert.stores.zarr.trajectory.writer import TrajectoryWriter
+from molrec_convert.stores.zarr.v3.storage import DirectoryStorage
 
 
 def atoms(*x: float, **columns: Any) -> Block:

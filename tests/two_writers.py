@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from molrec_convert import staging
 from molrec_convert.cli import run
+from molrec_convert.files import staging
 
 
 @contextmanager

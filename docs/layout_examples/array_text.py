@@ -12,8 +12,8 @@ import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.stores.zarr.shard_index import MISSING
-from molrec_convert.tree.text import json_lines
+from molrec_convert.inspect.tree.text import json_lines
+from molrec_convert.stores.zarr.v3.shard_index import MISSING
 
 __all__ = ["metadata", "shard", "shard_map", "text_map"]
 

@@ -9,6 +9,8 @@ import numpy as np
 
 from layout_examples.array_text import shard
 from molrec_convert.formats import WriteContext
+from molrec_convert.inspect.tree.nodes import read_node
+from molrec_convert.inspect.tree.text import zarr_text
 from molrec_convert.model import (
     Block,
     BlockDeclaration,
@@ -19,10 +21,8 @@ from molrec_convert.model import (
     Record,
 )
 from molrec_convert.stores.zarr.record_writer import write_record
-from molrec_convert.stores.zarr.shard_index import MISSING
-from molrec_convert.stores.zarr.storage import DirectoryStorage
-from molrec_convert.tree.nodes import read_node
-from molrec_convert.tree.text import zarr_text
+from molrec_convert.stores.zarr.v3.shard_index import MISSING
+from molrec_convert.stores.zarr.v3.storage import DirectoryStorage
 
 __all__ = ["ATOMS", "FRAMES", "coordinate_rows", "overhead_rows"]
 

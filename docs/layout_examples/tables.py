@@ -11,10 +11,10 @@ import numpy as np
 from molrec_convert.forcefield.links import Term
 from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.model.precision import quantum, stored
-from molrec_convert.stores.zarr.codecs import column_pipeline
 from molrec_convert.stores.zarr.record import open_record
-from molrec_convert.stores.zarr.trajectory_reader import StoredTrajectory
-from molrec_convert.stores.zarr.zip_storage import open_storage
+from molrec_convert.stores.zarr.trajectory.reader import StoredTrajectory
+from molrec_convert.stores.zarr.v3.codecs import column_pipeline
+from molrec_convert.stores.zarr.v3.zip_storage import open_storage
 
 __all__ = ["dtypes", "frames", "parameters", "precision", "table"]
 

@@ -12,7 +12,7 @@ import click
 from molrec_convert.errors import FormatError, MissingInputError, MolrecError
 
 if TYPE_CHECKING:
-    from molrec_convert.model.collection import Collection
+    from molrec_convert.model.collection.collection import Collection
 
 __all__ = [
     "DIMENSION_OPTION",

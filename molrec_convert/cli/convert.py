@@ -238,7 +238,7 @@ def _run(
     arguments: dict[str, Any],
     options: dict[str, Any],
 ) -> None:
-    from molrec_convert.conversion import convert
+    from molrec_convert.conversion.convert import convert
 
     convert(
         sources,
@@ -290,7 +290,7 @@ def _counts(target: Path, arguments: dict[str, Any]) -> list[tuple[int, str]]:
             return [(len(collection), "record"), (collection.n_frames, "frame")]
     if name not in ("mrec", "mrec-zip"):
         return []
-    from molrec_convert.conversion import read
+    from molrec_convert.conversion.convert import read
     from molrec_convert.model.record import Record
 
     with read(target, format=name) as record:
@@ -300,7 +300,7 @@ def _counts(target: Path, arguments: dict[str, Any]) -> list[tuple[int, str]]:
 
 
 def _interrupted(target: Path) -> str:
-    from molrec_convert.staging import is_started
+    from molrec_convert.files.staging import is_started
 
     state = "as it was" if target.exists() else "not written"
     if is_started(target.absolute()):

@@ -41,7 +41,7 @@ def diff_command(first: Path, second: Path, quiet: bool, record: int | slice | N
     Two collections are compared record by record, by their numbers; a collection of one, or the record that is chosen
     of a collection, with a record.
     """
-    from molrec_convert.conversion import read
+    from molrec_convert.conversion.convert import read
     from molrec_convert.report import Report
 
     found = False
@@ -60,7 +60,7 @@ def diff_command(first: Path, second: Path, quiet: bool, record: int | slice | N
 
 def _settled(record: Any, stack: ExitStack) -> Any:
     """The record as a store has it, where that turns out only at the end which columns never change."""
-    from molrec_convert.conversion import read, write
+    from molrec_convert.conversion.convert import read, write
 
     trajectory = record.trajectory
     if trajectory is None or all(block.settles is None for block in trajectory.declaration.blocks.values()):
@@ -72,8 +72,8 @@ def _settled(record: Any, stack: ExitStack) -> Any:
 
 def _differences(a: Any, b: Any, record: int | slice | None, select: str | None, stack: ExitStack) -> Iterator[str]:
     """The lines for two records, two collections, or one of each; `stack` closes what is opened for that."""
-    from molrec_convert.collecting import chosen, standing_alone
-    from molrec_convert.comparison import collection_differences, differences
+    from molrec_convert.conversion.collecting import chosen, standing_alone
+    from molrec_convert.inspect.diff import collection_differences, differences
     from molrec_convert.model.record import Record
     from molrec_convert.report import Report
 

@@ -42,7 +42,7 @@ def info_command(
     PATH is a record, a collection, or any file that can be read; several belong together as for `convert`. Only
     metadata is read.
     """
-    from molrec_convert.conversion import read
+    from molrec_convert.conversion.convert import read
     from molrec_convert.model.record import Record
     from molrec_convert.model.summary import summarize, summary_rows, text_lines
     from molrec_convert.report import Report
@@ -56,7 +56,7 @@ def info_command(
             if summary["path"] is None and len(path) == 1 and record is None:
                 summary["path"] = str(path[0])
         else:
-            from molrec_convert.model.collection_summary import collection_rows, summarize_collection
+            from molrec_convert.model.collection.summary import collection_rows, summarize_collection
 
             summary, words = summarize_collection(source), collection_rows
     if as_json:

@@ -69,7 +69,7 @@ def _run(
     arguments: dict[str, Any],
     options: dict[str, Any],
 ) -> None:
-    from molrec_convert.conversion import join
+    from molrec_convert.conversion.convert import join
 
     join(
         sources,

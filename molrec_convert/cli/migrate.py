@@ -30,9 +30,9 @@ from molrec_convert.formats import NoOptions
 from molrec_convert.plugins import formats
 
 if TYPE_CHECKING:
-    from molrec_convert.migration.engine import Engine
-    from molrec_convert.migration.outcome import Outcome
-    from molrec_convert.migration.settings import Settings
+    from molrec_convert.migration.engines.engine import Engine
+    from molrec_convert.migration.outputs.outcome import Outcome
+    from molrec_convert.migration.plans.settings import Settings
 
 __all__ = ["migrate_command"]
 
@@ -164,7 +164,7 @@ def _migrate(inputs: Sequence[str], **arguments: Any) -> int:
         complain(sentence(error, str(target), again="run the same command again, it goes on from here"))
         return FAULT
     except UsageError as error:
-        from molrec_convert.migration.outcome import ConflictsError, Outcome
+        from molrec_convert.migration.outputs.outcome import ConflictsError, Outcome
 
         if report_path is not None and isinstance(error, ConflictsError):
             table = error.plan.table
@@ -224,18 +224,18 @@ def _check_engine(arguments: dict[str, Any]) -> None:
 
 
 def _engine(arguments: dict[str, Any]) -> Engine:
-    from molrec_convert.migration.engine import LocalEngine
+    from molrec_convert.migration.engines.engine import LocalEngine
 
     if arguments["engine"] == "local":
         return LocalEngine(arguments["workers"])
-    from molrec_convert.migration.dask_engine import DaskEngine
+    from molrec_convert.migration.engines.dask import DaskEngine
 
     return DaskEngine(arguments["scheduler"], arguments["workers"])
 
 
 def _settings(arguments: dict[str, Any], options: dict[str, Any]) -> Settings:
-    from molrec_convert.migration.rules import read_rules
-    from molrec_convert.migration.settings import Settings, parse_pairs, parse_units
+    from molrec_convert.migration.plans.rules import read_rules
+    from molrec_convert.migration.plans.settings import Settings, parse_pairs, parse_units
 
     units = arguments["units"]
     if arguments["as_"] == "records":
@@ -281,8 +281,8 @@ def _run(inputs: Sequence[str], target: Path, settings: Settings, arguments: dic
 
 def _plan_lines(outcome: Outcome) -> Iterator[str]:
     """The plan, a thing a line."""
-    from molrec_convert.migration.conflicts import conflict_texts
     from molrec_convert.migration.failures import failure_text
+    from molrec_convert.migration.plans.conflicts import conflict_texts
 
     plan = outcome.plan
     known = f", {outcome.known:,} more are migrated already" if outcome.known else ""

@@ -22,10 +22,10 @@ class Quiet:
         self.records = self.failures = 0
 
     def stage(self, label: str, inputs: int, nbytes: int) -> None:
-        """See `molrec_convert.migration.outcome.Watcher`."""
+        """See `molrec_convert.migration.outputs.outcome.Watcher`."""
 
     def advance(self, inputs: int, nbytes: int, records: int, failures: int) -> None:
-        """See `molrec_convert.migration.outcome.Watcher`."""
+        """See `molrec_convert.migration.outputs.outcome.Watcher`."""
         self.records, self.failures = records, failures
 
     def __enter__(self) -> Quiet:

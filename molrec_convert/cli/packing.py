@@ -49,7 +49,7 @@ def unpack_command(path: Path, target: Path | None, overwrite: bool) -> None:
 
 
 def _refuse_collection(path: Path, what: str) -> None:
-    from molrec_convert.tree import is_collection, is_set
+    from molrec_convert.inspect.tree import is_collection, is_set
 
     if is_collection(path) or is_set(path):
         raise UsageError(

@@ -34,11 +34,11 @@ def select_command(path: Path, condition: str, output: Path | None, overwrite: b
     CONDITION compares index columns: NAME OP VALUE with = != < <= > >=, joined by 'and', 'or' and parentheses, as
     --select of the other commands. Values are copied as they are stored. Without TARGET the records are counted.
     """
-    from molrec_convert.conversion import read
-    from molrec_convert.model.collection import Collection
+    from molrec_convert.conversion.convert import read
+    from molrec_convert.conversion.write_selection import write_some
+    from molrec_convert.files.staging import check_apart
+    from molrec_convert.model.collection.collection import Collection
     from molrec_convert.report import Report
-    from molrec_convert.staging import check_apart
-    from molrec_convert.writing_some import write_some
 
     began, report = time.monotonic(), Report()
     with read(path, select=condition, verify=True) as chosen:

@@ -190,7 +190,7 @@ def written_at(path: Path) -> Iterator[Path]:
     if path.is_symlink() or (path.exists() and not path.is_file()):
         yield path
         return
-    from molrec_convert.staging import replacing
+    from molrec_convert.files.staging import replacing
 
     with replacing(path, overwrite=True) as made:
         yield made

@@ -10,7 +10,7 @@ import click
 from molrec_convert.cli.common import PATH, counts_of, directory_size, examples, human_size
 from molrec_convert.cli.progress import watch
 from molrec_convert.cli.showing import report_options, show_closing, show_report
-from molrec_convert.splitting import DEFAULT_FRACTIONS
+from molrec_convert.conversion.splitting import DEFAULT_FRACTIONS
 
 __all__ = ["split_command"]
 
@@ -40,13 +40,13 @@ def split_command(path: Path, by: str | None, fractions: str, seed: int, output:
     With --by no value of that index column is on two sides; records without a value stand for themselves. The same
     records, fractions and seed give the same division anywhere.
     """
-    from molrec_convert.conversion import read
-    from molrec_convert.locking import TargetLock
+    from molrec_convert.conversion.convert import read
+    from molrec_convert.conversion.splitting import parse_fractions, split_positions
+    from molrec_convert.conversion.write_selection import write_some
+    from molrec_convert.files.locking import TargetLock
+    from molrec_convert.files.staging import check_apart, check_target
     from molrec_convert.model.record import Record
     from molrec_convert.report import Report
-    from molrec_convert.splitting import parse_fractions, split_positions
-    from molrec_convert.staging import check_apart, check_target
-    from molrec_convert.writing_some import write_some
 
     sides = parse_fractions(fractions)
     targets = {name: _target(path, output, name) for name in sides}

@@ -39,11 +39,11 @@ def stats_command(
 
     All records are read, once. Text goes to standard output; --html and --png write files beside that.
     """
-    from molrec_convert.conversion import read
-    from molrec_convert.model.collection import MemoryCollection
-    from molrec_convert.model.collection_record import collection_units
+    from molrec_convert.conversion.convert import read
+    from molrec_convert.inspect.stats import collect_statistics, save_picture, statistics_lines, statistics_page
+    from molrec_convert.model.collection.collection import MemoryCollection
+    from molrec_convert.model.collection.record import collection_units
     from molrec_convert.model.record import Record
-    from molrec_convert.statistics import collect_statistics, save_picture, statistics_lines, statistics_page
 
     for target, flag, beginning in ((page, "--html", b"<!doctype html>"), (picture, "--png", b"\x89PNG")):
         if target is None:

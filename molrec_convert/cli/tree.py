@@ -45,7 +45,7 @@ def tree_command(
     Of a collection its keys, each with what its value holds; of those that are numbered the first six, --files lists
     all. SECTION may be a key then, shown byte range by byte range: index, ff, or r, s or f with a number.
     """
-    from molrec_convert.tree import file_lines, is_collection, is_set, overview_lines, tree_lines
+    from molrec_convert.inspect.tree import file_lines, is_collection, is_set, overview_lines, tree_lines
 
     if (files or overview) and (section or no_zarr):
         shown = "--files lists all files" if files else "--overview shows all sections"
@@ -68,7 +68,7 @@ def tree_command(
 
 
 def _show_set(path: Path, section: tuple[str, ...], record: int | slice | None, select: str | None) -> None:
-    from molrec_convert.tree import key_named, set_key_lines, set_lines
+    from molrec_convert.inspect.tree import key_named, set_key_lines, set_lines
 
     keys = [key for name in section if (key := key_named(name)) is not None]
     if keys:
@@ -79,7 +79,7 @@ def _show_set(path: Path, section: tuple[str, ...], record: int | slice | None, 
         return
     chosen: list[int] | None = None
     if record is not None or select is not None:
-        from molrec_convert.collecting import positions
+        from molrec_convert.conversion.collecting import positions
         from molrec_convert.stores.lmdb.sharded import open_collection
 
         with open_collection(path, verify=True) as collection:
@@ -90,7 +90,7 @@ def _show_set(path: Path, section: tuple[str, ...], record: int | slice | None, 
 def _show_collection(
     path: Path, section: tuple[str, ...], overview: bool, files: bool, record: int | slice | None, select: str | None
 ) -> None:
-    from molrec_convert.tree import collection_lines, key_lines, key_named, key_overview, value_lines
+    from molrec_convert.inspect.tree import collection_lines, key_lines, key_named, key_overview, value_lines
 
     keys = [key for name in section if (key := key_named(name)) is not None]
     if keys:
@@ -105,7 +105,7 @@ def _show_collection(
         return
     if overview or files:
         raise click.UsageError("--overview and --files show all keys: leave out --record and --select")
-    from molrec_convert.collecting import positions
+    from molrec_convert.conversion.collecting import positions
     from molrec_convert.stores.lmdb.reader import open_collection
 
     with open_collection(path, verify=True) as collection:

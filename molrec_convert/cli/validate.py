@@ -24,7 +24,7 @@ def validate_command(path: Path, as_json: bool) -> int:
 
     An error is what readers refuse: exit code 1. A warning is what they cope with: exit code 0.
     """
-    from molrec_convert.validation import Severity, validate
+    from molrec_convert.inspect.validation import Severity, validate
 
     findings = validate(stored(path))
     errors = sum(finding.severity is Severity.ERROR for finding in findings)

@@ -37,9 +37,9 @@ def verify_command(
     Which record is of which source its index says, where 'mrec migrate' made it; else the sources are to be named in
     the order they were. What a migration was asked to do (units, names, fills) is taken into account.
     """
-    from molrec_convert.conversion import read
+    from molrec_convert.conversion.convert import read
+    from molrec_convert.migration.verify import parse_sample, verify_collection
     from molrec_convert.model.record import Record
-    from molrec_convert.verifying import parse_sample, verify_collection
 
     part = parse_sample(sample)
     with read(path, verify=True) as collection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from molrec_convert.model.collection import Collection
+from molrec_convert.model.collection.collection import Collection
 from molrec_convert.model.declaration import ColumnDeclaration, Declaration
 from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.frame import Block

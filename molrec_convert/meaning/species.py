@@ -20,7 +20,7 @@ from molrec_convert.meaning.element_guessing import elements_of_types
 from molrec_convert.meaning.mapped_collection import MappedCollection
 from molrec_convert.meaning.quantities import atom_blocks, atom_rows, symbols_of_numbers
 from molrec_convert.model.batch import BlockUpdates, FrameBatch
-from molrec_convert.model.collection import Collection
+from molrec_convert.model.collection.collection import Collection
 from molrec_convert.model.declaration import ColumnDeclaration, Declaration
 from molrec_convert.model.frame import Block, Column, Frame
 from molrec_convert.model.record import Record

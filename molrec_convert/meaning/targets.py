@@ -8,7 +8,7 @@ from typing import Any
 
 from molrec_convert.errors import UsageError
 from molrec_convert.formats import Format
-from molrec_convert.model.collection import Collection
+from molrec_convert.model.collection.collection import Collection
 from molrec_convert.model.record import Record
 from molrec_convert.quantities.dimensions import (
     BASES,

@@ -16,14 +16,14 @@ from molrec_convert.errors import UnsupportedError
 from molrec_convert.meaning.forcefield_units import converted_force_field
 from molrec_convert.meaning.mapped_collection import MappedCollection
 from molrec_convert.model.batch import BlockUpdates, FrameBatch
-from molrec_convert.model.collection import Collection
-from molrec_convert.model.collection_record import collection_units
+from molrec_convert.model.collection.collection import Collection
+from molrec_convert.model.collection.record import collection_units
 from molrec_convert.model.declaration import NO_FILL, Declaration
 from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.frame import Block, Column, Frame
-from molrec_convert.model.metrics import Metrics, Series
-from molrec_convert.model.observables import Observable, Observables
 from molrec_convert.model.record import Record
+from molrec_convert.model.results.metrics import Metrics, Series
+from molrec_convert.model.results.observables import Observable, Observables
 from molrec_convert.model.tags import Meta
 from molrec_convert.model.trajectory import MappedTrajectory, Trajectory
 from molrec_convert.plugins import plugin_manager, style_registry

@@ -6,20 +6,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from molrec_convert.migration.outcome import MigrationStopped, Outcome
+    from molrec_convert.migration.outputs.outcome import MigrationStopped, Outcome
     from molrec_convert.migration.run import migrate
-    from molrec_convert.migration.settings import Settings
-    from molrec_convert.migration.trees import migrate_records
+    from molrec_convert.migration.plans.settings import Settings
+    from molrec_convert.migration.inputs.trees import migrate_records
 
 __all__ = ["MigrationStopped", "Outcome", "Settings", "migrate", "migrate_records"]
 
 #: Where the names are. They are loaded on use: a worker process needs a part of this package only.
 _PLACES = {
-    "MigrationStopped": "outcome",
-    "Outcome": "outcome",
-    "Settings": "settings",
+    "MigrationStopped": "outputs.outcome",
+    "Outcome": "outputs.outcome",
+    "Settings": "plans.settings",
     "migrate": "run",
-    "migrate_records": "trees",
+    "migrate_records": "inputs.trees",
 }
 
 

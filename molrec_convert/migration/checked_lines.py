@@ -14,8 +14,8 @@ from typing import IO, Any, NamedTuple
 
 import google_crc32c
 
-from molrec_convert import disk
 from molrec_convert.errors import FormatError
+from molrec_convert.files import disk
 
 __all__ = ["Chain", "LineFile", "Standing", "read_document", "read_lines", "standing_lines", "write_lines"]
 

@@ -12,16 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from molrec_convert.errors import FormatError, MolrecError, UsageError
-from molrec_convert.locking import TargetLock
-from molrec_convert.migration.adding import changed_options, check_rules_added, continued
-from molrec_convert.migration.engine import Engine, LocalEngine
+from molrec_convert.files.locking import TargetLock
+from molrec_convert.files.staging import check_target
+from molrec_convert.migration.engines.engine import Engine, LocalEngine
 from molrec_convert.migration.events import Done, Entry, Failed, Many, Restart, RowFailed
 from molrec_convert.migration.failures import failure_text, is_error, remarks_of, write_failures
-from molrec_convert.migration.hashing import content_digest
-from molrec_convert.migration.index_values import check_index_names
-from molrec_convert.migration.inputs import InputTable, beside_notes, expand_inputs
+from molrec_convert.migration.inputs.hashing import content_digest
+from molrec_convert.migration.inputs.inputs import InputTable, beside_notes, expand_inputs
+from molrec_convert.migration.inputs.sources import check_options
 from molrec_convert.migration.journal import Journal
-from molrec_convert.migration.outcome import (
+from molrec_convert.migration.outputs.adding import changed_options, check_rules_added, continued
+from molrec_convert.migration.outputs.index_values import check_index_names
+from molrec_convert.migration.outputs.outcome import (
     ConflictsError,
     MigrationStopped,
     NobodyWatches,
@@ -30,16 +32,14 @@ from molrec_convert.migration.outcome import (
     no_record,
     report_of,
 )
-from molrec_convert.migration.output import COMMIT_SECONDS, DUPLICATES, FAILURES, Output
-from molrec_convert.migration.plan import Plan, read_declaration
-from molrec_convert.migration.rules import check_rules, idle_rules
-from molrec_convert.migration.settings import Settings
-from molrec_convert.migration.sources import check_options
+from molrec_convert.migration.outputs.output import COMMIT_SECONDS, DUPLICATES, FAILURES, Output
+from molrec_convert.migration.plans.plan import Plan, read_declaration
+from molrec_convert.migration.plans.rules import check_rules, idle_rules
+from molrec_convert.migration.plans.settings import Settings
+from molrec_convert.migration.plans.tasks import Goal, TaskList
 from molrec_convert.migration.state import SUFFIX, Known, State
-from molrec_convert.migration.tasks import Goal, TaskList
-from molrec_convert.model.collection_declaration import collection_document
+from molrec_convert.model.collection.declaration import collection_document
 from molrec_convert.model.declaration import ColumnDeclaration, Declaration
-from molrec_convert.staging import check_target
 from molrec_convert.stores.lmdb.manifest import is_set, manifest_path
 from molrec_convert.stores.lmdb.reader import StoredCollection
 from molrec_convert.stores.lmdb.sharded import ShardedCollection, open_collection

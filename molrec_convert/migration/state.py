@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from molrec_convert import disk
+from molrec_convert.files import disk
 from molrec_convert.migration.checked_lines import read_document, read_lines, write_lines
 from molrec_convert.migration.failures import Failure, failure_entry, read_failures, write_failures
 

@@ -1,7 +1,7 @@
 """Records in memory: columns, blocks, frames, trajectories, force fields, observables, metrics, records."""
 
 from molrec_convert.model.batch import BlockUpdates, BoxUpdates, FrameBatch, batch_from_frames
-from molrec_convert.model.chained import ChainedTrajectory, Part
+from molrec_convert.model.chained.trajectory import ChainedTrajectory, Part
 from molrec_convert.model.declaration import (
     NO_FILL,
     BlockDeclaration,
@@ -12,8 +12,8 @@ from molrec_convert.model.declaration import (
 from molrec_convert.model.distinct_values import Distinct, distinct
 from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.frame import Block, Box, Column, Frame
-from molrec_convert.model.metrics import Event, Metrics, Series
-from molrec_convert.model.observables import Observable, Observables
+from molrec_convert.model.results.metrics import Event, Metrics, Series
+from molrec_convert.model.results.observables import Observable, Observables
 from molrec_convert.model.record import NEWEST_VERSION, Record, UnknownContent
 from molrec_convert.model.record_batch import Coded, RecordBatch, RecordColumns
 from molrec_convert.model.tags import TAGS, Meta

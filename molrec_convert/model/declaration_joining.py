@@ -13,7 +13,7 @@ import numpy as np
 
 from molrec_convert.errors import ContractError
 from molrec_convert.model.batch import BlockUpdates, FrameBatch
-from molrec_convert.model.collection_declaration import joined_block
+from molrec_convert.model.collection.declaration import joined_block
 from molrec_convert.model.declaration import (
     NO_FILL,
     BlockDeclaration,

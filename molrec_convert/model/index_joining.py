@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from molrec_convert.errors import ContractError
-from molrec_convert.model.collection_index import INDEX_COLUMNS, first_frames
+from molrec_convert.model.collection.index import INDEX_COLUMNS, first_frames
 from molrec_convert.model.declaration import ColumnDeclaration
 from molrec_convert.model.dtypes import DTYPES, empty
 from molrec_convert.model.frame import Block, Column

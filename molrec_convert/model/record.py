@@ -14,8 +14,8 @@ from molrec_convert.errors import ContractError
 from molrec_convert.model.alignment import Alignment
 from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.frame import Frame
-from molrec_convert.model.metrics import Metrics
-from molrec_convert.model.observables import Observables
+from molrec_convert.model.results.metrics import Metrics
+from molrec_convert.model.results.observables import Observables
 from molrec_convert.model.tags import check_json
 from molrec_convert.model.trajectory import Trajectory
 from molrec_convert.wiring import provided

@@ -21,9 +21,9 @@ from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.distinct_values import distinct
 from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.frame import Block, Box, Frame
-from molrec_convert.model.metrics import Metrics
-from molrec_convert.model.observables import Observables
 from molrec_convert.model.record import Record
+from molrec_convert.model.results.metrics import Metrics
+from molrec_convert.model.results.observables import Observables
 from molrec_convert.model.summary_words import summary_rows, text_lines
 from molrec_convert.model.tags import to_typed_json
 from molrec_convert.model.trajectory import Trajectory

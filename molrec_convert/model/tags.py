@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from molrec_convert.errors import ContractError
-from molrec_convert.json_text import MOST_NESTED
+from molrec_convert.files.json_text import MOST_NESTED
 from molrec_convert.model.dtypes import DTYPES, same_bits
 from molrec_convert.model.names import is_unicode
 

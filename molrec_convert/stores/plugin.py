@@ -34,8 +34,8 @@ def sniff_zip(head: bytes, path: Path) -> float:
     """A zip file with a `zarr.json` at its root."""
     if not head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return 0.0
-    from molrec_convert.regular_files import open_regular
-    from molrec_convert.stores.zarr.zip_storage import read_entries
+    from molrec_convert.files.regular_files import open_regular
+    from molrec_convert.stores.zarr.v3.zip_storage import read_entries
 
     descriptor = open_regular(path)
     try:

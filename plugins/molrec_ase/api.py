@@ -13,7 +13,7 @@ from molrec_ase.source import PartSource
 from molrec_convert.errors import ContractError, UsageError
 from molrec_convert.formats import ARRANGEMENTS, Arrangement
 from molrec_convert.model import Record, Trajectory
-from molrec_convert.model.collection import Collection
+from molrec_convert.model.collection.collection import Collection
 from molrec_convert.report import Report
 
 __all__ = ["from_ase", "iter_ase", "to_ase"]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from molrec_ase.chunk import Part
-from molrec_convert.json_text import read_json
+from molrec_convert.files.json_text import read_json
 from molrec_convert.model.dtypes import as_values
 from molrec_convert.model.tags import from_typed_json
 

@@ -37,10 +37,10 @@ from molrec_convert.model import (
     Record,
     RecordBatch,
 )
-from molrec_convert.model.collection import Collection
-from molrec_convert.model.collection_declaration import collection_document
-from molrec_convert.model.collection_index import INDEX_COLUMNS, single_frame_columns
-from molrec_convert.model.collection_record import collection_units
+from molrec_convert.model.collection.collection import Collection
+from molrec_convert.model.collection.declaration import collection_document
+from molrec_convert.model.collection.index import INDEX_COLUMNS, single_frame_columns
+from molrec_convert.model.collection.record import collection_units
 from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.model.names import name_fault
 from molrec_convert.model.standard import STANDARD_DTYPES

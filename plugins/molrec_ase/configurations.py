@@ -14,7 +14,7 @@ from molrec_convert.meaning.quantities import atom_blocks
 from molrec_convert.meaning.species import with_elements
 from molrec_convert.meaning.targets import for_target
 from molrec_convert.model import NO_FILL, Record
-from molrec_convert.model.collection import Collection
+from molrec_convert.model.collection.collection import Collection
 from molrec_convert.quantities.dimensions import units_object
 from molrec_convert.report import Report
 

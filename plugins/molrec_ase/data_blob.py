@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from molrec_ase.plain import parse_json, plain_dtype
-from molrec_convert.json_text import read_json
+from molrec_convert.files.json_text import read_json
 
 __all__ = ["read_data", "write_data"]
 

@@ -12,7 +12,7 @@ from molrec_ase.atoms import atoms_of
 from molrec_ase.configurations import configurations, of_record, prepared, tells_steps
 from molrec_convert.errors import UsageError
 from molrec_convert.model import Record
-from molrec_convert.model.collection import Collection
+from molrec_convert.model.collection.collection import Collection
 from molrec_convert.report import Report
 
 __all__ = ["read_mrec", "write_mrec"]

@@ -20,9 +20,9 @@ from molrec_ase.parts import make_part
 from molrec_ase.plain import from_plain, number_keys, parse_json
 from molrec_ase.source import PartSource
 from molrec_convert.errors import FormatError
-from molrec_convert.json_text import read_json
+from molrec_convert.files.json_text import read_json
 from molrec_convert.report import Report
-from molrec_convert.stores.lmdb.pages import PageFile
+from molrec_convert.stores.lmdb.file.pages import PageFile
 
 __all__ = ["open_rows"]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from molrec_convert.json_text import read_json
+from molrec_convert.files.json_text import read_json
 
 __all__ = ["NONE", "NotPlain", "from_plain", "number_keys", "parse_json", "plain_dtype", "to_plain"]
 

@@ -19,7 +19,7 @@ from molrec_ase.trajectory import AseTrajectory
 from molrec_convert.errors import FormatError
 from molrec_convert.formats import Arrangement, ReadContext
 from molrec_convert.model import Record
-from molrec_convert.model.collection import Collection
+from molrec_convert.model.collection.collection import Collection
 from molrec_convert.report import Report
 
 __all__ = ["arranged", "read_database", "read_trajectory"]

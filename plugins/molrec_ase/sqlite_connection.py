@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from molrec_convert.errors import FormatError
-from molrec_convert.regular_files import check_regular
+from molrec_convert.files.regular_files import check_regular
 
 __all__ = ["ROWS", "Connection", "connect", "tables_of"]
 

@@ -17,7 +17,7 @@ from molrec_ase.names import CALCULATOR, CONSTRAINTS, DATA, key_name
 from molrec_ase.plain import parse_json, to_plain
 from molrec_ase.values import as_value
 from molrec_convert.errors import FormatError
-from molrec_convert.json_text import read_json
+from molrec_convert.files.json_text import read_json
 
 __all__ = ["NO_DATA", "TABLES", "TEXTS", "free_of", "parsed", "text_columns", "text_rows", "told_texts"]
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from molrec_ase.plain import from_plain, number_keys, plain_dtype
 from molrec_convert.errors import FormatError
-from molrec_convert.json_text import read_json
-from molrec_convert.regular_files import open_regular, pread_all
+from molrec_convert.files.json_text import read_json
+from molrec_convert.files.regular_files import open_regular, pread_all
 
 __all__ = ["BreaksOff", "StoredArray", "UlmFile"]
 

@@ -20,7 +20,7 @@ from molrec_ase.sqlite_write import RowWriter
 from molrec_convert.formats import WriteContext
 from molrec_convert.meaning.quantities import atom_blocks
 from molrec_convert.model import Record
-from molrec_convert.model.collection import Collection
+from molrec_convert.model.collection.collection import Collection
 from molrec_convert.report import Report
 
 __all__ = ["predict", "write_database"]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from molrec_convert.formats import Capability, Format
 from molrec_convert.hookspecs import hookimpl
-from molrec_lammps import sniffing
+from molrec_lammps import detect as sniffing
 from molrec_lammps.options import UNITS_STYLES, DataOptions, DumpOptions, RunOptions
-from molrec_lammps.write_options import DataTarget, DumpTarget, RunTarget, SettingsTarget
+from molrec_lammps.write.options import DataTarget, DumpTarget, RunTarget, SettingsTarget
 
 if TYPE_CHECKING:
     from molrec_convert.model import Record
@@ -34,10 +34,10 @@ DATA = Format(
     title="LAMMPS data file",
     patterns=("*.data", "data.*", "*.lmpdat", "*.lammpsdata"),
     sniff=sniffing.data_format_score,
-    reads="molrec_lammps.data_record:read_data",
+    reads="molrec_lammps.data.record:read_data",
     read_options=DataOptions,
-    writes="molrec_lammps.write_data:write_data",
-    predicts="molrec_lammps.write_data:predict_data",
+    writes="molrec_lammps.write.data:write_data",
+    predicts="molrec_lammps.write.data:predict_data",
     elements="",
     rehearses=True,
     write_options=DataTarget,
@@ -51,7 +51,7 @@ DATA = Format(
     },
     extra="lammps",
     reference="https://docs.lammps.org/read_data.html",
-    joins="molrec_lammps.data_joined:read_joined",
+    joins="molrec_lammps.data.joined:read_joined",
 )
 
 DUMP = Format(
@@ -59,10 +59,10 @@ DUMP = Format(
     title="LAMMPS dump: text, YAML, local, grid",
     patterns=("*.lammpstrj", "*.dump", "dump.*", "*.lammpsdump"),
     sniff=sniffing.dump_score,
-    reads="molrec_lammps.dump_record:read_dump",
+    reads="molrec_lammps.dump.record:read_dump",
     read_options=DumpOptions,
-    writes="molrec_lammps.write_dump:write_dump",
-    predicts="molrec_lammps.write_dump:predict_dump",
+    writes="molrec_lammps.dump.write_dump:write_dump",
+    predicts="molrec_lammps.dump.write_dump:predict_dump",
     elements="",
     rehearses=True,
     write_options=DumpTarget,
@@ -83,13 +83,13 @@ RUN = Format(
     title="LAMMPS run (directory, input script, log)",
     patterns=("in.*", "*.in", "log.*", "*.log"),
     sniff=sniffing.run_score,
-    reads="molrec_lammps.run:read_run",
+    reads="molrec_lammps.run.run:read_run",
     read_options=RunOptions,
-    writes="molrec_lammps.write_run:write_run",
-    predicts="molrec_lammps.write_run:predict_run",
+    writes="molrec_lammps.write.run:write_run",
+    predicts="molrec_lammps.write.run:predict_run",
     elements="",
     rehearses=True,
-    owns="molrec_lammps.write_run:is_written_run",
+    owns="molrec_lammps.write.run:is_written_run",
     write_options=RunTarget,
     unit_styles=UNITS_STYLES,
     unconverted=("forcefield", "meta"),
@@ -115,8 +115,8 @@ SETTINGS = Format(
     name="lammps-settings",
     title="LAMMPS force field (commands to include)",
     patterns=("settings.lmp", "*.settings", "*.settings.lmp"),
-    writes="molrec_lammps.write_settings:write_settings",
-    predicts="molrec_lammps.write_settings:predict_settings",
+    writes="molrec_lammps.write.settings:write_settings",
+    predicts="molrec_lammps.write.settings:predict_settings",
     rehearses=True,
     write_options=SettingsTarget,
     unit_styles=UNITS_STYLES,
@@ -130,7 +130,7 @@ AVE_TIME = Format(
     name="lammps-ave-time",
     title="LAMMPS averages (fix ave/time, ave/chunk, ave/histo, ave/correlate)",
     sniff=sniffing.ave_score,
-    reads="molrec_lammps.ave_record:read_ave_time",
+    reads="molrec_lammps.log.ave_record:read_ave_time",
     carries={
         "metrics": Capability(read="exact, of single values"),
         "observables": Capability(read="exact, of columns of rows"),
@@ -150,7 +150,7 @@ def molrec_formats() -> tuple[Format, ...]:
 @hookimpl
 def molrec_units_converted(record: Record, source: Record, conversion: UnitConversion, report: Report) -> None:
     """Convert what a data file and a script said beyond columns, or state its units."""
-    from molrec_lammps.write_units import follow_units
+    from molrec_lammps.write.units import follow_units
 
     follow_units(record, source, conversion, report)
 
@@ -158,6 +158,6 @@ def molrec_units_converted(record: Record, source: Record, conversion: UnitConve
 @hookimpl
 def molrec_style_dimension(category: str, style: str, name: str, definitions: int) -> str | None:
     """Of LAMMPS' styles that are not in the registry, by the table of styles."""
-    from molrec_lammps.style_maps import dimension_of_parameter
+    from molrec_lammps.potential.style_maps import dimension_of_parameter
 
     return dimension_of_parameter(category, style, name, definitions)

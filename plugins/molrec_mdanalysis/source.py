@@ -15,7 +15,7 @@ import MDAnalysis
 from MDAnalysis.coordinates.base import ProtoReader
 
 from molrec_convert.errors import FormatError, MissingInputError, MolrecError, UsageError
-from molrec_convert.json_text import read_json
+from molrec_convert.files.json_text import read_json
 from molrec_convert.report import Report
 from molrec_mdanalysis.ahead import check_decodes
 from molrec_mdanalysis.count_check import check_counts

@@ -12,9 +12,9 @@ import MDAnalysis
 import numpy as np
 
 from molrec_convert.errors import MolrecError, UnsupportedError
+from molrec_convert.files.staging import workroom
 from molrec_convert.formats import WriteContext
 from molrec_convert.model import Record
-from molrec_convert.staging import workroom
 from molrec_mdanalysis.building import first_frame
 from molrec_mdanalysis.losses import arrays_of, check_frame, check_writable, ids_serve, predict_atoms, predict_frames
 from molrec_mdanalysis.names import STATE

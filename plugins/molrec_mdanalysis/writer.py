@@ -16,9 +16,9 @@ from MDAnalysis.coordinates.base import WriterBase
 
 import molrec_convert
 from molrec_convert.errors import LayoutChanged, UsageError
+from molrec_convert.files.staging import Staging, workroom
 from molrec_convert.model import FrameBatch, MemoryTrajectory, Record
 from molrec_convert.report import Report
-from molrec_convert.staging import Staging, workroom
 from molrec_mdanalysis.layout import Layout, layout_of
 from molrec_mdanalysis.names import UNITS
 from molrec_mdanalysis.portions import Gatherer, Pass, Portion

@@ -13,12 +13,12 @@ from typing import Any
 import gemmi
 import numpy as np
 
-from molrec_convert.contents import Contents
 from molrec_convert.errors import FormatError
 from molrec_convert.formats import ReadContext
 from molrec_convert.model import Block, Box, Frame, MemoryTrajectory, Record
-from molrec_convert.model.collection import Collection, MemoryCollection
+from molrec_convert.model.collection.collection import Collection, MemoryCollection
 from molrec_convert.report import Report
+from molrec_convert.text.contents import Contents
 from molrec_pdb.bonds import bond_block
 from molrec_pdb.cells import cell_vectors
 from molrec_pdb.cif_columns import CifAtoms, identity_of, read_atoms

@@ -15,8 +15,8 @@ from typing import Any
 
 import gemmi
 
-from molrec_convert.contents import Contents, forget
 from molrec_convert.errors import FormatError
+from molrec_convert.text.contents import Contents, forget
 
 __all__ = ["MADE", "UNKNOWN", "CifText", "Table", "made_items"]
 

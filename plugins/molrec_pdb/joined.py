@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.compression import compression_of
 from molrec_convert.formats import ReadContext
 from molrec_convert.model import (
     Block,
@@ -26,9 +25,10 @@ from molrec_convert.model import (
     MemoryTrajectory,
     Record,
 )
-from molrec_convert.model.collection import Collection
-from molrec_convert.model.collection_joined import JoinedCollection
+from molrec_convert.model.collection.collection import Collection
+from molrec_convert.model.collection.joined import JoinedCollection
 from molrec_convert.report import Report
+from molrec_convert.text.compression import compression_of
 from molrec_pdb.atoms import AtomRows, Source, State, read_state
 from molrec_pdb.bonds import bond_block
 from molrec_pdb.cells import read_cell

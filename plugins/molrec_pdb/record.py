@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from molrec_convert.contents import Contents
 from molrec_convert.errors import FormatError
 from molrec_convert.formats import ReadContext
 from molrec_convert.model import Block, Column, Frame, Record
-from molrec_convert.model.collection import Collection, MemoryCollection
+from molrec_convert.model.collection.collection import Collection, MemoryCollection
 from molrec_convert.report import Report
+from molrec_convert.text.contents import Contents
 from molrec_pdb.atoms import Source, State, all_have_anisou, read_rows, read_state
 from molrec_pdb.bonds import bond_block, conect_pairs
 from molrec_pdb.cells import read_cell

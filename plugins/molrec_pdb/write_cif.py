@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import UnsupportedError
+from molrec_convert.files.target_file import open_target
 from molrec_convert.formats import WriteContext
 from molrec_convert.model import Box, Column, Record
-from molrec_convert.model.collection import Collection
+from molrec_convert.model.collection.collection import Collection
 from molrec_convert.report import Report
-from molrec_convert.target_file import open_target
 from molrec_pdb.cells import cell_parameters, cell_vectors
 from molrec_pdb.cif_text import MADE
 from molrec_pdb.write_cif_rows import WRITTEN, Atoms, SiteWriter, loop_text

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from molrec_convert.errors import UnsupportedError
+from molrec_convert.files.target_file import open_target
 from molrec_convert.formats import WriteContext
 from molrec_convert.model import Box, Record
-from molrec_convert.model.collection import Collection
-from molrec_convert.target_file import open_target
+from molrec_convert.model.collection.collection import Collection
 from molrec_pdb.header import frame_times
 from molrec_pdb.lines import PLACEHOLDER_REMARKS, FrameLines
 from molrec_pdb.options import PdbTarget

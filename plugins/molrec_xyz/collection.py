@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.contents import Contents
 from molrec_convert.model import (
     BATCH_BYTES,
     Block,
@@ -30,10 +29,11 @@ from molrec_convert.model import (
     RecordBatch,
     RecordColumns,
 )
-from molrec_convert.model.collection import Collection
-from molrec_convert.model.collection_declaration import collection_document
-from molrec_convert.model.collection_index import single_frame_columns
-from molrec_convert.model.collection_record import collection_units
+from molrec_convert.model.collection.collection import Collection
+from molrec_convert.model.collection.declaration import collection_document
+from molrec_convert.model.collection.index import single_frame_columns
+from molrec_convert.model.collection.record import collection_units
+from molrec_convert.text.contents import Contents
 from molrec_xyz.places import Place, is_state
 from molrec_xyz.reader import Batch
 from molrec_xyz.trajectory import ATOMS, Source, check_labels, column_values, declare_blocks

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.number_rows import coded
+from molrec_convert.text.number_rows import coded
 
 __all__ = ["PAD", "FixedLayout", "find_layout", "read_fixed"]
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.contents import forget
 from molrec_convert.report import Report
+from molrec_convert.text.contents import forget
 from molrec_xyz.keyvalues import Pair, parse_line
 from molrec_xyz.scan import HELD, FrameTable
 from molrec_xyz.sniffing import is_extended

@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.compression import compression_of
-from molrec_convert.contents import Contents
 from molrec_convert.formats import Apart, ReadContext
 from molrec_convert.model import Declaration, Frame
-from molrec_convert.model.collection import Collection
+from molrec_convert.model.collection.collection import Collection
 from molrec_convert.quantities.elements import NUMBERS
 from molrec_convert.report import Report
+from molrec_convert.text.compression import compression_of
+from molrec_convert.text.contents import Contents
 from molrec_xyz.cells import read_cells
 from molrec_xyz.collection import XyzCollection
 from molrec_xyz.dialects import is_of_names, states_facts

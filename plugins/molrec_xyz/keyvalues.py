@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from molrec_convert.json_text import read_json
+from molrec_convert.files.json_text import read_json
 
 __all__ = ["FLOAT", "INTEGER", "Document", "Pair", "ValueFault", "number", "parse_line", "typed"]
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.contents import forget
 from molrec_convert.errors import FormatError, LayoutChanged
+from molrec_convert.text.contents import forget
 from molrec_xyz.columns import RowLayout
 from molrec_xyz.fixed import PAD, FixedLayout, find_layout, read_fixed
 from molrec_xyz.rows import RowFault, logicals, native_rows, parse_rows

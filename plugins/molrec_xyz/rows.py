@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.number_rows import read_number_rows
+from molrec_convert.text.number_rows import read_number_rows
 from molrec_xyz.columns import RowLayout
 from molrec_xyz.keyvalues import number
 from molrec_xyz.scan import shown

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.contents import forget
 from molrec_convert.errors import FormatError
+from molrec_convert.text.contents import forget
 from molrec_xyz.columns import is_number
 
 __all__ = ["HELD", "FrameTable", "scan_frames", "shown"]

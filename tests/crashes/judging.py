@@ -11,8 +11,8 @@ from pathlib import Path
 import molrec_convert
 from crashes.replay import State, stored
 from crashes.workloads import Workload
-from molrec_convert.comparison import collection_differences, differences
-from molrec_convert.model.collection import Collection
+from molrec_convert.inspect.diff import collection_differences, differences
+from molrec_convert.model.collection.collection import Collection
 
 _STORES = (".mrec", ".mrec.zip", ".mrec.lmdb", ".db")
 

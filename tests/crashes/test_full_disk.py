@@ -16,7 +16,7 @@ import pytest
 import molrec_convert
 from crashes import inputs
 from molrec_convert import Frame, MemoryTrajectory
-from molrec_convert.disk import write_all
+from molrec_convert.files.disk import write_all
 
 _MREC = [sys.executable, "-m", "molrec_convert.cli"]
 

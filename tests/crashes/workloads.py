@@ -123,10 +123,10 @@ def _record(name: str, frames: int) -> Callable[[Path], None]:
 
 def commit_often() -> None:
     """Have everything in this process be committed as often as if it were large."""
-    import molrec_convert.migration.output as output
+    import molrec_convert.migration.outputs.output as output
     import molrec_convert.migration.run as migration_run
-    import molrec_convert.stores.zarr.trajectory_arrays as arrays
-    import molrec_convert.stores.zarr.trajectory_buffer as buffer
+    import molrec_convert.stores.zarr.trajectory.arrays as arrays
+    import molrec_convert.stores.zarr.trajectory.buffer as buffer
 
     append = arrays.TrajectoryArrays.append
 
@@ -220,8 +220,8 @@ def _append(name: str, first: int, total: int, every: int, make: _Make = inputs.
 
 def small_extents() -> None:
     """Have arrays that this process makes cut into chunks of a few rows, and shards of a few chunks."""
-    import molrec_convert.stores.zarr.extents as extents
-    import molrec_convert.stores.zarr.trajectory_series as series
+    import molrec_convert.stores.zarr.trajectory.series as series
+    import molrec_convert.stores.zarr.v3.extents as extents
 
     extents._TRAJECTORY_CHUNK, extents._SHARD = 64, 256
     series.DENSE = extents.Extents(4, 3)
@@ -237,7 +237,7 @@ _append("append-varied-shards", 9, 70, 13, inputs.varied, small=True)
 
 def _begin_trajectory(promise: Promise) -> None:
     """Give a record that has none a trajectory, or go on with the one it has."""
-    from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
+    from molrec_convert.stores.zarr.trajectory.writer import TrajectoryWriter
 
     there = os.path.exists("out.mrec/trajectory/zarr.json")
     declared = MemoryTrajectory([inputs.varied(0)]).declaration

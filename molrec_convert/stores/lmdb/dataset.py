@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from molrec_convert.errors import UsageError
-from molrec_convert.model.collection import Collection, Selection
+from molrec_convert.model.collection.collection import Collection, Selection
 from molrec_convert.model.samples import frame_sample, record_sample
 from molrec_convert.stores.lmdb.sharded import open_collection
 

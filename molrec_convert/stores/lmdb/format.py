@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from molrec_convert.formats import ReadContext, WriteContext
-from molrec_convert.model.collection import Collection, CollectionView
-from molrec_convert.model.collection_declaration import derive_declaration
-from molrec_convert.model.collection_index import index_rows
-from molrec_convert.model.collection_member import as_member
-from molrec_convert.model.collection_record import collection_units, record_of
+from molrec_convert.model.collection.collection import Collection, CollectionView
+from molrec_convert.model.collection.declaration import derive_declaration
+from molrec_convert.model.collection.index import index_rows
+from molrec_convert.model.collection.member import as_member
+from molrec_convert.model.collection.record import collection_units, record_of
 from molrec_convert.model.record import Record
 from molrec_convert.report import Fate, Report
-from molrec_convert.stores.lmdb.environment import lmdb_library
-from molrec_convert.stores.lmdb.keys import is_known, key_text
+from molrec_convert.stores.lmdb.file.copy_records import is_stored, places
+from molrec_convert.stores.lmdb.file.environment import lmdb_library
+from molrec_convert.stores.lmdb.file.keys import is_known, key_text
 from molrec_convert.stores.lmdb.options import CollectionOptions
 from molrec_convert.stores.lmdb.sharded import open_collection
 from molrec_convert.stores.lmdb.sharded_writer import ShardedCollectionWriter
-from molrec_convert.stores.lmdb.taking import is_stored, places
 from molrec_convert.stores.lmdb.writer import CollectionWriter
 
 __all__ = ["CollectionOptions", "collection_units", "predict", "read_collection", "record_of", "write_collection"]

@@ -18,9 +18,9 @@ from typing import Any
 
 import google_crc32c
 
-from molrec_convert.disk import replace_file
 from molrec_convert.errors import ContractError, FormatError, MissingInputError, UnsupportedError
-from molrec_convert.json_text import read_json
+from molrec_convert.files.disk import replace_file
+from molrec_convert.files.json_text import read_json
 
 __all__ = [
     "MANIFEST",

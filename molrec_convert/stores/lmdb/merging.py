@@ -20,10 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from molrec_convert.disk import name_in
 from molrec_convert.errors import ContractError, UsageError
+from molrec_convert.files.disk import name_in
+from molrec_convert.files.staging import check_apart
 from molrec_convert.formats import NoProgress, Progress
-from molrec_convert.model.collection_declaration import (
+from molrec_convert.model.collection.declaration import (
     MIGRATION,
     collection_document,
     derive_declaration,
@@ -35,18 +36,17 @@ from molrec_convert.model.frame import Block, Column
 from molrec_convert.model.index_joining import joined_index
 from molrec_convert.model.tags import canonical_json
 from molrec_convert.report import Report
-from molrec_convert.staging import check_apart
-from molrec_convert.stores.lmdb.checksums import joined_sums
-from molrec_convert.stores.lmdb.closing import collection_meta, last_values
-from molrec_convert.stores.lmdb.keys import FRAME, RECORD, SYSTEM, is_known, key_text
-from molrec_convert.stores.lmdb.leaf_pages import LeafFile
+from molrec_convert.stores.lmdb.file.checksums import joined_sums
+from molrec_convert.stores.lmdb.file.footer import collection_meta, last_values
+from molrec_convert.stores.lmdb.file.keys import FRAME, RECORD, SYSTEM, is_known, key_text
+from molrec_convert.stores.lmdb.file.leaf_pages import LeafFile
+from molrec_convert.stores.lmdb.file.page_merging import check_margins, merge_pages
+from molrec_convert.stores.lmdb.file.page_tree import PageTree
+from molrec_convert.stores.lmdb.file.pages import PageFile
+from molrec_convert.stores.lmdb.file.store import StoreFile
 from molrec_convert.stores.lmdb.manifest import files_of
-from molrec_convert.stores.lmdb.page_merging import check_margins, merge_pages
-from molrec_convert.stores.lmdb.page_tree import PageTree
-from molrec_convert.stores.lmdb.pages import PageFile
 from molrec_convert.stores.lmdb.reader import StoredCollection
 from molrec_convert.stores.lmdb.sharded import ShardedCollection, open_collection
-from molrec_convert.stores.lmdb.store import StoreFile
 from molrec_convert.stores.lmdb.writer import CollectionWriter
 
 __all__ = ["merge_collections"]

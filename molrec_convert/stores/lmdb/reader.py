@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError, FormatError, MissingInputError, UnsupportedError
-from molrec_convert.model.collection import Collection
-from molrec_convert.model.collection_declaration import check_collection_document
+from molrec_convert.model.collection.collection import Collection
+from molrec_convert.model.collection.declaration import check_collection_document
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.frame import Block, Frame
@@ -27,17 +27,15 @@ from molrec_convert.model.record import absolute_rows, check_document
 from molrec_convert.model.samples import frame_sample
 from molrec_convert.model.tags import check_json
 from molrec_convert.model.trajectory import Trajectory
-from molrec_convert.stores.lmdb.checksums import (
+from molrec_convert.stores.lmdb.file.checksums import (
     Checksums,
     GrowingSums,
     checksum,
     read_checksums,
     refuse_damaged,
 )
-from molrec_convert.stores.lmdb.environment import Handle
-from molrec_convert.stores.lmdb.frame_bytes import Buffer, FrameBytes, decode
-from molrec_convert.stores.lmdb.header_json import from_utf8, mapping
-from molrec_convert.stores.lmdb.keys import (
+from molrec_convert.stores.lmdb.file.environment import Handle
+from molrec_convert.stores.lmdb.file.keys import (
     CHECKSUMS,
     FORCEFIELD,
     FRAME,
@@ -51,15 +49,17 @@ from molrec_convert.stores.lmdb.keys import (
     numbered,
     numbered_keys,
 )
+from molrec_convert.stores.lmdb.file.pages import PageFile
 from molrec_convert.stores.lmdb.manifest import MANIFEST
-from molrec_convert.stores.lmdb.pages import PageFile
-from molrec_convert.stores.lmdb.shared_declaration import SharedDeclaration
-from molrec_convert.stores.lmdb.stored_frame import StoredFrame, stored_block
-from molrec_convert.stores.lmdb.stored_index import read_index
-from molrec_convert.stores.lmdb.stored_record import Once, StoredRecord
-from molrec_convert.stores.lmdb.stored_sample import Sampler
-from molrec_convert.stores.lmdb.stored_trajectory import StoredTrajectory
-from molrec_convert.stores.lmdb.value_checks import unknown_header_keys
+from molrec_convert.stores.lmdb.stored.frame import StoredFrame, stored_block
+from molrec_convert.stores.lmdb.stored.index import read_index
+from molrec_convert.stores.lmdb.stored.record import Once, StoredRecord
+from molrec_convert.stores.lmdb.stored.sample import Sampler
+from molrec_convert.stores.lmdb.stored.trajectory import StoredTrajectory
+from molrec_convert.stores.lmdb.values.frame_bytes import Buffer, FrameBytes, decode
+from molrec_convert.stores.lmdb.values.header_json import from_utf8, mapping
+from molrec_convert.stores.lmdb.values.shared_declaration import SharedDeclaration
+from molrec_convert.stores.lmdb.values.value_checks import unknown_header_keys
 
 __all__ = ["StoredCollection", "open_collection"]
 

@@ -18,19 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError, FormatError, MissingInputError
-from molrec_convert.model.collection import Collection
-from molrec_convert.model.collection_index import INDEX_COLUMNS, first_frames
+from molrec_convert.model.collection.collection import Collection
+from molrec_convert.model.collection.index import INDEX_COLUMNS, first_frames
 from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.frame import Block, Frame
 from molrec_convert.model.index_joining import declared_columns, join_columns, joined_declarations
 from molrec_convert.model.tags import canonical_json
-from molrec_convert.stores.lmdb.frame_layout import BlockLayout, ColumnLayout
 from molrec_convert.stores.lmdb.manifest import Manifest, Part, is_set, read_manifest
 from molrec_convert.stores.lmdb.reader import StoredCollection
 from molrec_convert.stores.lmdb.reader import open_collection as open_file
-from molrec_convert.stores.lmdb.stored_frame import StoredBlock
-from molrec_convert.stores.lmdb.stored_record import StoredRecord
+from molrec_convert.stores.lmdb.stored.frame import StoredBlock
+from molrec_convert.stores.lmdb.stored.record import StoredRecord
+from molrec_convert.stores.lmdb.values.frame_layout import BlockLayout, ColumnLayout
 
 __all__ = ["ShardedCollection", "open_collection"]
 

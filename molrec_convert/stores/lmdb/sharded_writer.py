@@ -12,13 +12,13 @@ from types import TracebackType
 from typing import Any
 
 from molrec_convert.errors import UsageError
-from molrec_convert.model.collection_index import IndexColumns
+from molrec_convert.files.staging import Staging, check_apart, replacing
+from molrec_convert.model.collection.index import IndexColumns
 from molrec_convert.model.declaration import ColumnDeclaration, Declaration
 from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.index_joining import declared_columns, joined_declarations
 from molrec_convert.model.record import Record
 from molrec_convert.report import Report
-from molrec_convert.staging import Staging, check_apart, replacing
 from molrec_convert.stores.lmdb.manifest import (
     Manifest,
     Part,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from molrec_convert.errors import FormatError
-from molrec_convert.stores.lmdb.keys import LAYOUT, META
-from molrec_convert.stores.lmdb.pages import PageFile, is_lmdb
+from molrec_convert.stores.lmdb.file.keys import LAYOUT, META
+from molrec_convert.stores.lmdb.file.pages import PageFile, is_lmdb
 
 __all__ = ["sniff_collection"]
 

@@ -14,10 +14,10 @@ from types import TracebackType
 from typing import Any
 
 from molrec_convert.errors import MissingInputError, UsageError
-from molrec_convert.model.collection import check_forcefield, check_member
-from molrec_convert.model.collection_declaration import collection_document
-from molrec_convert.model.collection_index import IndexBuilder, IndexColumns
-from molrec_convert.model.collection_member import (
+from molrec_convert.model.collection.collection import check_forcefield, check_member
+from molrec_convert.model.collection.declaration import collection_document
+from molrec_convert.model.collection.index import IndexBuilder, IndexColumns
+from molrec_convert.model.collection.member import (
     member_rows,
     report_forcefield_losses,
 )
@@ -26,9 +26,8 @@ from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.frame import Block
 from molrec_convert.model.record import Record, check_document
 from molrec_convert.report import Report
-from molrec_convert.stores.lmdb.closing import collection_meta, last_values
-from molrec_convert.stores.lmdb.frame_writing import encode_tables
-from molrec_convert.stores.lmdb.keys import (
+from molrec_convert.stores.lmdb.file.footer import collection_meta, last_values
+from molrec_convert.stores.lmdb.file.keys import (
     FRAME,
     RECORD,
     SYSTEM,
@@ -37,12 +36,13 @@ from molrec_convert.stores.lmdb.keys import (
     numbered,
     numbered_keys,
 )
+from molrec_convert.stores.lmdb.file.runs import Runs, append_runs, in_runs
+from molrec_convert.stores.lmdb.file.spool import Spool
+from molrec_convert.stores.lmdb.file.store import StoreFile
 from molrec_convert.stores.lmdb.reader import StoredCollection, open_collection
-from molrec_convert.stores.lmdb.record_encoder import RecordEncoder
-from molrec_convert.stores.lmdb.runs import Runs, append_runs, in_runs
-from molrec_convert.stores.lmdb.spool import Spool
-from molrec_convert.stores.lmdb.store import StoreFile
-from molrec_convert.stores.lmdb.value_checks import check_values
+from molrec_convert.stores.lmdb.values.frame_writing import encode_tables
+from molrec_convert.stores.lmdb.values.record_encoder import RecordEncoder
+from molrec_convert.stores.lmdb.values.value_checks import check_values
 
 __all__ = ["CollectionWriter"]
 

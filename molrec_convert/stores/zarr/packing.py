@@ -13,12 +13,12 @@ import zipfile
 from pathlib import Path
 
 from molrec_convert.errors import ContractError, FormatError, UsageError
-from molrec_convert.locking import PathLock
-from molrec_convert.regular_files import open_regular
-from molrec_convert.staging import check_apart, check_target, replacing
-from molrec_convert.stores.zarr.storage import METADATA, DirectoryStorage, read_document
-from molrec_convert.stores.zarr.stored_files import lost_files, packed_comment, packed_fault
-from molrec_convert.stores.zarr.zip_storage import UNIX, check_claims, check_entries, read_entries, read_entry
+from molrec_convert.files.locking import PathLock
+from molrec_convert.files.regular_files import open_regular
+from molrec_convert.files.staging import check_apart, check_target, replacing
+from molrec_convert.stores.zarr.v3.storage import METADATA, DirectoryStorage, read_document
+from molrec_convert.stores.zarr.v3.stored_files import lost_files, packed_comment, packed_fault
+from molrec_convert.stores.zarr.v3.zip_storage import UNIX, check_claims, check_entries, read_entries, read_entry
 
 __all__ = ["pack", "unpack", "write_zip"]
 

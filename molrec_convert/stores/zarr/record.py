@@ -15,20 +15,20 @@ from molrec_convert.errors import ContractError, FormatError, UnsupportedError, 
 from molrec_convert.formats import ReadContext
 from molrec_convert.model.alignment import Alignment
 from molrec_convert.model.batch import FrameBatch
-from molrec_convert.model.collection_record import with_units
+from molrec_convert.model.collection.record import with_units
 from molrec_convert.model.frame import Frame
 from molrec_convert.model.record import Record, check_document
 from molrec_convert.model.trajectory import BATCH_BYTES
 from molrec_convert.quantities.dimensions import parse_units, same_units, units_object, units_words
 from molrec_convert.report import Report
-from molrec_convert.stores.zarr.frames import read_frame
 from molrec_convert.stores.zarr.record_writer import RecordWriter, write_packed, write_record
-from molrec_convert.stores.zarr.storage import Storage, read_document
+from molrec_convert.stores.zarr.sections.frames import read_frame
+from molrec_convert.stores.zarr.sections.unknown import KnownNodes, StoredUnknown
 from molrec_convert.stores.zarr.stored_record import LateSections, StoredRecord, frame_nodes
-from molrec_convert.stores.zarr.trajectory_reader import StoredTrajectory
-from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
-from molrec_convert.stores.zarr.unknown import KnownNodes, StoredUnknown
-from molrec_convert.stores.zarr.zip_storage import open_storage
+from molrec_convert.stores.zarr.trajectory.reader import StoredTrajectory
+from molrec_convert.stores.zarr.trajectory.writer import TrajectoryWriter
+from molrec_convert.stores.zarr.v3.storage import Storage, read_document
+from molrec_convert.stores.zarr.v3.zip_storage import open_storage
 
 __all__ = ["append_record", "open_record", "read_store", "write_packed", "write_record"]
 

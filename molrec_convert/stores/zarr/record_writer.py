@@ -12,32 +12,32 @@ from pathlib import Path
 from typing import Any
 
 from molrec_convert._version import __version__
-from molrec_convert.disk import remove, sync_tree
 from molrec_convert.errors import ContractError, UsageError
+from molrec_convert.files.disk import remove, sync_tree
+from molrec_convert.files.staging import workroom
 from molrec_convert.formats import WriteContext
 from molrec_convert.model.alignment import Alignment
 from molrec_convert.model.batch import FrameBatch
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.frame import Block, Column, Frame
-from molrec_convert.model.observables import Observables
 from molrec_convert.model.record import Record, check_record
+from molrec_convert.model.results.observables import Observables
 from molrec_convert.model.tags import canonical_json
 from molrec_convert.model.trajectory import Trajectory
-from molrec_convert.staging import workroom
 from molrec_convert.stores.options import MrecOptions
-from molrec_convert.stores.zarr.codecs import Stage
-from molrec_convert.stores.zarr.extents import MOST_CHUNKS
-from molrec_convert.stores.zarr.frames import write_forcefield, write_frame
-from molrec_convert.stores.zarr.metadata import group_document
-from molrec_convert.stores.zarr.metrics import write_metrics
-from molrec_convert.stores.zarr.observables import write_observables
 from molrec_convert.stores.zarr.packing import write_zip
-from molrec_convert.stores.zarr.shard_index import index_size
-from molrec_convert.stores.zarr.storage import write_document
-from molrec_convert.stores.zarr.trajectory_commit import clean_record
-from molrec_convert.stores.zarr.trajectory_writer import TrajectoryWriter
-from molrec_convert.stores.zarr.unknown import write_unknown
-from molrec_convert.stores.zarr.unsynced import Unsynced
+from molrec_convert.stores.zarr.sections.frames import write_forcefield, write_frame
+from molrec_convert.stores.zarr.sections.metrics import write_metrics
+from molrec_convert.stores.zarr.sections.observables import write_observables
+from molrec_convert.stores.zarr.sections.unknown import write_unknown
+from molrec_convert.stores.zarr.trajectory.commit import clean_record
+from molrec_convert.stores.zarr.trajectory.writer import TrajectoryWriter
+from molrec_convert.stores.zarr.v3.codecs import Stage
+from molrec_convert.stores.zarr.v3.extents import MOST_CHUNKS
+from molrec_convert.stores.zarr.v3.metadata import group_document
+from molrec_convert.stores.zarr.v3.shard_index import index_size
+from molrec_convert.stores.zarr.v3.storage import write_document
+from molrec_convert.stores.zarr.v3.unsynced import Unsynced
 
 __all__ = ["RecordWriter", "write_packed", "write_record"]
 

@@ -11,15 +11,15 @@ from typing import Any, TypeVar
 
 from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.frame import Frame
-from molrec_convert.model.metrics import Metrics
-from molrec_convert.model.observables import Observables
 from molrec_convert.model.record import Record
-from molrec_convert.stores.zarr.frames import read_tables
-from molrec_convert.stores.zarr.metrics import has_metrics, read_metrics
-from molrec_convert.stores.zarr.observables import read_observables
-from molrec_convert.stores.zarr.storage import Storage, read_document
-from molrec_convert.stores.zarr.stored_frame import StoredColumn, StoredFrame
-from molrec_convert.stores.zarr.unknown import KnownNodes
+from molrec_convert.model.results.metrics import Metrics
+from molrec_convert.model.results.observables import Observables
+from molrec_convert.stores.zarr.sections.frames import read_tables
+from molrec_convert.stores.zarr.sections.metrics import has_metrics, read_metrics
+from molrec_convert.stores.zarr.sections.observables import read_observables
+from molrec_convert.stores.zarr.sections.stored_frame import StoredColumn, StoredFrame
+from molrec_convert.stores.zarr.sections.unknown import KnownNodes
+from molrec_convert.stores.zarr.v3.storage import Storage, read_document
 
 __all__ = ["LateSections", "StoredRecord", "frame_nodes"]
 

@@ -1,6 +1,0 @@
-"""Logical differences of two records, or of two collections."""
-
-from molrec_convert.comparison.collections import collection_differences
-from molrec_convert.comparison.records import differences
-
-__all__ = ["collection_differences", "differences"]

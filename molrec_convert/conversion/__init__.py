@@ -1,0 +1,1 @@
+"""Conversion: read an input, shape it, write a target."""

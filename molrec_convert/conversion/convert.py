@@ -1,0 +1,599 @@
+"""Read, write, convert: the whole package in three functions.
+
+`convert(src, dst)` is `write(read(src), dst)` with the frames, columns and precision asked for, one fidelity report,
+and safe staging: the target appears complete or not at all, an interrupted run can go on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import shlex
+import stat
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from molrec_convert.conversion.collecting import chosen as chosen_of
+from molrec_convert.conversion.collecting import standing_alone
+from molrec_convert.conversion.counting import ReadingProgress, WritingProgress
+from molrec_convert.conversion.resuming import fingerprint
+from molrec_convert.conversion.shaping import shape, take_configurations
+from molrec_convert.conversion.writing import check_lossless, predict, staged, write_apart, write_staged
+from molrec_convert.errors import LayoutChanged, MissingInputError, UsageError
+from molrec_convert.files.regular_files import kind_of
+from molrec_convert.files.staging import Staging, check_apart
+from molrec_convert.formats import (
+    ARRANGEMENTS,
+    Arrangement,
+    Format,
+    NoProgress,
+    Progress,
+    ReadContext,
+    WriteContext,
+    make_options,
+)
+from molrec_convert.meaning.targets import TargetUnits, for_target, keeps_units, settles_elements
+from molrec_convert.model.collection.collection import Collection, Selection
+from molrec_convert.model.picked import Frames
+from molrec_convert.model.record import Record
+from molrec_convert.plugin_faults import Use, naming_faults, plugin_fault
+from molrec_convert.plugins import detect, detect_target, format_named, plugin_manager
+from molrec_convert.report import Report
+
+if TYPE_CHECKING:
+    from molrec_convert.model.chained.trajectory import Overlap
+
+__all__ = ["ManyRecordsError", "append", "convert", "join", "open", "read", "write"]
+
+PathLike = str | os.PathLike[str]
+
+
+@overload
+def read(
+    *paths: PathLike,
+    format: str | None = None,
+    record: int,
+    select: Selection | None = None,
+    as_: Arrangement | None = None,
+    verify: bool = False,
+    report: Report | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Record: ...
+@overload
+def read(
+    *paths: PathLike,
+    format: str | None = None,
+    record: slice | None = None,
+    select: Selection | None = None,
+    as_: Arrangement | None = None,
+    verify: bool = False,
+    report: Report | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Record | Collection: ...
+def read(
+    *paths: PathLike,
+    format: str | None = None,
+    record: int | slice | None = None,
+    select: Selection | None = None,
+    as_: Arrangement | None = None,
+    verify: bool = False,
+    report: Report | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Record | Collection:
+    """The record in one source: a store, a foreign file, a run directory, or several files that belong together.
+
+    A source of many records gives a `Collection`, also when it holds one: of it `record` takes one out, by its number,
+    as a `Record` (a slice: a smaller collection), `select` those that fit, as `Collection.select` takes them.
+    `as_` says whether the configurations in a file are a "trajectory", or a "collection" of one record each.
+    `verify` walks every page of an LMDB file before it is mapped: for one of unknown origin.
+
+    `format` names the format (else content and name tell); `options` are those of the format's reader. A trajectory
+    stays lazy. Raises `UsageError`, `FormatError`, `ContractError`, `UnsupportedError`.
+    """
+    where = [Path(path) for path in paths]
+    for path in where:
+        _check_input(path)
+    chosen = format_named(format) if format is not None else detect(where)
+    context = ReadContext(
+        make_options(chosen.read_options, options, f"the format {chosen.name}"),
+        Report() if report is None else report,
+        NoProgress() if progress is None else progress,
+        arrangement=as_,
+        verify=verify,
+    )
+    return _chosen(_read(chosen, where, context), record, select, context)
+
+
+@overload
+def open(path: PathLike, *, record: int, **options: Any) -> Record: ...
+@overload
+def open(path: PathLike, **options: Any) -> Record | Collection: ...
+def open(path: PathLike, **options: Any) -> Record | Collection:
+    """A record, or a collection, opened lazily; the same as `read` of one path. Use it as a context manager."""
+    opened: Record | Collection = read(path, **options)
+    return opened
+
+
+def append(path: PathLike) -> Any:
+    """Reopen what is stored to append to it; a context manager, one writer at a time.
+
+    Frames to a record's trajectory (a `TrajectoryWriter`), records to a collection (a `CollectionWriter`).
+    """
+    where = Path(path)
+    _check_input(where)
+    if where.is_file() and detect([where]).kind == "collection":
+        from molrec_convert.stores.lmdb.writer import CollectionWriter
+
+        return CollectionWriter.open(where)
+    from molrec_convert.stores.zarr.record import append_record
+
+    return append_record(where)
+
+
+def write(
+    record: Record | Collection,
+    path: PathLike,
+    *,
+    format: str | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    strict: bool = False,
+    target_units: TargetUnits = None,
+    dimensions: Mapping[str, str] | None = None,
+    report: Report | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Report:
+    """Write a record or a collection under a free name, or with `overwrite` a taken one; it appears when it is whole.
+
+    A collection of one may be written where a record is wanted; of another one name the record to write.
+    `target_units` and `dimensions` are those of `convert`.
+
+    With `strict` a loss is a `LossError` and the target is left as it was. `resume` goes on from an interrupted
+    attempt where there is one.
+    """
+    target = Path(path)
+    chosen = format_named(format) if format is not None else detect_target(target)
+    report = Report() if report is None else report
+    context = WriteContext(
+        make_options(chosen.write_options, options, f"the format {chosen.name}"),
+        report,
+        NoProgress() if progress is None else progress,
+        target,
+        creator=False,
+        units_kept=keeps_units(target_units),
+    )
+    record = _with_symbols(_fitting(record, chosen, report), chosen, report)
+    record = for_target(record, chosen, target_units, dimensions, report)
+    context.progress = WritingProgress(context.progress, record, None)
+    staging = Staging(target, overwrite=overwrite, owns=chosen.owner())
+    with staging, naming_faults((chosen, f"writing {target}", ())):
+        predict(record, chosen, context, ahead=strict)
+        note = fingerprint(record, chosen, context)
+        write_staged(record, chosen, staging, context, note, resume=resume, strict=strict)
+    return report
+
+
+def convert(
+    sources: PathLike | Sequence[PathLike],
+    target: PathLike,
+    *,
+    from_format: str | None = None,
+    to_format: str | None = None,
+    frames: int | Frames | None = None,
+    columns: Iterable[str] | None = None,
+    precision: float | Mapping[str, float] | None = None,
+    record: int | slice | None = None,
+    select: Selection | None = None,
+    each: bool = False,
+    as_: Arrangement | None = None,
+    target_units: TargetUnits = None,
+    dimensions: Mapping[str, str] | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    strict: bool = False,
+    dry_run: bool = False,
+    report: Report | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Report:
+    """Convert one source to one target and say what became of every item.
+
+    Several sources that do not belong together become the records of one collection; so does, with `each`, every one
+    of those that would. Of a collection `record` (a number, or a slice) and `select` choose as `read` does.
+    `frames` chooses frames: a number, a slice, or several of them in their order. Of a file whose configurations become
+    records it chooses configurations, of any other collection frames of each record. `columns` ("x", "atoms/x") keeps
+    only those of the frames (what says what a particle is stays), `precision` is one tolerance for `x y z` or one per
+    column. `dry_run` reads what it must to predict the losses and writes nothing. `options` are those of the two
+    formats.
+
+    Where the source states its units, numbers are converted to those the target's format has by convention (ASE's
+    files: angstrom, eV). `target_units` chooses others, for records and collections too: a preset ("metal"),
+    quantities ("length=nm,energy=kJ/mol", or a mapping), or "none" for the numbers as they are. `dimensions` says of
+    what dimension columns and keys are that have none by their names: {"gap": "energy", "weight": "none"}.
+
+    `elements` ("C,H,O", or "1=C,2=H") names the element of each atom type, `guess_elements` proposes them from labels
+    and masses, of any source: see `molrec_convert.meaning.species`.
+
+    `as_` says what the configurations in a file become: one "trajectory", a "collection" of one record each, or
+    "records": where TARGET is one record, each under a name of its own, numbered before the suffix (`run-07.mrec`).
+    Records that stand before one that fails are complete and stay.
+    """
+    frames = [frames] if isinstance(frames, int) else frames
+    target_format = format_named(to_format) if to_format is not None else detect_target(Path(target))
+    groups = _groups(_paths(sources), from_format, target_format, each, Path(target))
+
+    def opened(groups: Groups, options: Mapping[str, Any], context: ReadContext) -> Record | Collection:
+        return _source(groups, options, context, frames)
+
+    def take(source: Record | Collection, reading: ReadContext) -> Record | Collection:
+        left = None if len(groups) > 1 or _is_file_of(source, groups[0][0]) else frames
+        taken = _chosen(source, record, select, reading)
+        if not (as_ == "records" and target_format.kind == "record" and isinstance(taken, Collection)):
+            ways = groups[0][0].arrangements if as_ is None and len(groups) == 1 else ()
+            taken = _fitting(taken, target_format, reading.report, ways)
+        return shape(taken, left, None if columns is None else list(columns), precision, reading.report)
+
+    return _convert(
+        groups,
+        Path(target),
+        target_format,
+        opened,
+        take,
+        as_=as_,
+        target_units=target_units,
+        dimensions=dimensions,
+        overwrite=overwrite,
+        resume=resume,
+        strict=strict,
+        dry_run=dry_run,
+        report=Report() if report is None else report,
+        progress=NoProgress() if progress is None else progress,
+        options=options,
+    )
+
+
+def join(
+    sources: Sequence[PathLike],
+    target: PathLike,
+    *,
+    overlap: Overlap = "refuse",
+    shift_time: bool = False,
+    from_format: str | None = None,
+    to_format: str | None = None,
+    target_units: TargetUnits = None,
+    dimensions: Mapping[str, str] | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    strict: bool = False,
+    dry_run: bool = False,
+    report: Report | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Report:
+    """Write the records of several sources that follow one another in time as one, and say what became of every item.
+
+    Each source is one that `convert` reads as a record with a trajectory: a store, a file, a run directory.
+    `overlap` and `shift_time` are as in `join_records`, which says what is joined; the rest is as in `convert`.
+    """
+    paths = _paths(sources)
+    if len(paths) < 2:
+        raise UsageError("at least two sources are joined")
+    named = None if from_format is None else format_named(from_format)
+
+    def source(groups: Groups, options: Mapping[str, Any], context: ReadContext) -> Record | Collection:
+        return _joined(groups, options, context, overlap=overlap, shift_time=shift_time)
+
+    return _convert(
+        [(named or detect([path]), [path]) for path in paths],
+        Path(target),
+        format_named(to_format) if to_format is not None else detect_target(Path(target)),
+        source,
+        lambda record, reading: record,
+        joining={"overlap": overlap, "shift_time": shift_time},
+        target_units=target_units,
+        dimensions=dimensions,
+        overwrite=overwrite,
+        resume=resume,
+        strict=strict,
+        dry_run=dry_run,
+        report=Report() if report is None else report,
+        progress=NoProgress() if progress is None else progress,
+        options=options,
+    )
+
+
+#: Sources of a conversion, each a format and its paths.
+Groups = list[tuple[Format, list[Path]]]
+
+
+def _convert(
+    groups: Groups,
+    target: Path,
+    target_format: Format,
+    opened: Callable[[Groups, Mapping[str, Any], ReadContext], Record | Collection],
+    take: Callable[[Record | Collection, ReadContext], Record | Collection],
+    *,
+    as_: Arrangement | None = None,
+    joining: Mapping[str, Any] | None = None,
+    target_units: TargetUnits,
+    dimensions: Mapping[str, str] | None,
+    overwrite: bool,
+    resume: bool,
+    strict: bool,
+    dry_run: bool,
+    report: Report,
+    progress: Progress,
+    options: Mapping[str, Any],
+) -> Report:
+    """Write what `take` makes of the source that `opened` opens; see `convert`; `joining`: options of a join."""
+    target_format.writer()  # what it lacks is told before anything is read
+    options = dict(options)
+    species: dict[str, Any] = {}
+    if not settles_elements(*(chosen.read_options for chosen, _ in groups), target_format.write_options):
+        species = {name: options.pop(name) for name in ("elements", "guess_elements") if name in options}
+    read_options, write_options = _divide(options, [chosen for chosen, _ in groups], target_format)
+    paths = [path for _, group in groups for path in group]
+    # a record may be rewritten in its own place
+    others = [p for chosen, group in groups for p in group if chosen != target_format or not _same(p, target)]
+    with staged(target, overwrite=overwrite, owns=target_format.owner(), dry_run=dry_run) as staging:
+        check_apart(target, paths if len(groups) > 1 else others)
+        # what an interrupted attempt found out about the source holds for the one that goes on
+        earlier = staging.read_note() if resume and staging is not None and staging.started else {}
+        hints = frozenset(earlier.get("hints", ()))
+        kind = target_format.kind if joining is None else "record"
+        watched = ReadingProgress(progress)
+        reading = ReadContext(None, report, watched, hints, as_, kind)
+        writing = WriteContext(write_options, report, progress, target, units_kept=keeps_units(target_units))
+        mark = report.mark()
+        while True:
+            source = opened(groups, read_options, reading)
+            try:
+                shaped = take(source, reading)
+                shaped = _with_species(shaped, species, report)
+                shaped = _with_symbols(shaped, target_format, report)
+                shaped = for_target(shaped, target_format, target_units, dimensions, report)
+                writing.progress = WritingProgress(progress, shaped, watched)
+                if as_ == "records" and target_format.kind == "record" and isinstance(shaped, Collection):
+                    if resume:
+                        raise UsageError("records written one by one cannot be resumed: run it again without --resume")
+                    write_apart(shaped, target_format, writing, overwrite=overwrite, strict=strict, dry_run=dry_run)
+                    return report
+                predict(shaped, target_format, writing, ahead=strict or dry_run)
+                if strict:
+                    check_lossless(report)
+                if staging is not None:
+                    note = fingerprint(shaped, target_format, writing, paths, reading, read_options)
+                    note.update({} if joining is None else joining)
+                    note["units"] = [str(target_units), dict(dimensions or {})]
+                    note["species"] = repr(species)
+                    write_staged(shaped, target_format, staging, writing, note, resume=resume, strict=strict)
+                return report
+            except LayoutChanged as changed:
+                if changed.hint in reading.hints:
+                    raise
+                report.rewind(mark)
+                report.warn(f"{changed.reason}: started over with the layout for that")
+                mark = report.mark()
+                reading = dataclasses.replace(reading, hints=reading.hints | {changed.hint})
+            except Exception as error:  # a plugin is foreign code
+                told = plugin_fault(error, [*_reading(groups), (target_format, f"writing {target}", ())])
+                if told is None:
+                    raise
+                raise told from error
+            finally:
+                source.close()
+
+
+def _with_species(source: Record | Collection, species: Mapping[str, Any], report: Report) -> Record | Collection:
+    """Return the source with the elements asked for; loaded only where some are."""
+    if not species:
+        return source
+    from molrec_convert.meaning.species import with_elements
+
+    elements, guess = species.get("elements", ()), species.get("guess_elements", False)
+    return with_elements(source, elements, guess=guess, report=report)
+
+
+def _with_symbols(source: Record | Collection, target: Format, report: Report) -> Record | Collection:
+    """Return the source with symbols in place of atomic numbers, loaded only for targets whose atoms have elements."""
+    if target.elements is None:
+        return source
+    from molrec_convert.meaning.species import elements_for_target
+
+    return elements_for_target(source, target, report)
+
+
+def _paths(sources: PathLike | Sequence[PathLike]) -> list[Path]:
+    paths = [Path(p) for p in ([sources] if isinstance(sources, (str, os.PathLike)) else sources)]
+    for path in paths:
+        _check_input(path)
+    return paths
+
+
+def _joined(
+    groups: Groups, options: Mapping[str, Any], context: ReadContext, *, overlap: Overlap, shift_time: bool
+) -> Record:
+    """The records of all sources as one, in time."""
+    from molrec_convert.conversion.continuing import join_records
+
+    records: list[tuple[str, Record]] = []
+    try:
+        for chosen, paths in groups:
+            source = _read(chosen, paths, dataclasses.replace(context, options=options[chosen.name]))
+            record = source if isinstance(source, Record) else _only(source, paths[0], context.report)
+            records.append((str(paths[0]), record))
+        return join_records(records, overlap=overlap, shift_time=shift_time, report=context.report)
+    except BaseException:
+        for _, record in records:
+            record.close()
+        raise
+
+
+def _only(source: Collection, path: Path, report: Report) -> Record:
+    """The record of a collection of one; `UsageError` for another one."""
+    if len(source) == 1:
+        return standing_alone(source, 0, report)
+    count = len(source)
+    source.close()
+    raise UsageError(f"{path} is a collection of {count:,} records, and what is joined in time is one record each")
+
+
+def _groups(paths: list[Path], from_format: str | None, target: Format, each: bool, where: Path) -> Groups:
+    """The sources among the paths: one that all of them form, or one each where they become a collection."""
+    named = None if from_format is None else format_named(from_format)
+    if each and target.kind != "collection":
+        raise UsageError(
+            f"a target of the format {target.name} is one record: several become a collection (.mrec.lmdb)"
+        )
+    if len(paths) > 1 and target.kind == "collection":
+        apart = each or (named is not None and not (named.many_inputs or named.combines))
+        if not apart and named is None:
+            try:
+                found = detect(paths)
+                apart = not (found.many_inputs or found.combines)
+            except UsageError:
+                apart = True
+        if apart:
+            return [(named or detect([path]), [path]) for path in paths]
+    found = named or detect(paths)
+    if len(paths) > 1 and target.kind == "record" and not (found.many_inputs or found.combines):
+        told = " ".join(shlex.quote(str(path)) for path in [*paths, "-o", where])
+        raise UsageError(
+            f"the format {found.name} reads one input at a time, {len(paths)} are named; runs that follow one another "
+            f"in time become one record: mrec join {told}"
+        )
+    return [(found, paths)]
+
+
+def _reading(groups: Sequence[tuple[Format, Sequence[Path]]]) -> list[Use]:
+    """Return what is read, for those who name faults."""
+    return [(chosen, f"reading {' '.join(map(str, paths))}", paths) for chosen, paths in groups]
+
+
+def _source(
+    groups: Groups, options: Mapping[str, Any], context: ReadContext, frames: Frames | None
+) -> Record | Collection:
+    """The one source, or a collection of all of them; of files of configurations, and of each of several, `frames`."""
+
+    def opener(chosen: Format, paths: list[Path]) -> Record | Collection:
+        source = _read(chosen, paths, dataclasses.replace(context, options=options[chosen.name]))
+        try:
+            if frames is not None and isinstance(source, Collection) and _is_file_of(source, chosen):
+                return take_configurations(source, frames, context.report)
+            if frames is None or len(groups) == 1:
+                return source
+            shaped = shape(source, frames, None, None, context.report)
+            return dataclasses.replace(shaped, _close=source.close) if isinstance(shaped, Record) else shaped
+        except BaseException:
+            source.close()
+            raise
+
+    if len(groups) == 1:
+        return opener(*groups[0])
+    from molrec_convert.conversion.joining import JoinedCollection
+
+    return JoinedCollection([(str(g[0]), functools.partial(opener, f, g)) for f, g in groups], context.report)
+
+
+def _is_file_of(source: Record | Collection, chosen: Format) -> bool:
+    """True if the records of a source are the configurations of a file, which could have been a trajectory."""
+    return isinstance(source, Collection) and "trajectory" in chosen.arrangements
+
+
+def _chosen(
+    source: Record | Collection, record: int | slice | None, select: Selection | None, context: ReadContext
+) -> Record | Collection:
+    """The record or records asked for; what a hook amends is the record that is taken out."""
+    if record is None and select is None:
+        return source
+    try:
+        taken = chosen_of(source, record, select, context.report)
+    except BaseException:
+        source.close()
+        raise
+    if isinstance(taken, Record):
+        plugin_manager().hook.molrec_record_read(record=taken, context=context)
+    return taken
+
+
+#: What the ways to take configurations come to, as the one who has to choose is told.
+_WAYS = {"trajectory": "one run of all: --as trajectory", "records": "a file of each: --as records"}
+
+
+class ManyRecordsError(UsageError):
+    """One record is wanted, and the source has another number of them."""
+
+
+def _fitting(
+    source: Record | Collection, target: Format, report: Report, ways: Sequence[str] = ()
+) -> Record | Collection:
+    """The source as the target takes it: the record of a collection of one where a record is wanted.
+
+    `ways`: what else its configurations could become, which an error tells.
+    """
+    if isinstance(source, Record) or target.kind == "collection" or target.takes_collections:
+        return source
+    if len(source) != 1:
+        where = "the source" if source.path is None else source.path
+        many = f"is a collection of {len(source):,} records: choose one by its number (--record N)"
+        many += "".join(f"; {said}" for way, said in _WAYS.items() if way in ways)
+        raise ManyRecordsError(f"{where} {many if len(source) else 'is a collection without a record'}")
+    return standing_alone(source, 0, report)
+
+
+def _check_input(path: Path) -> None:
+    if not path.exists():
+        raise MissingInputError(path)
+    status = path.stat()
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+        raise UsageError(f"{path} is {kind_of(status)}, and a source is read more than once: save it to a file first")
+
+
+def _read(chosen: Format, paths: list[Path], context: ReadContext) -> Record | Collection:
+    if len(paths) > 1 and not (chosen.many_inputs or chosen.combines):
+        together = f"the format {chosen.name} reads one input at a time, {len(paths)} are named"
+        raise UsageError(f"{together}; several records become a collection, a target whose name ends in .mrec.lmdb")
+    if context.arrangement is not None and context.arrangement not in chosen.arrangements:
+        known = ARRANGEMENTS if context.arrangement not in ARRANGEMENTS else chosen.arrangements
+        raise UsageError(
+            f"{paths[0]}, of the format {chosen.name}, cannot be taken as {context.arrangement!r}; "
+            f"{'there are ' + ', '.join(known) if known else 'it says itself what it holds'}"
+        )
+    with naming_faults(*_reading([(chosen, paths)])):
+        record = chosen.reader()(paths, context)
+        if isinstance(record, Record):
+            plugin_manager().hook.molrec_record_read(record=record, context=context)
+    return record
+
+
+def _divide(options: Mapping[str, Any], sources: Sequence[Format], target: Format) -> tuple[dict[str, Any], Any]:
+    """The options of each reader, by format, and of the writer. One that several have goes to all of them."""
+    reads = {entry.name: {field.name for field in dataclasses.fields(entry.read_options)} for entry in sources}
+    writes = {entry.name for entry in dataclasses.fields(target.write_options)}
+    every = writes.union(*reads.values())
+    for name in options:
+        if name not in every:
+            known = ", ".join(sorted(every)) or "none"
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(
+                f"converting {', '.join(reads)} to {target.name} takes no {flag} ({name} in Python); it takes {known}"
+            )
+    return (
+        {
+            entry.name: make_options(
+                entry.read_options, {k: v for k, v in options.items() if k in reads[entry.name]}, entry.name
+            )
+            for entry in sources
+        },
+        make_options(target.write_options, {k: v for k, v in options.items() if k in writes}, target.name),
+    )
+
+
+def _same(path: Path, target: PathLike) -> bool:
+    return os.path.realpath(path) == os.path.realpath(target)

@@ -1,0 +1,1 @@
+"""Files on a disk: synced, replaced as a whole, locked, staged under another name."""

@@ -1,0 +1,1 @@
+"""Look at what is stored: validation, differences, the tree, statistics."""

@@ -1,0 +1,79 @@
+"""Logical differences of two records, one line each.
+
+Compared are sections, columns (dtype, shape, values, masks, precision), typed meta, the declaration, every resolved
+frame, force field, observables, curves, and content this version does not know; not how things are stored.
+Source: Record, "What a conversion stamps".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from molrec_convert.files.json_text import read_json
+from molrec_convert.inspect.diff.frames import frame_differences
+from molrec_convert.inspect.diff.sections import forcefield_differences, metrics_differences, observable_differences
+from molrec_convert.inspect.diff.trajectories import trajectory_differences
+from molrec_convert.inspect.diff.values import json_differences, presence
+from molrec_convert.model.record import Record, UnknownContent
+
+__all__ = ["differences"]
+
+#: Keys of `meta` that say how a record came about, not what it holds.
+_PROVENANCE = ("creator", "created_at")
+
+
+def differences(a: Record, b: Record, *, declared: bool = True) -> Iterator[str]:
+    """What differs, line by line, found as it is asked for; nothing when the records are equal.
+
+    Not `declared`: what their trajectories declare is compared elsewhere.
+    """
+    yield from json_differences("the root group", a.attributes, b.attributes)
+    yield from json_differences("meta", _meta(a), _meta(b))
+    yield from frame_differences("system", a.system, b.system)
+    yield from frame_differences("frame", a.frame, b.frame)
+    if a.trajectory is None or b.trajectory is None:
+        yield from presence("trajectory", a.trajectory, b.trajectory)
+    else:
+        yield from trajectory_differences(a.trajectory, b.trajectory, declared=declared)
+    yield from forcefield_differences(a.forcefield, b.forcefield)
+    yield from observable_differences(a.observables, b.observables)
+    for name in ("method", "status"):
+        first, second = getattr(a, name), getattr(b, name)
+        if first is None or second is None:
+            yield from presence(name, first, second)
+        else:
+            yield from json_differences(name, first, second)
+    yield from metrics_differences(a.metrics, b.metrics)
+    yield from _unknown_differences(a.unknown, b.unknown)
+
+
+def _meta(record: Record) -> dict[str, Any]:
+    document = {key: value for key, value in record.meta.items() if key not in _PROVENANCE}
+    return {"molrec_version": 1, **document}
+
+
+def _unknown_differences(a: UnknownContent | None, b: UnknownContent | None) -> Iterator[str]:
+    first = set() if a is None else set(a.keys())
+    second = set() if b is None else set(b.keys())
+    for key in sorted(first | second):
+        if a is None or b is None or key not in first or key not in second:
+            yield f"{key}: is in the {'first' if key in first else 'second'} only"
+        elif not _same_file(key, a.read(key), b.read(key)):
+            yield f"{key}: the files differ"
+
+
+def _same_file(key: str, a: bytes, b: bytes) -> bool:
+    if a == b:
+        return True
+    if not key.endswith("zarr.json"):
+        return False
+    try:
+        documents = [read_json(raw) for raw in (a, b)]
+    except ValueError:
+        return False
+    for document in documents:
+        if isinstance(document, dict) and isinstance(document.get("attributes"), dict):
+            document["attributes"].pop("_zarrs", None)
+    return bool(json.dumps(documents[0], sort_keys=True) == json.dumps(documents[1], sort_keys=True))

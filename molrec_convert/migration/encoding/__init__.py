@@ -1,0 +1,1 @@
+"""Inputs encoded as the bytes of records."""

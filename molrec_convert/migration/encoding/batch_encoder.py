@@ -1,0 +1,98 @@
+"""Batches of records as what is written of them: values of their frames, and their entries in the log."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from molrec_convert.migration.outputs.index_values import ENERGIES, formula
+from molrec_convert.migration.outputs.record_log import frames_sum, log_entry
+from molrec_convert.migration.plans.settings import Settings
+from molrec_convert.model import Declaration, RecordColumns
+from molrec_convert.stores.lmdb.values.record_frames import FrameEncoder
+from molrec_convert.stores.lmdb.values.records_encoder import RecordsEncoder
+
+__all__ = ["DIGEST", "BatchEncoder", "EncodedBatch", "record_digest"]
+
+#: Bytes of a digest of content.
+DIGEST = 16
+_ROW = '{{"columns": {{"formula": {}, "energy": {}, "source": {}, "source_record": {}}}, "elements": {}}}'
+
+
+@dataclass(frozen=True)
+class EncodedBatch:
+    """Of each record the value of its frame, its entry in the log, and a digest where they are asked for."""
+
+    values: list[bytes]
+    entries: list[bytes]
+    digests: list[bytes]
+
+    def part(self, start: int, stop: int) -> EncodedBatch:
+        """Some of the records."""
+        return EncodedBatch(self.values[start:stop], self.entries[start:stop], self.digests[start:stop])
+
+
+class BatchEncoder:
+    """Encodes batches of records under one declaration."""
+
+    def __init__(self, declaration: Declaration, settings: Settings) -> None:
+        self._settings = settings
+        self._encoder = RecordsEncoder(FrameEncoder(declaration))
+        #: Keys whose values the index has.
+        self._keys = [*settings.index, *([] if settings.group_by is None else [settings.group_by])]
+
+    def encode(self, columns: RecordColumns, sources: Sequence[tuple[str, int]]) -> EncodedBatch | None:
+        """The records, each with its input and its number there; None where they are to be encoded one by one."""
+        if self._keys or "element" not in columns.text_groups:
+            return None
+        rows = _rows(columns, sources)
+        encoded = None if rows is None else self._encoder.encode(columns, f"records from {sources[0]}")
+        if rows is None or encoded is None:
+            return None
+        systems: list[bytes | None] = [None] * len(rows) if encoded.systems is None else list(encoded.systems)
+        digests = []
+        if self._settings.dedupe:
+            digests = [record_digest(system, value) for system, value in zip(systems, encoded.frames, strict=True)]
+        counts = columns.counts.tolist()
+        entries = [
+            log_entry(b"{}", system, row, 1, atoms, True, digest, frames_sum((value,)))
+            for system, row, atoms, digest, value in zip(
+                systems, rows, counts, digests or [b""] * len(rows), encoded.frames, strict=True
+            )
+        ]
+        return EncodedBatch(encoded.frames, entries, digests)
+
+
+def _rows(columns: RecordColumns, sources: Sequence[tuple[str, int]]) -> list[bytes] | None:
+    """The index values of each record as a document; None where they take more than a look at the columns."""
+    groups = columns.text_groups["element"]
+    said = []
+    for names in groups.lists:
+        counts = dict(Counter(names))
+        known: Mapping[str, int] | None = counts if all(map(str.isalpha, counts)) else None
+        said.append((json.dumps(None if known is None else formula(known)), json.dumps(known)))
+    values = next((columns.frames.meta[key] for key in ENERGIES if key in columns.frames.meta), None)
+    if values is None:
+        energies = ["null"] * len(columns)
+    elif isinstance(values, np.ndarray) and values.dtype == np.float64 and values.ndim == 1:
+        # as JSON has it, in its own words where it is not finite
+        energies = [repr(value) if value - value == 0 else json.dumps(value) for value in values.tolist()]
+    else:
+        return None
+    quoted = {path: json.dumps(path) for path, _ in sources}
+    return [
+        _ROW.format(said[group][0], energy, quoted[path], number, said[group][1]).encode()
+        for (path, number), group, energy in zip(sources, groups.of, energies, strict=True)
+    ]
+
+
+def record_digest(system: bytes | None, value: bytes) -> bytes:
+    """What a record of one frame is told from others by."""
+    digest = hashlib.blake2b(system or b"", digest_size=DIGEST)
+    digest.update(value)
+    return digest.digest()

@@ -1,0 +1,1 @@
+"""The collection a migration writes, its index and its recovery."""

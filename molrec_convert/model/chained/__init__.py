@@ -1,0 +1,1 @@
+"""Several trajectories in a row as one."""

@@ -1,0 +1,1 @@
+"""Collections: records behind an index, and queries on it."""

@@ -1,0 +1,1 @@
+"""What a run yields beside its frames: metrics, events, observables."""

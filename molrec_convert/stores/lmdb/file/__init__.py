@@ -1,0 +1,1 @@
+"""The LMDB file: environment, pages, keys, checksums."""

@@ -1,0 +1,133 @@
+"""Some records of a collection as a collection of their own: values go over as they are stored.
+
+Source: Collection and its LMDB file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from molrec_convert.formats import NoProgress, Progress
+from molrec_convert.model.collection.collection import Collection, CollectionView
+from molrec_convert.report import Report
+from molrec_convert.stores.lmdb.file.footer import collection_meta, last_values
+from molrec_convert.stores.lmdb.file.keys import FRAME, RECORD, SYSTEM, is_known, key_text, numbered
+from molrec_convert.stores.lmdb.file.spool import Spool
+from molrec_convert.stores.lmdb.file.store import StoreFile
+from molrec_convert.stores.lmdb.reader import StoredCollection
+from molrec_convert.stores.lmdb.sharded import ShardedCollection
+
+__all__ = ["is_stored", "places", "take_records"]
+
+_BATCH_VALUES, _BATCH_BYTES = 2000, 16 * 2**20
+
+
+def is_stored(source: Collection) -> bool:
+    """Whether the records of a collection are as they stand in a file, or in the files of a set."""
+    while isinstance(source, CollectionView):
+        source = source.source
+    return isinstance(source, (StoredCollection, ShardedCollection))
+
+
+def places(source: Collection) -> Iterator[tuple[StoredCollection, int]]:
+    """The files the records are in, and their numbers there; only for a collection that `is_stored`."""
+    numbers: Sequence[int] = range(len(source))
+    while isinstance(source, CollectionView):
+        numbers = source.positions[np.asarray(numbers, np.int64)].tolist()
+        source = source.source
+    if isinstance(source, ShardedCollection):
+        return map(source.place, numbers)
+    assert isinstance(source, StoredCollection)
+    stored = source
+    return ((stored, number) for number in numbers)
+
+
+def take_records(
+    source: Collection,
+    target: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    report: Report | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Write the records of a view of a stored collection; the file has its name when it is complete.
+
+    Nothing is decoded. What this version has no meaning for in the file itself is reported as dropped. Raises
+    `UsageError` where the name is taken, `OSError` where the system refuses.
+    """
+    report = Report() if report is None else report
+    progress = NoProgress() if progress is None else progress
+    whole: Any = source
+    while isinstance(whole, CollectionView):
+        whole = whole.source
+    for key, _ in whole.unknown_values():
+        reason = "the collection does not count it" if is_known(key) else "only some records are taken"
+        report.dropped(f"key {key_text(key)}", reason)
+    first: StoredCollection = whole.open_part(0) if isinstance(whole, ShardedCollection) else whole
+    progress.start("records", len(source))
+    file = StoreFile(Path(target), overwrite=overwrite)
+    taking = _Taking(file)
+    try:
+        for number, (part, position) in enumerate(places(source)):
+            taking.add(number, part.stored_record(position))
+            progress.advance(1)
+        taking.finish()
+        index = source.index
+        meta = collection_meta(source.document, source.declaration, index, source.extra)
+        file.put(last_values(file, meta, index, first.stored_forcefield()))
+        file.complete()
+    except BaseException:
+        file.discard()
+        raise
+    finally:
+        taking.close()
+
+
+class _Taking:
+    """Frames go to the file as they come, the other parts of the records follow."""
+
+    def __init__(self, file: StoreFile) -> None:
+        self._file, self._frames = file, 0
+        self._pending: list[tuple[bytes, bytes]] = []
+        self._size = 0
+        self._spools = {RECORD: Spool(file.path.parent), SYSTEM: Spool(file.path.parent)}
+
+    def add(self, number: int, record: tuple[bytes, bytes | None, list[bytes]]) -> None:
+        """The values of one record."""
+        meta, system, frames = record
+        for value in frames:
+            self._put(numbered(FRAME, self._frames), value)
+            self._frames += 1
+        self._spools[RECORD].append(number, meta)
+        if system is not None:
+            self._spools[SYSTEM].append(number, system)
+        if not (number + 1) % _BATCH_VALUES:
+            for spool in self._spools.values():
+                spool.spill()
+
+    def finish(self) -> None:
+        """What waits."""
+        for prefix, spool in self._spools.items():
+            for number, value in spool:
+                self._put(numbered(prefix, number), value)
+        self._flush()
+
+    def close(self) -> None:
+        """Forget everything."""
+        for spool in self._spools.values():
+            spool.close()
+
+    def _put(self, key: bytes, value: bytes) -> None:
+        self._pending.append((key, value))
+        self._size += len(value)
+        if len(self._pending) >= _BATCH_VALUES or self._size >= _BATCH_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._file.append(self._pending)
+        self._pending, self._size = [], 0

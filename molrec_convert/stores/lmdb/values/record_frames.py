@@ -1,0 +1,338 @@
+"""The frames of one record as values: batches in, one value per frame out, holding only what changed there.
+
+Source: Collection and its LMDB file; Trajectory, "Blocks", "box".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_convert.errors import ContractError
+from molrec_convert.model.batch import BlockUpdates, BoxUpdates, FrameBatch
+from molrec_convert.model.declaration import NO_FILL, Declaration
+from molrec_convert.model.dtypes import DTYPES
+from molrec_convert.model.frame import Frame, references
+from molrec_convert.model.precision import stored
+from molrec_convert.model.tags import TAGS, to_typed_json
+from molrec_convert.model.trajectory import MemoryTrajectory
+from molrec_convert.stores.lmdb.values.block_updates import BlockEncoder, BlockRecorder, Update
+from molrec_convert.stores.lmdb.values.frame_rules import FrameRules
+from molrec_convert.stores.lmdb.values.frame_writing import (
+    MAGIC,
+    ZEROS,
+    SnapshotShape,
+    assemble,
+    box_text,
+    number_text,
+)
+from molrec_convert.stores.lmdb.values.header_json import to_json
+
+__all__ = ["FrameEncoder", "RecordFrames", "frame_tails", "meta_texts", "own_cells"]
+
+_EXACT = 2**53
+_F64 = np.dtype(np.float64)
+_MOST_SHAPES = 4096
+
+
+class FrameEncoder:
+    """What all records of a collection share: the declaration and the texts made from it."""
+
+    def __init__(self, declaration: Declaration) -> None:
+        self.declaration = declaration
+        self.blocks = {name: BlockEncoder(name, block) for name, block in declaration.blocks.items()}
+        self.meta = [(key, entry, f"{to_json(key)}:", entry.dtype == "f64") for key, entry in declaration.meta.items()]
+        #: The per-step keys where all are numbers, each with the text before its value.
+        self._number_keys = (
+            [(key, f"{',' if n else ''}{text}") for n, (key, _, text, _) in enumerate(self.meta)]
+            if all(is_number for _, _, _, is_number in self.meta)
+            else None
+        )
+        self._plain = [
+            (
+                name,
+                [(key, DTYPES[c.dtype].numpy, c.trailing, c.precision) for key, c in block.columns.items()],
+                any(c.precision is not None for c in block.columns.values()),
+            )
+            for name, block in declaration.blocks.items()
+        ]
+        #: Whether a frame that stands alone can break no rule but those of its columns.
+        self._is_plain = not any(
+            block.aligned_with is not None
+            or block.structural_shape is not None
+            or references(block.columns, block.targets)
+            or any(column.dtype == "string" for column in block.columns.values())
+            for block in declaration.blocks.values()
+        )
+        #: By the shape of the system and the rows of each block: a header up to its meta, whether arrays need padding;
+        #: None where the system's blocks and these do not plainly go together.
+        self._heads: dict[tuple[SnapshotShape | int | None, ...], tuple[bytes, bool] | None] = {}
+
+    def record(self, absolute: dict[str, int], node: str, *, cell_defined: bool = True) -> RecordFrames:
+        """Begin a record; carry-forward never crosses from one to the next."""
+        return RecordFrames(self, absolute, node, cell_defined)
+
+    def single(
+        self, trajectory: MemoryTrajectory, system: Frame | None, node: str, beside: SnapshotShape | None = None
+    ) -> bytes | None:
+        """The value of the only frame of a record, None where it needs the checks of `RecordFrames`.
+
+        The same bytes, on a shorter way: records of one frame are what most collections are made of. `beside` is the
+        shape of the system, where that is known.
+        """
+        batch = trajectory._batch
+        if not self._is_plain or len(batch.step) != 1:
+            return None
+        # what frames became a trajectory in memory has been held against its own declaration
+        known = trajectory.declaration is self.declaration and trajectory.is_checked
+        shape: list[SnapshotShape | int | None] = [beside]
+        arrays: list[Any] = []
+        blocks = batch.blocks
+        presented = len(blocks)
+        for name, columns, rounded in self._plain:
+            updates = blocks.get(name)
+            if updates is None:
+                shape.append(-1)
+                continue
+            presented -= 1
+            if updates.validity or len(updates.offset) != 2:
+                return None
+            rows = updates.offset.item(1)
+            if known and not rounded:
+                arrays += updates.columns.values()
+            elif not known and not _fits(updates, columns, rows):
+                return None
+            else:
+                arrays += (
+                    updates.columns[key] if precision is None else stored(updates.columns[key], precision)
+                    for key, _, _, precision in columns
+                )
+            shape.append(rows)
+        if presented:
+            return None
+        whole = tuple(shape)
+        start = self._heads.get(whole)
+        if start is None:
+            start = self._head(whole, arrays)
+        if start is None or (beside is None and system is not None and not self._stands_beside(system, whole[1:])):
+            return None
+        head, padded = start
+        rest = self._rest(batch, node, trajectory.cell_defined, known)
+        size = len(head) + len(rest)
+        if padded:
+            arrays = [part for array in arrays if array.size for part in (array, ZEROS[-array.nbytes % 8])]
+        try:
+            return b"".join((MAGIC, size.to_bytes(4, "little"), head, rest, ZEROS[-size % 8], *arrays))
+        except TypeError:
+            # an array that does not lie in one piece is not bytes-like
+            return None
+
+    def _rest(self, batch: FrameBatch, node: str, cell_defined: bool, known: bool) -> bytes:
+        """What follows the blocks in the header of a single frame."""
+        meta = self._numbers(batch, known)
+        if meta is None:
+            meta = meta_texts(self, batch, node)[0]
+        if batch.time is None and batch.box is None and -_EXACT <= (step := batch.step.item()) <= _EXACT:
+            return f'{meta}}},"step":{step}}}'.encode()
+        tail = frame_tails(batch, None if batch.box is None else [_cell_text(batch.box, 0, cell_defined)])
+        return f"{meta}}}{tail[0]}}}".encode()
+
+    def _numbers(self, batch: FrameBatch, known: bool) -> str | None:
+        """The per-step values of a single frame, where all of them are finite numbers; `known`: they were checked."""
+        if self._number_keys is None or len(batch.meta) != len(self._number_keys):
+            return None
+        values, text = batch.meta, ""
+        for key, before in self._number_keys:
+            array = values.get(key)
+            if array is None:
+                return None
+            if not known and (type(array) is not np.ndarray or array.dtype is not _F64 or array.shape != (1,)):
+                return None
+            value = array.item()
+            if value - value != 0.0:
+                return None
+            text += f"{before}{value!r}"
+        return text
+
+    def _head(
+        self, shape: tuple[SnapshotShape | int | None, ...], arrays: list[NDArray[Any]]
+    ) -> tuple[bytes, bool] | None:
+        """A header up to its meta, for blocks of that many rows (-1: not presented); whether arrays need padding.
+
+        None where blocks of the system, whose shape comes first, have other rows or a column of theirs.
+        """
+        if len(self._heads) >= _MOST_SHAPES:
+            self._heads.clear()
+        texts, base = [], 0
+        tables = shape[0].tables if isinstance(shape[0], SnapshotShape) else {}
+        for encoder, rows in zip(self.blocks.values(), shape[1:], strict=True):
+            assert isinstance(rows, int)
+            own = tables.get(encoder.name)
+            if own is not None and (own[0] != rows or not own[1].isdisjoint(encoder.declared.columns)):
+                return None
+            if rows >= 0:
+                text, base = encoder.text(encoder.plain_update(rows), base)
+                texts.append(text)
+        head = f'{{"blocks":{{{",".join(texts)}}},"meta":{{'.encode()
+        known = self._heads[shape] = head, any(array.nbytes % 8 or not array.size for array in arrays)
+        return known
+
+    def _stands_beside(self, system: Frame, shape: tuple[Any, ...]) -> bool:
+        """Whether the blocks of a system have the rows of the updates and none of their columns, plainly seen."""
+        for (name, declared), rows in zip(self.declaration.blocks.items(), shape, strict=True):
+            block = system.blocks.get(name)
+            if block is not None and not (block.count == rows and block.columns.keys().isdisjoint(declared.columns)):
+                return False
+        return True
+
+
+def _fits(updates: BlockUpdates, columns: list[tuple[str, Any, tuple[int, ...], float | None]], rows: int) -> bool:
+    """Whether an update has exactly these columns, of these dtypes and shapes."""
+    if len(updates.columns) != len(columns):
+        return False
+    for key, dtype, trailing, _ in columns:
+        values = updates.columns.get(key)
+        if values is None or values.dtype != dtype or values.shape != (rows, *trailing):
+            return False
+    return True
+
+
+class RecordFrames:
+    """The frames of one record, in order. `first_atoms` is the row count of the first update of `atoms`."""
+
+    def __init__(self, encoder: FrameEncoder, absolute: dict[str, int], node: str, cell_defined: bool) -> None:
+        self._encoder, self._node, self._defined = encoder, node, cell_defined
+        self._recorders = {name: BlockRecorder(block) for name, block in encoder.blocks.items()}
+        self._rules = FrameRules(encoder.declaration, absolute, node)
+        self._cell: str | None = None
+        self.first_atoms: int | None = None
+
+    def encode(self, batch: FrameBatch) -> list[bytes]:
+        """One value for each frame of the batch."""
+        self._rules.check(batch)
+        changes = [
+            (recorder.encoder, recorder.changes(batch.blocks[name], self._node))
+            for name, recorder in self._recorders.items()
+            if name in batch.blocks
+        ]
+        if self.first_atoms is None and "atoms" in batch.blocks and len(batch.blocks["atoms"].frames):
+            self.first_atoms = int(batch.blocks["atoms"].offset[1])
+        metas, tails = meta_texts(self._encoder, batch, self._node), frame_tails(batch, self._cells(batch))
+        values = []
+        for position in range(batch.n_frames):
+            texts: list[str] = []
+            buffers: list[Any] = []
+            base = 0
+            for encoder, changed in changes:
+                update: Update | None = changed.get(position)
+                if update is not None:
+                    text, base = encoder.text(update, base)
+                    texts.append(text)
+                    buffers.append(update.payload)
+            values.append(assemble(",".join(texts), metas[position], tails[position], buffers))
+        return values
+
+    def _cells(self, batch: FrameBatch) -> list[str] | None:
+        """The cell of each update of the batch, empty where it is the one before."""
+        if batch.box is None:
+            return None
+        texts = []
+        for update in range(len(batch.box.frames)):
+            text = _cell_text(batch.box, update, self._defined)
+            texts.append("" if text == self._cell else text)
+            self._cell = text
+        return texts
+
+
+def meta_texts(encoder: FrameEncoder, batch: FrameBatch, node: str) -> list[str]:
+    """The per-step values of each frame of a batch, as they stand between the braces of `meta`."""
+    if batch.meta.keys() != encoder.declaration.meta.keys():
+        for key in batch.meta:
+            if key not in encoder.declaration.meta:
+                raise ContractError(f"{node}/meta/{key}", "a per-step key that is not declared")
+    columns = []
+    for key, entry, name, is_number in encoder.meta:
+        values = batch.meta.get(key)
+        if values is None:
+            if entry.fill is NO_FILL:
+                raise ContractError(f"{node}/meta/{key}", "the frames omit the key, which has no declared fill")
+            values = [entry.fill] * batch.n_frames
+        if len(values) != batch.n_frames:
+            raise ContractError(f"{node}/meta/{key}", "not one value for each frame", found=str(len(values)))
+        if is_number and isinstance(values, np.ndarray) and values.dtype == _F64 and values.ndim == 1:
+            if bool(np.isfinite(values).all()):
+                columns.append([f"{name}{value!r}" for value in values.tolist()])
+            else:
+                columns.append([name + number_text(value) for value in values.tolist()])
+        elif isinstance(values, np.ndarray) and _are_plain_vectors(values, entry.dtype):
+            columns.append([f"{name}[{','.join(map(float.__repr__, row))}]" for row in values.tolist()])
+        else:
+            here = f"{node}/meta/{key}"
+            columns.append([name + to_json(to_typed_json(_native(v), entry.dtype, here)) for v in values])
+    if len(columns) == 1:
+        return columns[0]
+    return list(map(",".join, zip(*columns, strict=True))) if columns else [""] * batch.n_frames
+
+
+def _are_plain_vectors(values: NDArray[Any], tag: str) -> bool:
+    """Whether values are finite vectors as long as their tag says."""
+    if values.dtype != _F64 or values.ndim != 2:
+        return False
+    return TAGS[tag].dtype == "f64" and TAGS[tag].width == values.shape[1] and bool(np.isfinite(values).all())
+
+
+def frame_tails(batch: FrameBatch, cells: list[str] | None) -> list[str]:
+    """What follows the meta of each frame: its step, its time, its cell where it changes."""
+    tails = [f',"step":{step if -_EXACT <= step <= _EXACT else to_json(str(step))}' for step in batch.step.tolist()]
+    if batch.time is not None:
+        times = (number_text(time) for time in batch.time.tolist())
+        tails = [f'{tail},"time":{time}' for tail, time in zip(tails, times, strict=True)]
+    if batch.box is not None and cells is not None:
+        for position, cell in zip(batch.box.frames.tolist(), cells, strict=True):
+            if cell:
+                tails[position] += f',"box":{cell}'
+    return tails
+
+
+#: Texts of cells, which most records of a collection share.
+_CELLS: dict[tuple[bytes, bytes, bytes, bool], str] = {}
+
+
+def _cell_text(boxes: BoxUpdates, update: int, defined: bool) -> str:
+    key = (
+        boxes.vectors[update].tobytes(),
+        boxes.origin[update].tobytes(),
+        boxes.boundary[update].tobytes(),
+        defined,
+    )
+    text = _CELLS.get(key)
+    if text is None:
+        if len(_CELLS) >= _MOST_SHAPES:
+            _CELLS.clear()
+        text = _CELLS[key] = box_text(boxes.box(update, defined=defined))
+    return text
+
+
+def own_cells(batch: FrameBatch, *, cell_defined: bool = True) -> list[str] | None:
+    """The cell of each update of a batch whose frames are of a record each."""
+    boxes = batch.box
+    if boxes is None:
+        return None
+    numbers = np.concatenate([boxes.vectors.reshape(-1, 9), boxes.origin.reshape(-1, 3)], axis=1, dtype=np.float64)
+    bits = np.concatenate([numbers.view(np.uint8), boxes.boundary.view(np.uint8).reshape(-1, 3)], axis=1)
+    whole, width = bits.tobytes(), bits.shape[1]
+    known: dict[bytes, str] = {}
+    texts = []
+    for update in range(len(bits)):
+        key = whole[update * width : (update + 1) * width]
+        text = known.get(key)
+        if text is None:
+            text = known[key] = box_text(boxes.box(update, defined=cell_defined))
+        texts.append(text)
+    return texts
+
+
+def _native(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,1 @@
+"""The section `trajectory` of a record."""

@@ -1,0 +1,1 @@
+"""Text files: rows of numbers, compression, contents in memory."""

@@ -1,0 +1,1 @@
+"""What the formats of LAMMPS share: atom styles, types, units, boxes."""

@@ -1,0 +1,219 @@
+"""The header of one frame of a dump: its items, read line by line, every fault named with its line.
+
+    ITEM: UNITS / word           once per dump, before its first frame
+    ITEM: TIME / value           in every frame, before TIMESTEP
+    ITEM: TIMESTEP / n
+    ITEM: NUMBER OF ATOMS / n
+    ITEM: BOX BOUNDS [xy xz yz | abc origin] [pp pp pp] / 3 lines
+    ITEM: ATOMS names            then n rows
+
+Source: the manual, "dump"; order, precision and forms as the 22 Jul 2025 release writes them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from molrec_convert.errors import FormatError, UnsupportedError
+from molrec_convert.model import Box
+from molrec_lammps.common.triclinic import restricted_cell, undo_bounds
+from molrec_lammps.dump.source import LineReader
+
+__all__ = ["CutHeader", "Header", "box_of", "check_values", "column_names", "layout_of_box", "read_header", "shown"]
+
+#: Digits of the largest number of 64 bits; Python refuses to read thousands of them.
+_MOST_DIGITS = 19
+_BOX_WORDS = re.compile(r"((xy xz yz|abc origin)( |$))?([pfsm]{1,2}( [pfsm]{1,2}){2})?")
+_ORDER = ("TIMESTEP", "NUMBER OF ATOMS", "BOX BOUNDS", "ATOMS")
+
+
+class CutHeader(Exception):
+    """The text ends inside a header."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """One frame's header. `start` and `rows` are the offsets of its first line and of its first row.
+
+    `box_words` are the words after BOX BOUNDS, `bounds` the numbers of the three lines, in order. `lines` is the
+    number of lines of the header, `line` that of its first.
+    """
+
+    start: int
+    rows: int
+    line: int
+    lines: int
+    step: int
+    count: int
+    columns: tuple[str, ...]
+    box_words: tuple[str, ...]
+    bounds: tuple[float, ...]
+    time: float | None
+    units: str | None
+
+
+def read_header(reader: LineReader) -> Header:
+    """The header that begins at the reader's line; the reader then stands at the first row.
+
+    `FormatError` names the line of what is wrong; `CutHeader`: the text ends before the header does.
+    """
+    path, start, first = reader.source.path, reader.offset, reader.line
+    items: dict[str, tuple[str, list[bytes]]] = {}
+    while "ATOMS" not in items:
+        line, number = _line(reader), reader.line - 1
+        name, text = _item(line, path, number, items)
+        if name in items:
+            raise FormatError(path, f"line {number}", found=f"a second {shown(line)}", expected=_next(items))
+        values = {"BOX BOUNDS": 3, "ATOMS": 0}.get(name, 1)
+        items[name] = (text, [_line(reader) for _ in range(values)])
+        if name == "ATOMS":
+            missing = [item for item in _ORDER if item not in items]
+            if missing:
+                raise FormatError(path, f"line {number}", found=shown(line), expected=f"'ITEM: {missing[0]}' before it")
+        else:
+            check_values(name, text, items[name][1], path, number + 1)
+    words = tuple(items["BOX BOUNDS"][0].split())
+    bounds = [float(word) for row in items["BOX BOUNDS"][1] for word in row.split()]
+    return Header(
+        start,
+        reader.offset,
+        first,
+        reader.line - first,
+        int(items["TIMESTEP"][1][0]),
+        int(items["NUMBER OF ATOMS"][1][0]),
+        column_names(items["ATOMS"][0], path, reader.line - 1),
+        words,
+        tuple(bounds),
+        float(items["TIME"][1][0]) if "TIME" in items else None,
+        items["UNITS"][1][0].decode("latin-1").strip() if "UNITS" in items else None,
+    )
+
+
+def column_names(words: str, path: Path, line: int) -> tuple[str, ...]:
+    """The columns an ATOMS item names; none at all, or one named twice, is an error."""
+    names = tuple(words.split())
+    if not names:
+        raise FormatError(path, f"line {line}", found="'ITEM: ATOMS' without column names", expected="names of columns")
+    twice = [name for number, name in enumerate(names) if name in names[:number]]
+    if twice:
+        raise FormatError(path, f"line {line}", found=f"the column {twice[0]!r} twice", expected="each column once")
+    return names
+
+
+def layout_of_box(words: tuple[str, ...]) -> tuple[str, tuple[bool, bool, bool] | None]:
+    """`"plain"`, `"tilted"` or `"general"`, and which axes are periodic (None where a file of old does not say)."""
+    kind, flags = "plain", words
+    if words[:3] == ("xy", "xz", "yz"):
+        kind, flags = "tilted", words[3:]
+    elif words[:2] == ("abc", "origin"):
+        kind, flags = "general", words[2:]
+    if not flags:
+        return kind, None
+    first, second, third = (set(flag) == {"p"} for flag in flags)
+    return kind, (first, second, third)
+
+
+def box_of(words: tuple[str, ...], bounds: tuple[float, ...]) -> Box:
+    """The cell of a frame. Where the boundary is not stated every axis is periodic: the default of a record."""
+    kind, periodic = layout_of_box(words)
+    table = np.array(bounds).reshape(3, -1)
+    boundary = np.array((True, True, True) if periodic is None else periodic)
+    if kind == "general":
+        return Box(table[:, :3].T, table[:, 3], boundary)
+    if kind == "tilted":
+        low, high = undo_bounds(table[:, 0], table[:, 1], table[:, 2])
+        return Box(*restricted_cell(low, high, table[:, 2]), boundary)
+    return Box(*restricted_cell(table[:, 0], table[:, 1]), boundary)
+
+
+def shown(line: bytes | str, limit: int = 60) -> str:
+    """A line as an error shows it."""
+    text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
+    text = " ".join(text[: 4 * limit].split())
+    return repr(text if len(text) <= limit else text[: limit - 1] + "…")
+
+
+def _line(reader: LineReader) -> bytes:
+    line = reader.next()
+    if line is None or not line.endswith(b"\n"):
+        raise CutHeader
+    return line
+
+
+def _item(line: bytes, path: Path, number: int, items: dict[str, tuple[str, list[bytes]]]) -> tuple[str, str]:
+    """The name of an item and the words after it."""
+    text = line.decode("utf-8", "replace").strip()
+    if not text.startswith("ITEM:"):
+        raise FormatError(path, f"line {number}", found=shown(line), expected=_next(items))
+    text = text[5:].strip()
+    for name in ("TIMESTEP", "TIME", "UNITS", "NUMBER OF ATOMS", "BOX BOUNDS", "ATOMS"):
+        if text == name or (name in ("BOX BOUNDS", "ATOMS") and text.startswith(name + " ")):
+            return name, text[len(name) :]
+    if text.startswith(("NUMBER OF ", "ENTRIES", "GRID", "DIMENSION")):
+        raise UnsupportedError(
+            f"{path}, line {number}: found {shown(line)}, expected 'ITEM: NUMBER OF ATOMS': "
+            "a frame of dump local or dump grid in a dump of atoms; named as a file of its own it is read beside it"
+        )
+    raise FormatError(path, f"line {number}", found=shown(line), expected=_next(items))
+
+
+def _next(items: dict[str, tuple[str, list[bytes]]]) -> str:
+    """The item that comes next in words."""
+    return f"'ITEM: {next(name for name in _ORDER if name not in items)}'"
+
+
+def check_values(name: str, words: str, lines: list[bytes], path: Path, number: int) -> None:
+    """Refuse values of an item that are not what it holds."""
+    if name in ("TIMESTEP", "NUMBER OF ATOMS"):
+        text = lines[0].strip()
+        digits = text.removeprefix(b"-") if name == "TIMESTEP" else text
+        if not digits.isdigit() or len(digits) > _MOST_DIGITS or not -(2**63) <= int(text) < 2**63:
+            what = "a step number" if name == "TIMESTEP" else "a number of atoms"
+            raise FormatError(path, f"line {number}", found=shown(lines[0]), expected=what)
+    elif name == "TIME":
+        _numbers(lines[0], 1, path, number, "the time")
+    elif name == "UNITS":
+        if len(lines[0].split()) != 1:
+            raise FormatError(path, f"line {number}", found=shown(lines[0]), expected="a units style")
+    else:
+        if not _BOX_WORDS.fullmatch(" ".join(words.split())):
+            raise FormatError(
+                path,
+                f"line {number - 1}",
+                found=shown(f"ITEM: BOX BOUNDS {words}"),
+                expected="[xy xz yz | abc origin] and the letters of three boundaries, or none",
+            )
+        kind, _ = layout_of_box(tuple(words.split()))
+        width = {"plain": 2, "tilted": 3, "general": 4}[kind]
+        for offset, line in enumerate(lines):
+            _numbers(line, width, path, number + offset, f"{width} numbers of the {kind} box")
+        if kind != "general":
+            _check_lengths(lines, path, number)
+
+
+def _check_lengths(lines: list[bytes], path: Path, number: int) -> None:
+    """Refuse bounds that end before they begin, tilts taken off."""
+    rows = [[float(word) for word in line.split()] for line in lines]
+    xy, xz, yz = (row[2] if len(row) > 2 else 0.0 for row in rows)
+    beyond = (max(0, xy, xz, xy + xz) - min(0, xy, xz, xy + xz), abs(yz), 0.0)
+    for offset, (row, tilts) in enumerate(zip(rows, beyond, strict=True)):
+        # what rounding leaves of a flat cell is no fault
+        if row[1] - row[0] - tilts < -1e-9 * max(1.0, tilts, abs(row[0]), abs(row[1])):
+            raise FormatError(
+                path, f"line {number + offset}", found=shown(lines[offset]), expected="a low bound below the high one"
+            )
+
+
+def _numbers(line: bytes, count: int, path: Path, number: int, what: str) -> None:
+    words = line.split()
+    try:
+        values = [float(word) for word in words]
+    except ValueError:
+        values = []
+    if len(values) != count or not all(map(math.isfinite, values)) or b"_" in line:
+        raise FormatError(path, f"line {number}", found=shown(line), expected=what)

@@ -1,0 +1,216 @@
+"""The index pass over dumps that hold no atoms: `dump local` and `dump grid`.
+
+    ITEM: TIMESTEP / n                      before it possibly UNITS and TIME
+    ITEM: NUMBER OF ENTRIES / n             local; ENTRIES is another label with dump_modify label
+    ITEM: BOX BOUNDS ... / 3 lines
+    ITEM: ENTRIES names                     local; then n rows
+    ITEM: DIMENSION / 2 or 3                grid
+    ITEM: GRID SIZE nx ny nz / 3 numbers    grid
+    ITEM: GRID CELLS names                  grid; then nx*ny*nz rows, x fastest
+
+Source: LAMMPS manual, "dump"; files of the 22 Jul 2025 release.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+
+from molrec_convert.errors import FormatError
+from molrec_convert.model import Box
+from molrec_lammps.dump.exact import rows_end, truncation
+from molrec_lammps.dump.header import CutHeader, box_of, check_values, column_names, shown
+from molrec_lammps.dump.source import LineReader, Source
+
+__all__ = ["ItemFrame", "ItemIndex", "index_items", "kind_of_items"]
+
+_GRID = "GRID CELLS"
+#: Items of one line of values each.
+_LINES = {"TIMESTEP": 1, "TIME": 1, "UNITS": 1, "BOX BOUNDS": 3, "DIMENSION": 1, "GRID SIZE": 1}
+
+
+@dataclass(frozen=True)
+class ItemFrame:
+    """One frame: its step, time, cell, columns, and where its `count` rows are.
+
+    `label` is the word of a local dump (`ENTRIES`), `shape` the size of a grid (nx, ny, nz).
+    """
+
+    step: int
+    time: float | None
+    box: Box
+    label: str
+    columns: tuple[str, ...]
+    count: int
+    rows: int
+    stop: int
+    line: int
+    shape: tuple[int, ...] | None = None
+    units: str | None = None
+
+
+@dataclass
+class ItemIndex:
+    """The frames of one file, in its order; `truncated` says where it breaks off."""
+
+    source: Source
+    frames: list[ItemFrame] = field(default_factory=list)
+    truncated: str | None = None
+
+
+def kind_of_items(source: Source) -> str | None:
+    """`"local"`, `"grid"` or `"atoms"`: what the first frame of a text dump holds; None where it is no dump."""
+    reader = LineReader(source, block=2**12)
+    for _ in range(40):
+        line = reader.next()
+        if line is None:
+            return None
+        text = line.decode("utf-8", "replace").strip()
+        if text.startswith("ITEM: GRID "):
+            return "grid"
+        if text == "ITEM: NUMBER OF ATOMS":
+            return "atoms"
+        if text.startswith("ITEM: NUMBER OF "):
+            return "local"
+        if text.startswith("ITEM: ATOMS"):
+            return "atoms"
+    return None
+
+
+def index_items(source: Source) -> ItemIndex:
+    """The frames of a file. FormatError names the line of what is wrong, or says that no frame is whole."""
+    reader = LineReader(source, block=2**12)
+    index = ItemIndex(source)
+    breaks: list[str] = []
+    while (line := reader.peek()) is not None:
+        if not line.strip():
+            reader.next()
+            continue
+        number = len(index.frames)
+        try:
+            frame = _frame(reader)
+        except CutHeader:
+            breaks.append(f"line {reader.line}: the file ends inside the header of frame {number}, which is left out")
+            break
+        end = rows_end(source, frame.rows, 256 + 16 * frame.count)
+        whole = end.lines if end.item or end.terminated else end.lines - 1
+        if whole < frame.count:
+            where, rows = f"line {frame.line + whole}", f"the {frame.count} rows of step {frame.step}"
+            if end.item:
+                raise FormatError(source.path, where, found="the next frame", expected=f"row {whole + 1} of {rows}")
+            breaks.append(f"{where}: the file ends after {whole} of {rows}; that frame is left out")
+            break
+        if end.lines > frame.count:
+            reader.skip(frame.rows, 0)
+            for _ in range(frame.count):
+                reader.next()
+            raise FormatError(
+                source.path,
+                f"line {reader.line}",
+                found=shown(reader.peek() or b""),
+                expected=f"'ITEM: TIMESTEP' after the {frame.count} rows of step {frame.step}",
+            )
+        index.frames.append(replace(frame, stop=end.stop))
+        reader.skip(end.stop, end.lines)
+    index.truncated = truncation(source, breaks)
+    if not index.frames:
+        found = breaks[0] if breaks else "an empty file"
+        raise FormatError(source.path, None, found=found, expected="at least one whole frame")
+    return index
+
+
+def _frame(reader: LineReader) -> ItemFrame:
+    """The header at the reader's line; the reader then stands at the first row."""
+    path = reader.source.path
+    items: dict[str, tuple[str, list[bytes]]] = {}
+    label: str | None = None
+    while True:
+        number = reader.line
+        line = _line(reader)
+        text = line.decode("utf-8", "replace").strip()
+        if not text.startswith("ITEM: "):
+            raise FormatError(path, f"line {number}", found=shown(line), expected="'ITEM: ...'")
+        text = text[6:]
+        if text.startswith("NUMBER OF "):
+            label, name, words = text[10:], "NUMBER", ""
+            values = [_line(reader)]
+        elif text.startswith(_GRID) or (label is not None and (text == label or text.startswith(label + " "))):
+            own = _GRID if text.startswith(_GRID) else label or ""
+            return _finish(items, label, column_names(text[len(own) :], path, number), reader, number)
+        else:
+            name = next((item for item in _LINES if text == item or text.startswith(item + " ")), "")
+            if not name:
+                raise FormatError(
+                    path, f"line {number}", found=shown(line), expected="an item of a dump local or dump grid"
+                )
+            words = text[len(name) :]
+            values = [_line(reader) for _ in range(_LINES[name])]
+        if name in items:
+            raise FormatError(path, f"line {number}", found=f"a second {shown(line)}", expected="each item once")
+        if name in ("TIMESTEP", "TIME", "UNITS", "BOX BOUNDS"):
+            check_values(name, words, values, path, number + 1)
+        elif name != "NUMBER" or not values[0].strip().isdigit():
+            _check_counts(name, values[0], path, number + 1)
+        items[name] = (words, values)
+
+
+def _finish(
+    items: dict[str, tuple[str, list[bytes]]],
+    label: str | None,
+    columns: tuple[str, ...],
+    reader: LineReader,
+    number: int,
+) -> ItemFrame:
+    path = reader.source.path
+    wanted = ["TIMESTEP", "BOX BOUNDS", "NUMBER" if label is not None else "GRID SIZE"]
+    missing = [name for name in wanted if name not in items]
+    if missing:
+        raise FormatError(
+            path, f"line {number}", found="the names of columns", expected=f"'ITEM: {missing[0]}' before them"
+        )
+    words, bounds = items["BOX BOUNDS"]
+    box = _box(words, tuple(bounds))
+    shape: tuple[int, ...] | None = None
+    if label is None:
+        shape = tuple(int(word) for word in items["GRID SIZE"][1][0].split())
+        count = math.prod(shape)
+    else:
+        count = int(items["NUMBER"][1][0])
+    return ItemFrame(
+        int(items["TIMESTEP"][1][0]),
+        float(items["TIME"][1][0]) if "TIME" in items else None,
+        box,
+        label or "GRID",
+        columns,
+        count,
+        reader.offset,
+        reader.offset,
+        reader.line,
+        shape,
+        items["UNITS"][1][0].decode("latin-1").strip() if "UNITS" in items else None,
+    )
+
+
+@lru_cache(maxsize=64)
+def _box(words: str, bounds: tuple[bytes, ...]) -> Box:
+    """The cell; many frames have the same."""
+    return box_of(tuple(words.split()), tuple(float(word) for row in bounds for word in row.split()))
+
+
+def _check_counts(name: str, line: bytes, path: Path, number: int) -> None:
+    """Refuse a count, a dimension or a grid size that is none."""
+    words: Sequence[bytes] = line.split()
+    expected = {"NUMBER": (1, "a number of entries"), "DIMENSION": (1, "2 or 3"), "GRID SIZE": (3, "three sizes")}
+    count, what = expected[name]
+    if len(words) != count or not all(word.isdigit() for word in words) or (name != "NUMBER" and b"0" in words):
+        raise FormatError(path, f"line {number}", found=shown(line), expected=what)
+
+
+def _line(reader: LineReader) -> bytes:
+    line = reader.next()
+    if line is None or not line.endswith(b"\n"):
+        raise CutHeader
+    return line

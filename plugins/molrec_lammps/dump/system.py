@@ -1,0 +1,135 @@
+"""What the particles of a dump are: the data file's atoms and relations, restricted to the atoms the dump has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_convert.model import Block, Column
+from molrec_convert.model.dtypes import empty, same_bits
+from molrec_convert.model.standard import ENDPOINTS
+from molrec_convert.report import Report
+from molrec_lammps.dump.facts import RunFacts
+
+__all__ = ["atoms_of", "endpoints_of", "relations_of", "renumbered", "report_differences"]
+
+Rows = NDArray[np.int64]
+#: What an atom keeps in most runs: where it differs, a dump may be that of another system.
+_LASTING = ("type_id", "mol_id")
+
+
+def atoms_of(facts: RunFacts, ids: Rows, taken: set[str], report: Report) -> Block:
+    """The block `atoms` of `system` for ascending `ids`: id, and the data file's columns that are not in `taken`.
+
+    An atom the data file does not have is null in each of them.
+    """
+    columns: dict[str, Column] = {"id": Column(ids.view(np.uint64))}
+    atoms = facts.atoms
+    if atoms is None:
+        return Block(columns)
+    places = places_of(ids.view(np.uint64), atoms.stored("id"))
+    known = places >= 0
+    for name, column in atoms.columns.items():
+        if name == "id" or name in taken:
+            continue
+        if known.all():
+            values, mask = column.values[places], atoms.validity(name)[places]
+        else:
+            values, mask = empty(column.dtype, (len(ids), *column.trailing)), known.copy()
+            values[known] = column.values[places[known]]
+            mask[known] = atoms.validity(name)[places[known]]
+        columns[name] = Column(values, mask, column.precision)
+    if atoms.count > known.sum():
+        report.converted(
+            "system/atoms", f"restricted to the {len(ids)} atoms of the dump; the data file has {atoms.count}"
+        )
+    if not known.all():
+        report.warn(
+            f"{int((~known).sum())} atoms of the dump are not in the data file: what it states is null for them"
+        )
+    return Block(columns)
+
+
+def relations_of(facts: RunFacts) -> tuple[dict[str, Block], dict[str, Block]]:
+    """The data file's blocks that name rows of `atoms`, and its other blocks."""
+    blocks = {} if facts.system is None else {n: b for n, b in facts.system.blocks.items() if n != "atoms"}
+    relations = {name: block for name, block in blocks.items() if endpoints_of(block)}
+    return relations, {name: block for name, block in blocks.items() if name not in relations}
+
+
+def endpoints_of(block: Block) -> list[str]:
+    """The columns of a block that name rows of `atoms`."""
+    targets = {**{name: "atoms" for name in ENDPOINTS if name in block.columns}, **block.targets}
+    return [name for name, target in targets.items() if target == "atoms"]
+
+
+def renumbered(block: Block, rows: Rows) -> tuple[Block, int]:
+    """A relation with `rows[old]` for each endpoint, and how many rows fell out because an atom is not there (-1)."""
+    keep = np.ones(block.count, dtype=np.bool_)
+    moved = {}
+    for name in endpoints_of(block):
+        values, valid = block.stored(name).astype(np.int64), block.validity(name)
+        new = np.where(valid, rows[np.where(valid, values, 0)] if len(rows) else -1, 0)
+        keep &= new >= 0
+        moved[name] = new
+    columns = {}
+    for name, column in block.columns.items():
+        values = moved[name].astype(np.uint64) if name in moved else column.values
+        mask = None if column.validity is None else column.validity[keep]
+        columns[name] = Column(values[keep], mask, column.precision, column.attributes)
+    kept = int(keep.sum())
+    return Block(columns, count=kept, targets=block.targets, attributes=block.attributes), block.count - kept
+
+
+def restricted(relations: Mapping[str, Block], facts: RunFacts, ids: Rows, report: Report) -> dict[str, Block]:
+    """The relations between the atoms with these ids, by their rows."""
+    atoms = facts.atoms
+    if atoms is None:
+        return {}
+    rows = places_of(atoms.stored("id"), ids.view(np.uint64))
+    found = {}
+    for name, block in relations.items():
+        found[name], lost = renumbered(block, rows)
+        if lost:
+            report.dropped(f"system/{name}", f"{lost} of {block.count} rows name atoms that are not in the dump")
+    return found
+
+
+def places_of(ids: NDArray[np.uint64], among: NDArray[np.uint64]) -> Rows:
+    """The row of each of `ids` among ascending ids, -1 where it is not there."""
+    if not len(among):
+        return np.full(len(ids), -1, dtype=np.int64)
+    places = np.minimum(np.searchsorted(among, ids), len(among) - 1)
+    return np.where(among[places] == ids, places, -1).astype(np.int64)
+
+
+def report_differences(facts: RunFacts, ids: Rows, first: Mapping[str, Column], report: Report) -> None:
+    """Report where the first frame and the data file say different things of the same atoms; the dump counts."""
+    atoms = facts.atoms
+    if atoms is None:
+        return
+    places = places_of(ids.view(np.uint64), atoms.stored("id"))
+    known = places >= 0
+    for name, column in first.items():
+        if name == "id" or name not in atoms.columns:
+            continue
+        other = atoms.columns[name]
+        mine, theirs = column.values[known], other.values[places[known]]
+        if other.dtype == column.dtype and same_bits(mine, theirs):
+            report.converted(
+                f"atoms/{name}", "the data file states it too; the dump's is taken, the first frame agrees"
+            )
+        else:
+            differing = int((mine != theirs).sum()) if other.dtype == column.dtype else int(known.sum())
+            report.converted(
+                f"atoms/{name}",
+                f"the data file says otherwise for {differing} of {int(known.sum())} atoms at the first frame; "
+                "the dump's is taken",
+            )
+            if name in _LASTING:
+                report.warn(
+                    f"{name}: the data file and the first frame of the dump differ for {differing} of "
+                    f"{int(known.sum())} atoms; the dump's is taken: are they of one run?"
+                )

@@ -1,0 +1,303 @@
+"""Thermo tables of a log: where they are, and their rows as numbers.
+
+Three layouts: one line per output under a header (styles one and custom), blocks of `Name = value` (multi), and YAML.
+Warnings, `print` and `fix print` output may stand between the rows. Rows are taken whole regions at a time; only where
+foreign lines mix in does a pattern pick the rows first. Source: LAMMPS manual, "thermo_style"; logs of several
+releases.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_lammps.data.text import Buffer
+from molrec_lammps.log.numbers import numbers
+from molrec_lammps.script.commands import COMMANDS
+
+__all__ = ["Table", "find_tables"]
+
+_CHUNK = 4 * 2**20
+#: Lines between a header and its first row that may be foreign.
+_FOREIGN_LINES = 50
+_NUMBER = rb"[-+]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|nan|inf(?:inity)?|NAN|INF)"
+_NUMERIC = re.compile(rb"\s*" + _NUMBER + rb"(?:\s+" + _NUMBER + rb")*\s*$")
+_PLAIN = b"0123456789+-.eE \t\r\n"
+_ENDS = (b"\nLoop time of ", b"\nERROR", b"\nLAMMPS (")
+_MULTI = re.compile(rb"^-+ Step +(\d{1,18}) -+ CPU = +(" + _NUMBER + rb") \(sec(?:s)?\) -+[ \t]*\r?$", re.MULTILINE)
+_GROUP = re.compile(rb"(\S+) *= +(" + _NUMBER + rb")(?=\s)")
+_YAML_ROW = re.compile(rb"^  - \[([^\]\n]*), *\][ \t]*\r?$", re.MULTILINE)
+_YAML_HEADER = re.compile(rb"^keywords: \[(.*)\][ \t]*\r?$")
+_LOOP = re.compile(
+    rb"\nLoop time of (\S+) on \d+ procs (?:\(\d+ MPI x \d+ OpenMP\) )?for (\d{1,18}) steps with (\d{1,18}) atoms"
+)
+_INTEGER = re.compile(rb"[-+]?\d+")
+
+
+@dataclass(frozen=True)
+class Table:
+    """One thermo table: bytes `start:end` of the log, `header` words, the column of the step, values f64[rows, words].
+
+    `steps` int64[rows] are exact. `complete`: a `Loop time` line closes the table, which states the numbers of `steps`
+    taken and of `atoms`.
+    """
+
+    start: int
+    end: int
+    header: tuple[str, ...]
+    step_column: int
+    steps: NDArray[np.int64]
+    values: NDArray[np.float64]
+    complete: bool
+    n_steps: int | None = None
+    n_atoms: int | None = None
+
+
+def find_tables(data: Buffer, step_words: Sequence[str] = ("Step",)) -> Iterator[Table]:
+    """Every thermo table of a log (bytes or a memory map of them), in order.
+
+    `step_words` are the header words of the step (`thermo_modify colname` renames it). A table whose header has none
+    of them is passed over: its rows belong to no step.
+    """
+    finder = _Finder(data)
+    words = [word.encode() for word in step_words]
+    position = 0
+    while True:
+        hit = min((found for word in words if (found := finder.find(word, position)) >= 0), default=-1)
+        if hit < 0:
+            return
+        table = _table_at(data, hit, finder, step_words)
+        if table is None:
+            position = _line_end(data, hit)
+        else:
+            position = table.end
+            yield table
+
+
+class _Finder:
+    """Next occurrence of several patterns, each looked for once per stretch of the log."""
+
+    def __init__(self, data: Buffer) -> None:
+        self.data = data
+        self.known: dict[bytes, tuple[int, int]] = {}
+
+    def find(self, pattern: bytes, start: int) -> int:
+        since, found = self.known.get(pattern, (0, -2))
+        if found == -2 or not (since <= start and (found == -1 or found >= start)):
+            found = self.data.find(pattern, start)
+            self.known[pattern] = (start, found)
+        return found
+
+    def first(self, patterns: Sequence[bytes], start: int) -> int:
+        found = [place for pattern in patterns if (place := self.find(pattern, start)) >= 0]
+        return min(found, default=len(self.data))
+
+
+def _table_at(data: Buffer, hit: int, finder: _Finder, step_words: Sequence[str]) -> Table | None:
+    start = data.rfind(b"\n", 0, hit) + 1
+    below = _line_end(data, hit)
+    line = data[start:below].rstrip(b"\n")
+    end = finder.first(_ENDS, max(below - 1, 0))
+    parsed_lines = False
+    if line.startswith(b"keywords: ["):
+        parsed = _yaml_table(data, line, below, end, step_words)
+    elif _MULTI.match(line):
+        parsed = _multi_table(data, start, end)
+    else:
+        parsed, parsed_lines = _line_table(data, line, below, end, step_words), True
+    if parsed is None:
+        return None
+    header, column, values, steps, end = parsed
+    loop = _LOOP.match(data[end : end + 300])
+    if loop is None and parsed_lines and not _of_lammps(data, start, line):
+        return None
+    counts = (None, None) if loop is None else (int(loop[2]), int(loop[3]))
+    return Table(start, end, tuple(header), column, steps, values, loop is not None, *counts)
+
+
+_Parsed = tuple[list[str], int, NDArray[np.float64], NDArray[np.int64], int]
+
+
+def _line_table(data: Buffer, line: bytes, below: int, end: int, step_words: Sequence[str]) -> _Parsed | None:
+    header = [word.decode("utf-8", "replace") for word in line.split()]
+    column = _step_column(line, step_words)
+    if column < 0:
+        return None
+    first = _first_row(data, below, end, len(header))
+    if first is None:
+        return None
+    end = _next_header(data, below, end, step_words)
+    parts = [np.zeros((0, len(header)))]
+    steps = [np.zeros(0, dtype=np.int64)]
+    minimum = _first_word_end(first)
+    for lo, hi in _chunks(data, below, end):
+        rows = _rows(data[lo:hi], len(header), column, minimum, first[:1].isspace())
+        parts.append(rows[0])
+        steps.append(rows[1])
+    return header, column, np.concatenate(parts), np.concatenate(steps), end
+
+
+def _next_header(data: Buffer, start: int, end: int, step_words: Sequence[str]) -> int:
+    """Where the region ends: before the header of another table, where a killed run was followed by a new one."""
+    for word in (step.encode() for step in step_words):
+        position = start
+        while (position := data.find(word, position, end)) >= 0:
+            line_start = data.rfind(b"\n", 0, position) + 1
+            position = _line_end(data, position)
+            if _opens(data[line_start:position], data, position, end, step_words, line_start):
+                end = max(line_start - 1, start)
+                break
+    return end
+
+
+def _opens(line: bytes, data: Buffer, below: int, end: int, step_words: Sequence[str], start: int) -> bool:
+    bare = line.rstrip(b"\r\n")
+    if _MULTI.match(bare) or _YAML_HEADER.match(bare):
+        return True
+    if not _of_lammps(data, start, line):
+        return False
+    return _step_column(bare, step_words) >= 0 and _first_row(data, below, end, len(bare.split())) is not None
+
+
+def _of_lammps(data: Buffer, start: int, line: bytes) -> bool:
+    """Whether LAMMPS wrote a header line, not a `print`: a blank is behind every word, or memory use stands above."""
+    if line.rstrip(b"\r\n").endswith((b" ", b"\t")):
+        return True
+    above = data.rfind(b"\n", 0, max(start - 1, 0)) + 1
+    return data[above:start].startswith((b"Per MPI rank memory", b"Memory usage"))
+
+
+def _step_column(line: bytes, step_words: Sequence[str]) -> int:
+    """Which word of a header line is the step; -1 when the line is no header."""
+    words = [word.decode("utf-8", "replace") for word in line.split()]
+    column = next((i for i, word in enumerate(words) if word in step_words), -1)
+    if column < 0 or words[0] in COMMANDS or any(_NUMERIC.match(word) for word in line.split()):
+        return -1
+    return column
+
+
+def _first_row(data: Buffer, start: int, end: int, words: int) -> bytes | None:
+    for _ in range(_FOREIGN_LINES):
+        if start >= end:
+            return None
+        below = _line_end(data, start)
+        line = data[start:below]
+        if line.endswith(b"\n") and _NUMERIC.match(line) and len(line.split()) == words:
+            return line
+        start = below
+    return None
+
+
+def _rows(
+    chunk: bytes, words: int, column: int, minimum: int, indented: bool
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Rows of whole lines: values [rows, words] and exact steps; lines that are no rows are passed over.
+
+    A row has `words` numbers, the first one ending `minimum` characters or more into the line: columns are padded to
+    a width, which tells a row from numbers that `fix print` happens to write.
+    """
+    if not chunk.translate(None, delete=_PLAIN):
+        values = numbers(chunk)
+        lines = chunk.count(b"\n")
+        if values is not None and values.size == lines * words:
+            table = values.reshape(lines, words)
+            if _ascending(table[:, column]) and (not indented or _all_indented(chunk)):
+                return table, table[:, column].astype(np.int64)
+    pattern = re.compile(
+        rb"^[ \t]*" + _NUMBER + rb"(?:[ \t]+" + _NUMBER + rb"){%d}[ \t]*\r?$" % (words - 1), re.MULTILINE
+    )
+    rows = [row for row in pattern.findall(chunk) if _first_word_end(row) >= minimum]
+    values = numbers(b"\n".join(rows))
+    if values is None or values.size != len(rows) * words:
+        values = np.array([float(word) for row in rows for word in row.split()], dtype=np.float64)
+    table = values.reshape(len(rows), words)
+    steps = [_step(row.split()[column]) for row in rows]
+    whole = np.array([step is not None for step in steps], np.bool_)
+    return table[whole], np.array([step for step in steps if step is not None], dtype=np.int64)
+
+
+def _step(word: bytes) -> int | None:
+    """Return the step a word says, None for one that is none."""
+    if _INTEGER.fullmatch(word):
+        return int(word)
+    number = float(word)
+    return int(number) if number.is_integer() and abs(number) < 2.0**53 else None
+
+
+def _ascending(steps: NDArray[np.float64]) -> bool:
+    return bool(
+        np.isfinite(steps).all()
+        and (steps == np.rint(steps)).all()
+        and (np.diff(steps) > 0).all()
+        and (not len(steps) or abs(steps[-1]) < 2.0**53)
+    )
+
+
+def _all_indented(chunk: bytes) -> bool:
+    codes = np.frombuffer(chunk, dtype=np.uint8)
+    starts = np.flatnonzero(codes == 10)[:-1] + 1
+    return bool((codes[starts] == 32).all() and codes[0] == 32)
+
+
+def _first_word_end(line: bytes) -> int:
+    bare = line.lstrip()
+    return len(line) - len(bare) + len(bare.split(None, 1)[0])
+
+
+def _chunks(data: Buffer, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Stretches of whole lines. A last line without its newline is a torn one and is left out."""
+    end = end + 1 if data[end : end + 1] == b"\n" else data.rfind(b"\n", start, end) + 1
+    while start < end:
+        cut = data.rfind(b"\n", start, min(start + _CHUNK, end)) + 1 or _line_end(data, start)
+        yield start, cut
+        start = cut
+
+
+def _multi_table(data: Buffer, start: int, end: int) -> _Parsed | None:
+    region = data[start : end + 1]
+    marks = list(_MULTI.finditer(region))
+    stops = [*(mark.start() for mark in marks[1:]), len(region)]
+    header: list[str] = []
+    rows: list[list[bytes]] = []
+    steps: list[int] = []
+    for mark, stop in zip(marks, stops, strict=True):
+        groups = _GROUP.findall(region, mark.end(), stop)
+        names = ["Step", "CPU", *(name.decode("utf-8", "replace") for name, _ in groups)]
+        if not header:
+            header = names
+        if names[: len(header)] != header:
+            continue
+        rows.append([mark[1], mark[2], *(value for _, value in groups[: len(header) - 2])])
+        steps.append(int(mark[1]))
+    values = np.array(rows, dtype=np.bytes_).astype(np.float64).reshape(len(rows), len(header))
+    return header, 0, values, np.array(steps, dtype=np.int64), end
+
+
+def _yaml_table(data: Buffer, line: bytes, below: int, end: int, step_words: Sequence[str]) -> _Parsed | None:
+    match = _YAML_HEADER.match(line)
+    if match is None:
+        return None
+    header = [word.decode("utf-8", "replace") for word in re.findall(rb"'([^']*)'", match[1])]
+    column = next((i for i, word in enumerate(header) if word in step_words), -1)
+    another = data.find(b"\nkeywords: [", below - 1, end)
+    end = end if another < 0 else another
+    if column < 0:
+        return None
+    rows = [row.replace(b",", b" ") for row in _YAML_ROW.findall(data[below : end + 1])]
+    rows = [row for row in rows if _NUMERIC.match(row) and len(row.split()) == len(header)]
+    rows = [row for row in rows if _step(row.split()[column]) is not None]
+    values = numbers(b"\n".join(rows))
+    if values is None or values.size != len(rows) * len(header):
+        values = np.array([float(word) for row in rows for word in row.split()], dtype=np.float64)
+    steps = np.array([_step(row.split()[column]) for row in rows], dtype=np.int64)
+    return header, column, values.reshape(len(rows), len(header)), steps, end
+
+
+def _line_end(data: Buffer, position: int) -> int:
+    """Just behind the newline that ends the line of `position`."""
+    found = data.find(b"\n", position)
+    return len(data) if found < 0 else found + 1

@@ -1,0 +1,1 @@
+"""Potentials and force-field styles, between LAMMPS and the record."""

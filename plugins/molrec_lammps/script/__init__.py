@@ -1,0 +1,1 @@
+"""Input scripts, read without running them."""

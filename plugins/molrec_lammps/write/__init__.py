@@ -1,0 +1,1 @@
+"""Data files, force fields and runs, written."""
