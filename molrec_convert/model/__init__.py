@@ -12,10 +12,10 @@ from molrec_convert.model.declaration import (
 from molrec_convert.model.distinct_values import Distinct, distinct
 from molrec_convert.model.forcefield import ForceField
 from molrec_convert.model.frame import Block, Box, Column, Frame
-from molrec_convert.model.results.metrics import Event, Metrics, Series
-from molrec_convert.model.results.observables import Observable, Observables
 from molrec_convert.model.record import NEWEST_VERSION, Record, UnknownContent
 from molrec_convert.model.record_batch import Coded, RecordBatch, RecordColumns
+from molrec_convert.model.results.metrics import Event, Metrics, Series
+from molrec_convert.model.results.observables import Observable, Observables
 from molrec_convert.model.tags import TAGS, Meta
 from molrec_convert.model.trajectory import BATCH_BYTES, MemoryTrajectory, Trajectory, TrajectoryView
 
