@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "tests"))
+sys.path.insert(0, str(HERE.parent / "tests" / "mdanalysis"))
 
 from mdanalysis_comparing import compare, universe_of  # noqa: E402
 from mdanalysis_pairs import CANNOT, PAIRS  # noqa: E402

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+TESTS = Path(__file__).parents[1] / "tests"
+sys.path[:0] = [str(TESTS / name) for name in ("meaning", "pdb", "support")]
 
-from matrix import FORMATS, SAMPLES, Cell, cells, known, samples
-from matrix_readers import READERS
+from matrix import FORMATS, SAMPLES, Cell, cells, known, samples  # noqa: E402
+from matrix_readers import READERS  # noqa: E402
 
 _PAGE = """# Quantities in every format
 
