@@ -315,8 +315,7 @@ def test_a_kill_between_the_steps(path: Path, step: int) -> None:
     )
     done = subprocess.run(
         [sys.executable, "-c", script, str(step), str(path)],
-        cwd=Path(__file__).parents[1] / "support",
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "docs")},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         check=False,
     )
