@@ -145,4 +145,4 @@ def _sentence(start: str, found: str | None, expected: str | None, hint: str | N
     elif expected is not None:
         parts.append(f"expected {expected}")
     text = ": ".join(parts[:2]) if len(parts) > 1 else parts[0]
-    return f"{text}; {hint}" if hint else text
+    return " ".join((f"{text}; {hint}" if hint else text).splitlines())
