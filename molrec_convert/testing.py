@@ -33,10 +33,10 @@ import pytest
 import molrec_convert
 from molrec_convert import plugins
 from molrec_convert.cli import run
-from molrec_convert.comparison import differences
 from molrec_convert.errors import FormatError, LossError, MissingInputError, MolrecError, UsageError
 from molrec_convert.formats import Format, options_of
-from molrec_convert.model.collection import Collection
+from molrec_convert.inspect.diff import differences
+from molrec_convert.model.collection.collection import Collection
 from molrec_convert.model.frame import Block, Frame
 from molrec_convert.model.record import Record
 from molrec_convert.model.tags import canonical_json, to_typed_json
@@ -82,8 +82,8 @@ class FormatTests:
     suffix: ClassVar[str | None] = None
     #: Whether the sample's format is recognized without `--from`.
     detected: ClassVar[bool] = True
-    #: Whether files of the format are read, and written, compressed (.gz .bz2 .xz .zst).
-    compressible: ClassVar[bool] = True
+    #: How files of the format may be compressed, in reading and writing.
+    compression: ClassVar[Sequence[str]] = (".gz", ".bz2", ".xz", ".zst")
     #: Libraries that must not be imported before a file is read.
     libraries: ClassVar[Sequence[str]] = ()
 
@@ -110,7 +110,7 @@ class FormatTests:
     def facts(self, paths: Sequence[str | Path]) -> Facts:
         """Return what a source of the format holds."""
         with self.read(paths) as found:
-            return facts_of(found)
+            return facts_of(found, blocks=_settling_blocks(found))
 
     def target(self, folder: Path, name: str = "written") -> Path:
         """Return a path to write a file of the format to."""
@@ -210,8 +210,8 @@ class FormatTests:
     @pytest.mark.parametrize("suffix", _COMPRESS)
     def test_compressed_input_is_read_alike(self, source: list[Path], suffix: str, tmp_path: Path) -> None:
         """A compressed file holds what the plain one does, by whatever name."""
-        if not self.compressible or not all(path.is_file() for path in source):
-            pytest.skip("files of this format are not compressed")
+        if suffix not in self.compression or not all(path.is_file() for path in source):
+            pytest.skip(f"files of this format are not compressed as {suffix}")
         packed = []
         for path in source:
             packed.append(tmp_path / f"{path.name}{suffix}")
@@ -366,11 +366,11 @@ class FormatTests:
         writes = self._skip_unless_written()
         plain, packed = self.target(tmp_path, "plain"), self.target(tmp_path, "packed")
         packed = packed.with_name(packed.name + suffix)
-        for target in (plain, packed) if self.compressible else ():
+        for target in (plain, packed) if suffix in self.compression else ():
             with self.read(source) as found:
                 molrec_convert.write(found, target, format=self.format, **writes)
         if not plain.is_file():
-            pytest.skip("files of this format are not compressed")
+            pytest.skip(f"files of this format are not compressed as {suffix}")
         assert packed.read_bytes()[:2] == _COMPRESS[suffix](b"")[:2]
         _assert_same(self.facts([plain]), self.facts([packed]))
 
@@ -386,7 +386,8 @@ class FormatTests:
             try:
                 molrec_convert.write(broken, self.target(folder), format=self.format, **writes)
             except FormatError as error:
-                assert "the disk is gone" in str(error)
+                if "the disk is gone" not in str(error):
+                    raise
             else:
                 pytest.skip("the writer needs no more than the first frame")
         assert list(folder.iterdir()) == []

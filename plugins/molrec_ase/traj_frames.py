@@ -68,6 +68,7 @@ def _whole_frames(path: Path, items: UlmFile, report: Report) -> int:
         if count == 0:
             raise FormatError(path, found="a file that breaks off in its first frame", expected=f"{total} frames")
         report.truncated(f"{path}: the file breaks off, of {total} frames {count} are whole")
+    report.carried("trajectory", f"{count} frames")
     return count
 
 
