@@ -5,7 +5,7 @@ r"""Conformance tests for plugins: subclass `FormatTests`, name a sample file, a
     class TestPoints(FormatTests):
         format = "points"
         sample = Path(__file__).parent / "sample.points"
-        bad = {"a row of three fields": ("#points\nO 0 0\n", "line 2: found 3 fields")}
+        bad = (("#points\nO 0 0\n", "line 2: found 3 fields"),)
 
 Only this module imports pytest. The tests convert small files, so keep the sample to a few kilobytes.
 """
@@ -70,8 +70,8 @@ class FormatTests:
     sample: ClassVar[str | Path | Sequence[str | Path]]
     read_options: ClassVar[Mapping[str, Any]] = {}
     write_options: ClassVar[Mapping[str, Any]] = {}
-    #: Name → content of a faulty file, and a part of the message it is refused with ("line 2: found 3 fields").
-    bad: ClassVar[Mapping[str, tuple[str | bytes, str]]] = {}
+    #: Contents of faulty files, each with a part of the message it is refused with ("line 2: found 3 fields").
+    bad: ClassVar[Sequence[tuple[str | bytes, str]]] = ()
     #: What of the sample a record cannot carry: a part of each line of `Report.losses()`.
     losses: ClassVar[Sequence[str]] = ()
     #: Patterns of facts ("*atoms/charge", "*meta/comment") that are not the same once written and read again.
@@ -300,10 +300,10 @@ class FormatTests:
 
     def test_bad_input_is_refused_in_one_sentence(self, source: list[Path], tmp_path: Path, capsys: Any) -> None:
         """Each of the `bad` files is refused in one sentence that names it; nothing is written."""
-        for name, (content, message) in self.bad.items():
+        for content, message in self.bad:
             _first_file(source).write_bytes(content.encode() if isinstance(content, str) else content)
             told = self._assert_refused(source, tmp_path, capsys)
-            assert message in told, name
+            assert message in told, f"{content!r} is refused with: {told}"
 
     def test_cut_file_gives_what_is_whole_or_is_refused(self, source: list[Path]) -> None:
         """Of a file that breaks off the whole frames are read and the end is reported, or it is refused."""

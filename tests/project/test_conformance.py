@@ -20,7 +20,7 @@ class TestExtendedXyz(FormatTests):
 
 class TestXyz(FormatTests):
     format = "xyz"
-    bad = {"a word": ("2\n\nAr 0 0 0\nAr 0 no 0\n", "line 4"), "a count": ("two\n\nAr 0 0 0\n", "line 1")}
+    bad = (("2\n\nAr 0 0 0\nAr 0 no 0\n", "line 4"), ("two\n\nAr 0 0 0\n", "line 1"))
     sample = FIXTURES / "cases/52-xyz-line-endings-and-blanks/blank_between.xyz"
 
 
@@ -38,7 +38,7 @@ class TestLammpsDump(FormatTests):
 
 class TestLammpsData(FormatTests):
     format = "lammps-data"
-    bad = {"a row": ("x\n\n1 atoms\n1 atom types\n\nAtoms # atomic\n\n1 1 0 zero 0\n", "line 8")}
+    bad = (("x\n\n1 atoms\n1 atom types\n\nAtoms # atomic\n\n1 1 0 zero 0\n", "line 8"),)
     sample = FIXTURES / "cases/30-data-image-flags-and-comments/comments.data"
 
 
@@ -59,9 +59,7 @@ class TestLammpsRunOfFiles(FormatTests):
 class TestPdb(FormatTests):
     format = "pdb"
     sample = FIXTURES / "cases/70-pdb-formal-charge/charges.pdb"
-    bad = {
-        "a coordinate": ("ATOM      1  O   HOH A   1       x.000   0.000   0.000  1.00  0.00           O\n", "line 1")
-    }
+    bad = (("ATOM      1  O   HOH A   1       x.000   0.000   0.000  1.00  0.00           O\n", "line 1"),)
 
 
 class TestAseDatabase(FormatTests):
