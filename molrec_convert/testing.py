@@ -25,7 +25,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -97,15 +97,17 @@ class FormatTests:
         """The paths of a copy of the sample."""
         folder = tmp_path / "source"
         folder.mkdir()
-        many = not isinstance(self.sample, (str, Path))
-        paths = [Path(path) for path in (cast(Sequence[Any], self.sample) if many else [self.sample])]
+        samples = [self.sample] if isinstance(self.sample, (str, Path)) else self.sample
+        paths = [Path(path) for path in samples]
         for path in paths:
             (shutil.copytree if path.is_dir() else shutil.copy)(path, folder / path.name)
         return [folder / path.name for path in paths]
 
     def read(self, paths: Sequence[str | Path], report: Report | None = None) -> Record | Collection:
         """Read a source of the format with the options of the class."""
-        return molrec_convert.read(*paths, format=self.format, report=report, **self.read_options)
+        options = dict(self.read_options)
+        found: Record | Collection = molrec_convert.read(*paths, format=self.format, report=report, **options)
+        return found
 
     def facts(self, paths: Sequence[str | Path]) -> Facts:
         """Return what a source of the format holds."""
@@ -518,8 +520,8 @@ def _close(one: Any, other: Any, tolerance: float) -> bool:
     if one and isinstance(one[-1], bytes) and isinstance(other[-1], bytes):
         if one[:-1] != other[:-1] or np.dtype(one[-3]).kind != "f":
             return bool(one == other)
-        pair = [np.frombuffer(each[-1], each[-3]) for each in (one, other)]
-        return np.allclose(*pair, rtol=1e-12, atol=tolerance, equal_nan=True)
+        first, second = (np.frombuffer(each[-1], each[-3]) for each in (one, other))
+        return np.allclose(first, second, rtol=1e-12, atol=tolerance, equal_nan=True)
     return all(a == b or _close(a, b, tolerance) for a, b in zip(one, other, strict=True))
 
 
