@@ -354,6 +354,22 @@ static int fail(job_t *job, int64_t field, int reason, int64_t begin, int64_t en
     return 0;
 }
 
+/* A field is at fault, unless its line has too few or many fields: that is said first. */
+static int fail_field(job_t *job, int64_t field, int reason, text_t line, text_t word, text_t end, int64_t shift) {
+    int64_t count = 0;
+    text_t p = line;
+    for (;; count++) {
+        while (IS_BLANK[*p]) p++;
+        if (*p == '\n' || (job->comment && *p == job->comment)) break;
+        while (!IS_END[*p]) p++;
+    }
+    while (*p != '\n') p++;
+    int64_t n = job->n_columns;
+    if (count < n) return fail(job, count, FEW, line - job->text + shift, p - job->text + shift);
+    if (count > n && !(job->flags & EXTRA)) return fail(job, n, MANY, line - job->text + shift, p - job->text + shift);
+    return fail(job, field, reason, word - job->text + shift, end - job->text + shift);
+}
+
 /* Put a word that lies in [p, end) where column `c` has its value of this row. Return GOOD or a reason; -1: no memory.
    Numbers may go on behind `end` no further than there are digits; fields of fixed columns are closed for that. */
 static inline int take(job_t *job, int64_t f, text_t p, text_t *stop, text_t end, int64_t offset) {
@@ -420,8 +436,7 @@ static int free_rows(job_t *job, text_t p, text_t end, int64_t shift, int64_t *l
             if (reason) {
                 if (reason < 0) return -1;
                 while (!IS_END[*p]) p++;
-                if (!job->columns[f].flaws)
-                    return fail(job, f, reason, word - job->text + shift, p - job->text + shift);
+                if (!job->columns[f].flaws) return fail_field(job, f, reason, line, word, p, shift);
             }
             if (job->columns[f].flaws) ((uint8_t *)(intptr_t)job->columns[f].flaws)[job->row] = (uint8_t)reason;
         }

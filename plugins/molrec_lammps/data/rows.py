@@ -132,6 +132,8 @@ _LETTERS: dict[Kind, str] = {"int": "I", "type": "I", "image": "I", "float": "R"
 
 def native_rows(text: bytes, columns: Sequence[Column], rows: int) -> Arrays | None:
     """The columns by compiled code, or None where it has to leave the text to others."""
+    if b"\v" in text or b"\f" in text:
+        return None  # blanks elsewhere, not in a data file
     found = read_number_rows(text, rows, "".join(_LETTERS[column.kind] for column in columns))
     if found is None:
         return None
