@@ -9,9 +9,9 @@ import time
 import numpy as np
 
 from molrec_convert._kernel import library, status
+from molrec_convert._kernel.planes import merge_planes, split_planes
 from molrec_convert.text import output, rows
 from molrec_convert.text.output import Column, write_rows
-from molrec_convert.text.planes import merge_planes, split_planes
 from molrec_convert.text.rows import Field, read_rows
 
 ROWS = 200_000
@@ -71,7 +71,7 @@ def main():
         fields = (Field("real"),) * 3
         other = None if "16" in form else by_arrow(text, fields)
         row(f"read {name}", 3 * ROWS, lambda: read_rows(text, None, fields), other)  # noqa: B023
-    text = "".join("%8.3f%8.3f%8.3f\n" % point for point in zip(*columns, strict=True)).encode()
+    text = "".join("{:8.3f}{:8.3f}{:8.3f}\n".format(*point) for point in zip(*columns, strict=True)).encode()
     fields = tuple(Field("real", (8 * part, 8 * part + 8)) for part in range(3))
     row("read %8.3f in fixed columns", 3 * ROWS, lambda: read_rows(text, None, fields))
     whole = "".join(f"{number} {number % 7}\n" for number in range(ROWS)).encode()

@@ -55,7 +55,7 @@ def _read(text: Any, spans: NDArray[np.int64], kinds: str) -> list[Any] | None:
 
 
 def coded(values: NDArray[np.uint64]) -> tuple[NDArray[np.int32], list[int]]:
-    """Return a code int32[n] for each of `values`, and the values the codes count in: few, as the words of a column are."""
+    """Return a code int32[n] for each of `values`, and the few values the codes count in."""
     codes = np.empty(len(values), np.int32)
     left = np.ones(len(values), np.bool_)
     found: list[int] = []

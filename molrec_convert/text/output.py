@@ -12,8 +12,8 @@ from molrec_convert._kernel import library
 
 __all__ = ["Column", "WideFault", "real_text", "word_column", "write_rows"]
 
-#: How values are written: `shortest` is the shortest text that reads back to the same double, as `repr` has it; `general`
-#: has `digits` significant digits, as C's `%.ng`, `decimals` so many decimals, as `%.nf`; `bool` is T or F.
+#: How values are written: `shortest` is the shortest text that reads back to the same double, as `repr` has it;
+#: `general` has `digits` significant digits, as C's `%.ng`, `decimals` so many decimals, as `%.nf`; `bool` is T or F.
 Form = Literal["shortest", "general", "decimals", "int", "word", "bool"]
 
 _FORMS: tuple[Form, ...] = ("shortest", "general", "decimals", "int", "word", "bool")
@@ -26,8 +26,8 @@ _GUESS = {"shortest": 20, "general": 12, "decimals": 14, "int": 8, "word": 4, "b
 class Column(NamedTuple):
     """A column of rows that are written: its values, their form, and what stands before each.
 
-    `values` are float64, int64, bool, or int32 codes that count in `words`. `whole_point`: a whole number that is written
-    in the shortest form keeps its `.0`. `width` justifies to the right, where it is negative to the left.
+    `values` are float64, int64, bool, or int32 codes that count in `words`. `whole_point`: a whole number that is
+    written in the shortest form keeps its `.0`. `width` justifies to the right, where it is negative to the left.
     """
 
     form: Form

@@ -20,8 +20,8 @@ from molrec_convert.text.texts import Texts
 
 __all__ = ["Field", "Kind", "RowFault", "RowTable", "Words", "count_lines", "line_ends", "read_rows"]
 
-#: What a field is read as. `fortran` is a real whose exponent may be marked by `D` or `*^`, too; `finite` a real that is
-#: neither `nan` nor `inf`; `bool` one of T, F, True, False, true, false, TRUE, FALSE; `skip` is not looked at.
+#: What a field is read as. `fortran` is a real whose exponent may be marked by `D` or `*^`, too; `finite` a real that
+#: is neither `nan` nor `inf`; `bool` one of T, F, True, False, true, false, TRUE, FALSE; `skip` is not looked at.
 Kind = Literal["real", "fortran", "finite", "int", "word", "bool", "skip"]
 #: Why a row is at fault.
 Reason = Literal["blank", "value", "range", "few fields", "many fields", "few rows", "many rows"]
@@ -58,8 +58,8 @@ class RowTable(NamedTuple):
     """Columns of rows: float64, int64, bool arrays or `Words`; None for a field that is skipped.
 
     `offsets` int64[spans + 1] bounds the rows of each span. `flaws` has for each lenient field uint8[rows] (0: as it
-    should be, 1: blank, 2: no value of the kind, 3: out of range; the value is then nan, inf or 0), None where all are as
-    they should be. `comments` int64[rows, 2] says where the comment of each row begins and ends, -1 where it has none.
+    should be, 1: blank, 2: no value of the kind, 3: out of range; the value is then nan, inf or 0), None where all are
+    good. `comments` int64[rows, 2] says where the comment of each row begins and ends, -1 where it has none.
     """
 
     columns: list[Any]
@@ -71,8 +71,8 @@ class RowTable(NamedTuple):
 class RowFault(Exception):
     """A row that is not as it should be: number of its span, its number in it, and of the field that is at fault.
 
-    `start` and `stop` bound the field (or the line, where there are too few or many fields) in the text, `found` is what
-    stands there.
+    `start` and `stop` bound the field (or the line, where there are too few or many fields) in the text, `found` is
+    what stands there.
     """
 
     def __init__(
@@ -109,9 +109,9 @@ def read_rows(
 ) -> RowTable:
     """Read the rows in some spans of a text as columns. `RowFault` names the first row that is not as it should be.
 
-    `spans` int64[n, 3] has begin, end and number of rows of each, int64[n, 2] begin and end (all lines are rows); None is
-    the whole text. `comment` begins a comment where a field could begin; `extra`: further fields may follow the last one.
-    `out` has arrays that take the values of some fields (not of words), of one value a row, strided as they like.
+    `spans` int64[n, 3] has begin, end and number of rows of each, int64[n, 2] begin and end (all lines are rows); None
+    is the whole text. `comment` begins a comment where a field could begin; `extra`: further fields may follow the last
+    one. `out` has arrays that take the values of some fields (not of words), of one value a row, strided as they like.
     """
     source = texts if isinstance(texts, Texts) else Texts(texts)
     if spans is None:
@@ -131,7 +131,9 @@ def read_rows(
     columns: list[Any] = [None if kind == _SKIP else np.empty(rows, _DTYPES[kind]) for kind in kinds]
     if out is not None:
         columns = [given if given is not None else own for given, own in zip(out, columns, strict=True)]
-    flaws = [np.zeros(rows, np.uint8) if field.lenient else None for field in fields] if lenient else [None] * len(kinds)
+    flaws: list[NDArray[np.uint8] | None] = [None] * len(kinds)
+    if lenient:
+        flaws = [np.zeros(rows, np.uint8) if field.lenient else None for field in fields]
     comments = np.empty((rows, 2), np.int64) if comment else None
     fill = _fill if library() is not None else twin.fill
     words, fault = fill(source, spans, table, kinds, comment, extra, columns, flaws, comments)
@@ -139,8 +141,8 @@ def read_rows(
         span, row, field, reason, start, stop = fault
         found = source.piece(start, stop)
         raise RowFault(span, row, None if field < 0 else field, _REASONS[reason], start, stop, found)
-    for number, found in words.items():
-        columns[number] = Words(columns[number], found)
+    for number, own in words.items():
+        columns[number] = Words(columns[number], own)
     if lenient:
         flaws = [flaw if flaw is not None and flaw.any() else None for flaw in flaws]
     return RowTable(columns, offsets, flaws, comments)

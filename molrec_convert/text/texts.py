@@ -35,7 +35,9 @@ class Texts:
 
     def piece(self, start: int, stop: int) -> bytes:
         """Return the bytes from `start` to before `stop`."""
-        return bytes(self.data[start:stop]) if not isinstance(self.data, np.ndarray) else self.data[start:stop].tobytes()
+        return (
+            bytes(self.data[start:stop]) if not isinstance(self.data, np.ndarray) else self.data[start:stop].tobytes()
+        )
 
     def which(self, offset: int) -> int:
         """Return the number of the text that has a byte."""

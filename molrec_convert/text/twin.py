@@ -78,8 +78,10 @@ def fill(
 
     A fault is span, row, field, reason, begin and end of what is at fault, as the kernel gives it.
     """
-    words: dict[int, dict[bytes, int]] = {f: {} for f, kind in enumerate(kinds) if kind == _WORD and columns[f] is not None}
-    fixed = len(table) and table[0, 1] >= 0
+    words: dict[int, dict[bytes, int]] = {
+        f: {} for f, kind in enumerate(kinds) if kind == _WORD and columns[f] is not None
+    }
+    fixed = bool(len(table) and table[0, 1] >= 0)
     row = 0
     for number, (start, stop, rows) in enumerate(spans.tolist()):
         lines = _lines(source, start, stop)
@@ -122,7 +124,7 @@ def _lines(source: Texts, start: int, stop: int) -> Iterator[tuple[int, bytes]]:
 
 def _free_fields(line: bytes, comment: bytes, most: int) -> tuple[list[tuple[int, bytes]], int, int]:
     """Return the first `most` fields with their places, how many there are, and where a comment begins (or -1)."""
-    found = []
+    found: list[tuple[int, bytes]] = []
     count = 0
     for match in _FIELD.finditer(line):
         if comment and match[0].startswith(comment):
@@ -134,7 +136,7 @@ def _free_fields(line: bytes, comment: bytes, most: int) -> tuple[list[tuple[int
 
 
 def _fixed_fields(line: bytes, table: NDArray[np.int64], kinds: list[int]) -> list[tuple[int, bytes]]:
-    """Return what stands in the columns of each field and where: without blanks around it, words with those in front."""
+    """Return what stands in the columns of each field, and where: without blanks around it, of words behind it."""
     found = []
     for (start, stop), kind in zip(table[:, 1:3].tolist(), kinds, strict=True):
         start = min(start, len(line))

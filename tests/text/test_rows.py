@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from decimal import Decimal, getcontext
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,10 +31,28 @@ reals = st.one_of(
     st.tuples(st.integers(0, 10**40), st.integers(-400, 300)).map(lambda pair: f"{pair[0]}.5e{pair[1]}"),
     st.tuples(st.integers(2**52, 2**64), st.integers(-330, 300)).map(lambda pair: f"-{pair[0]}E{pair[1]:+04d}"),
     st.sampled_from(
-        ["nan", "-inf", "+Infinity", "NaN", "+1", ".5", "-.5", "1.", "007", "-0", "-0.0", "0e999", "1e999", "-1e-999"]
-        + ["9007199254740993", "0." + "0" * 400 + "1e400", "1" + "0" * 900 + "e-900", "9" * 800 + "e-790", "1d-3"]
-        + ["1D+03", "1*^5", "1.5D0"]
+        [
+            "nan",
+            "-inf",
+            "+Infinity",
+            "NaN",
+            "+1",
+            ".5",
+            "-.5",
+            "1.",
+            "007",
+            "-0",
+            "-0.0",
+            "0e999",
+            "1e999",
+            "-1e-999",
+            "9007199254740993",
+            "1d-3",
+            "1D+03",
+            "1*^5",
+        ]
     ),
+    st.sampled_from(["0." + "0" * 400 + "1e400", "1" + "0" * 900 + "e-900", "9" * 800 + "e-790", "0" * 30 + "1.5D0"]),
 )
 integers = st.one_of(
     st.integers(-(2**66), 2**66).map(str),
@@ -42,7 +61,9 @@ integers = st.one_of(
 )
 odd = st.one_of(
     st.text("0123456789+-.eEdDxna_*^", min_size=1, max_size=12),
-    st.sampled_from(["T", "F", "True", "TRUE", "false", "Tr", "C", "Cα", "-", ".", "1e", "e5", "0x10", "1_0", "#", "1#"]),
+    st.sampled_from(
+        ["T", "F", "True", "TRUE", "false", "Tr", "C", "Cα", "-", ".", "1e", "e5", "0x10", "1_0", "#", "1#"]
+    ),
     st.sampled_from(["eight8by", "ninebytes", "a word of many letters".replace(" ", "_"), "H\0", "1\0"]),
 )
 words = st.one_of(reals, integers, odd)
@@ -100,7 +121,7 @@ def both(monkeypatch: pytest.MonkeyPatch, call: Any) -> tuple[Any, Any]:
 def test_the_kernel_reads_what_its_twin_reads(table: Any, comment: bytes, extra: bool, cuts: int) -> None:
     text, fields = table[0].encode(), table[1]
     places = sorted({0, len(text), *[len(text) * part // 4 for part in range(1, cuts + 1)]})
-    spans = np.array(list(zip(places[:-1], places[1:], strict=True)) or [(0, 0)], np.int64)
+    spans = np.array(list(pairwise(places)) or [(0, 0)], np.int64)
     counted = rows.count_lines(text, spans)
     counted[-1, 2] += cuts == 2
     for given_spans in (None, spans, counted):
@@ -245,7 +266,22 @@ def lines_of(column: Column) -> list[str]:
 
 
 EDGES = [
-    *(0.0, -0.0, math.nan, math.inf, -math.inf, 5e-324, 1.7976931348623157e308, 1e15, 1e16, 1e17, 1e22, 1e23, 1e-4, 1e-5),
+    *(
+        0.0,
+        -0.0,
+        math.nan,
+        math.inf,
+        -math.inf,
+        5e-324,
+        1.7976931348623157e308,
+        1e15,
+        1e16,
+        1e17,
+        1e22,
+        1e23,
+        1e-4,
+        1e-5,
+    ),
     *(9007199254740993.0, 123456789012345680.0, 0.5, 1.5, 2.5, 0.125, 0.0005, 0.0015, 9.9999999, 999999.5, 99999.95),
 ]
 
