@@ -226,7 +226,7 @@ def inputs() -> list[str]:
     """Return the input files by their paths in `fixtures`, those that packages bring among them."""
     own = [str(path.relative_to(FIXTURES)) for path in FIXTURES.rglob("*") if path.is_file()]
     packaged = [f"corpus/{row['path']}" for row in corpus_index.rows() if row["package"]]
-    return sorted({path for path in (*own, *packaged) if not path.startswith(("pins/", "lammps/", "sample_plugin/"))})
+    return sorted({path for path in (*own, *packaged) if not path.startswith(("pins/", "lammps/"))})
 
 
 def gather(folder: Path) -> Path:

@@ -30,6 +30,7 @@ COMMANDS = {
     "stats": ("stats", "Show counts, ranges, elements and histograms of a collection."),
     "verify": ("verify", "Hold a collection against the sources it was made of."),
     "formats": ("formats", "List the formats, what each reads and writes, and what it loses."),
+    "new-plugin": ("new_plugin", "Write a plugin for a new format: a project that passes its tests."),
 }
 
 _EPILOG = """\b
@@ -74,7 +75,7 @@ class App(click.Group):
         """The command of that name, imported now."""
         if cmd_name in COMMANDS:
             module = importlib.import_module(f"molrec_convert.cli.{COMMANDS[cmd_name][0]}")
-            found = getattr(module, f"{cmd_name}_command")
+            found = getattr(module, f"{cmd_name.replace('-', '_')}_command")
             # What depends on the formats there are is made when it is asked for.
             return cast(click.Command, found if isinstance(found, click.Command) else found())
         self._extend()

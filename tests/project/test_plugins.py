@@ -7,12 +7,14 @@ import re
 import subprocess
 import sys
 import textwrap
+import tomllib
 from pathlib import Path
 
 import pytest
 from collection_stores import molecule, points
 
 from molrec_convert import Record, hookspecs, plugins, write
+from molrec_convert.cli import run
 from molrec_convert.errors import FormatError, MissingInputError, UnsupportedError, UsageError
 from molrec_convert.formats import Format, NoOptions, make_options, option, options_of
 
@@ -27,23 +29,25 @@ def run_python(code, *path, **environment):
     )
 
 
-def make_plugin(folder, name, body):
+def make_plugin(folder, name, body, module=None):
     """A distribution with one module and its entry point, as an installer would leave it."""
     folder.mkdir(exist_ok=True)
-    (folder / f"{name}.py").write_text(textwrap.dedent(body))
+    if module is None:
+        (folder / f"{name}.py").write_text(textwrap.dedent(body))
     info = folder / f"{name}-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[molrec_convert]\n{name} = {name}\n")
+    (info / "entry_points.txt").write_text(f"[molrec_convert]\n{name} = {module or name}\n")
     return folder
 
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory):
-    """The sample plugin of `fixtures/`, installed by pip into a folder."""
-    target = tmp_path_factory.mktemp("site")
+    """A plugin as `mrec new-plugin` writes it, installed by pip into a folder."""
+    project, target = tmp_path_factory.mktemp("project") / "points", tmp_path_factory.mktemp("site")
+    assert run(["new-plugin", "points", "--writer", "-o", str(project)]) == 0
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--target"]
-    subprocess.run([*command, str(target), str(ROOT / "fixtures/sample_plugin")], check=True, capture_output=True)
+    subprocess.run([*command, str(target), str(project)], check=True, capture_output=True)
     return target
 
 
@@ -53,7 +57,7 @@ def test_stores_come_through_the_same_door():
 
 
 def test_a_third_party_plugin_is_found_and_used(sample, tmp_path):
-    (tmp_path / "a.points").write_text("#points\nO 0.0 0.0 0.25\nH 0.5 1.0 2.0\n")
+    (tmp_path / "a.points").write_text("#points\natoms O H\nstep 5\n0.0 0.0 0.25\n0.5 1.0 2.0\n")
     code = f"""
         import molrec_convert
         report = molrec_convert.convert({str(tmp_path / "a.points")!r}, {str(tmp_path / "a.mrec")!r}, points_scale=2.0)
@@ -62,25 +66,81 @@ def test_a_third_party_plugin_is_found_and_used(sample, tmp_path):
     """
     done = run_python(code, sample)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "carried: points (2 rows)"
-    assert (tmp_path / "b.points").read_text() == "#points\nO 0.0 0.0 0.5\nH 1.0 2.0 4.0\n"
+    assert done.stdout.strip() == "carried: elements (of 2 atoms)"
+    assert (tmp_path / "b.points").read_text() == "#points\natoms O H\nstep 5\n0.0 0.0 0.5\n1.0 2.0 4.0\n"
 
 
-def test_a_plugin_adds_flags_and_commands_to_the_command_line(sample, tmp_path):
-    code = "from molrec_convert.cli import main; main()"
-    env = {**os.environ, "PYTHONPATH": str(sample)}
+def mrec(path, *args):
+    """Run the command line in a fresh interpreter with one more folder on its path."""
+    return run_python(
+        f"import sys; sys.argv[1:] = {list(map(str, args))!r}; from molrec_convert.cli import main; main()", path
+    )
 
-    def mrec(*args):
-        command = [sys.executable, "-c", code, *map(str, args)]
-        return subprocess.run(command, capture_output=True, text=True, env=env, timeout=300)
 
-    assert "element x y z" in mrec("points-help").stdout
-    assert "--points-scale" in mrec("convert", "--help").stdout
-    (tmp_path / "a.points").write_text("#points\nO 0.0 0.0\n")
-    done = mrec("convert", tmp_path / "a.points", tmp_path / "a.mrec")
+def test_a_plugin_adds_flags_to_the_command_line(sample, tmp_path):
+    assert "--points-scale" in mrec(sample, "convert", "--help").stdout
+    (tmp_path / "a.points").write_text("#points\natoms O\nstep 0\n0.0 0.0\n0.0\n")
+    done = mrec(sample, "convert", tmp_path / "a.points", tmp_path / "a.mrec")
     assert done.returncode == 1
-    assert "a.points, line 2: found 3 fields, expected element x y z" in done.stderr
+    assert "a.points, line 4: found 2 fields, expected x y z" in done.stderr
     assert not (tmp_path / "a.mrec").exists()
+
+
+def test_a_plugin_adds_commands_to_the_command_line(tmp_path):
+    make_plugin(
+        tmp_path,
+        "helpful",
+        """
+        from molrec_convert import hookimpl
+        @hookimpl
+        def molrec_commands(app):
+            import click
+            @app.command("points-help")
+            def points_help():
+                click.echo("element x y z")
+        """,
+    )
+    assert mrec(tmp_path, "points-help").stdout == "element x y z\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "tests"),
+    [
+        (("points", "--writer"), ["-k", "values or bad or recognized or written_file"]),
+        pytest.param(("points", "--writer"), [], marks=pytest.mark.slow),
+        pytest.param(("my-points-2",), [], marks=pytest.mark.slow),
+    ],
+)
+def test_a_new_plugin_passes_its_tests(tmp_path, arguments, tests):
+    project = tmp_path / "project"
+    assert run(["new-plugin", *arguments, "-o", str(project)]) == 0
+    name = tomllib.loads((project / "pyproject.toml").read_text())["project"]["entry-points"]["molrec_convert"]
+    make_plugin(tmp_path / "site", *name, "", "".join(name.values()))
+    path = os.pathsep.join([str(project / "src"), str(tmp_path / "site"), *filter(None, sys.path)])
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
+        capture_output=True, text=True, cwd=project, env={**os.environ, "PYTHONPATH": path}, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert ("skipped" in done.stdout) == ("--writer" not in arguments)
+    ruff = Path(sys.executable).with_name("ruff")
+    if ruff.exists():
+        rules = [str(ruff), "check", "-q", "--config", str(ROOT / "pyproject.toml"), str(project)]
+        assert subprocess.run(rules, capture_output=True, text=True).stdout == ""
+
+
+def test_a_new_plugin_that_cannot_be_made_is_refused(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run(["new-plugin", "gromos"]) == 0
+    assert "next: cd molrec-gromos && pip install -e '.[test]' && pytest" in capsys.readouterr().out
+    for name, words in {
+        "gromos": "molrec-gromos exists already: name another directory with -o",
+        "Gro Mos": "'Gro Mos' is no name for a format: use lower-case letters, digits and single hyphens",
+        "pdb": "there is a format 'pdb' already; 'mrec formats pdb' describes it",
+    }.items():
+        assert run(["new-plugin", name]) == 2
+        assert capsys.readouterr().err == f"mrec: {words}\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["molrec-gromos"]
 
 
 def test_a_broken_plugin_is_named_and_skipped(tmp_path):
