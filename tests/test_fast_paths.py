@@ -7,18 +7,21 @@ without a reason.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import lmdb
 import numpy as np
 import pytest
-from counting_child import extxyz, mrec
+from counting_child import data, dump, extxyz, mrec, plain_xyz
 
 import molrec_convert
+from molrec_convert._kernel import library, status
 from molrec_convert.model import (
     Block,
     BlockDeclaration,
@@ -85,6 +88,33 @@ def test_nothing_is_called_for_each(bounds: dict[str, float], tmp_path: Path) ->
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert {name: count for name, count in found.items() if count > bounds[name]} == {}
+
+
+#: Input → its rows, all of which the kernel has to read. Pieces of a file may be read twice, to find out what it holds.
+ROWS: dict[str, tuple[Callable[[Path], Path], int]] = {
+    "dump": (lambda folder: dump(folder / "in.lammpstrj", 20, 30), 600),
+    "dump, atoms in any order": (lambda folder: dump(folder / "in.lammpstrj", 20, 30, shuffled=True), 600),
+    "extended XYZ": (lambda folder: extxyz(folder / "in.extxyz", [30] * 20), 600),
+    "XYZ": (lambda folder: plain_xyz(folder / "in.xyz", 20, 30), 600),
+    "data file": (lambda folder: data(folder / "in.data", 300), 300 + 300 + 299),
+}
+
+
+@pytest.mark.skipif(library() is None, reason=f"rows are read by {status()}")
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_are_read_by_the_kernel(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, expected = ROWS[name]
+    source, kernel, rows = make(tmp_path), library(), 0
+    whole = kernel.molrec_read_rows
+
+    def counted(text: int, size: int, spans: int, count: int, *rest: object) -> int:
+        nonlocal rows
+        rows += sum((ctypes.c_int64 * (3 * count)).from_address(spans)[2::3])
+        return int(whole(text, size, spans, count, *rest))
+
+    monkeypatch.setattr(kernel, "molrec_read_rows", counted)
+    mrec("convert", source, tmp_path / "out.mrec")()
+    assert expected <= rows <= 2 * expected
 
 
 @pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="this system does not count the bytes a process writes")
