@@ -441,9 +441,9 @@ def _shape(text: str) -> str:
 def _walk(paths: list[Path], named: str | None, seed: Seed) -> None:
     """Read a source to its end, and what `mrec info` says of it."""
     from molrec_convert.conversion.convert import read
-    from molrec_convert.model.collection.summary import collection_rows, summarize_collection
+    from molrec_convert.inspect.summary.collection import collection_rows, summarize_collection
+    from molrec_convert.inspect.summary.record import summarize, summary_rows, text_lines
     from molrec_convert.model.record import Record
-    from molrec_convert.model.summary import summarize, summary_rows, text_lines
 
     with read(*paths, format=named, verify=True, **(seed.options if named else {})) as source:
         if isinstance(source, Record):

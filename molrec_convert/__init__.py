@@ -109,6 +109,8 @@ _HOME = {
 # What the model calls and cannot import, as it stands above it.
 provide("resolve", "molrec_convert.resolving:resolve")
 provide("offered", "molrec_convert.offered:offered")
+provide("record_html", "molrec_convert.inspect.summary.record:summary_html")
+provide("collection_html", "molrec_convert.inspect.summary.collection:collection_html")
 
 __all__ = [
     "Block",

@@ -43,8 +43,8 @@ def info_command(
     metadata is read.
     """
     from molrec_convert.conversion.convert import read
+    from molrec_convert.inspect.summary.record import summarize, summary_rows, text_lines
     from molrec_convert.model.record import Record
-    from molrec_convert.model.summary import summarize, summary_rows, text_lines
     from molrec_convert.report import Report
 
     report = Report()
@@ -56,7 +56,7 @@ def info_command(
             if summary["path"] is None and len(path) == 1 and record is None:
                 summary["path"] = str(path[0])
         else:
-            from molrec_convert.model.collection.summary import collection_rows, summarize_collection
+            from molrec_convert.inspect.summary.collection import collection_rows, summarize_collection
 
             summary, words = summarize_collection(source), collection_rows
     if as_json:

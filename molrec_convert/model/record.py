@@ -183,9 +183,8 @@ class Record:
         self.close()
 
     def _repr_html_(self) -> str:
-        from molrec_convert.model.summary import summary_html
-
-        return summary_html(self)
+        text: str = provided("record_html")(self)
+        return text
 
 
 def check_version(meta: Mapping[str, Any], node: str = "meta") -> int | None:

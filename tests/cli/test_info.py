@@ -12,6 +12,8 @@ import pytest
 from layout_examples.records import build_reaction, build_vibration, build_water
 
 import molrec_convert
+from molrec_convert.inspect.summary.record import summarize, summary_html, summary_text
+from molrec_convert.inspect.summary.words import formula
 from molrec_convert.model import (
     Block,
     Box,
@@ -24,8 +26,6 @@ from molrec_convert.model import (
     Record,
     Trajectory,
 )
-from molrec_convert.model.summary import summarize, summary_html, summary_text
-from molrec_convert.model.summary_words import formula
 
 
 def test_text_of_a_snapshot() -> None:

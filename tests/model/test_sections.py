@@ -23,10 +23,10 @@ from molrec_convert.cli.app import App
 from molrec_convert.errors import ContractError
 from molrec_convert.formats import WriteContext
 from molrec_convert.inspect.diff import differences
+from molrec_convert.inspect.summary.record import summarize, summary_html, summary_text
 from molrec_convert.inspect.tree import overview_lines
 from molrec_convert.inspect.validation import Severity, validate
 from molrec_convert.model import Block, Column, ForceField, Frame, Observable, Record
-from molrec_convert.model.summary import summarize, summary_html, summary_text
 from molrec_convert.stores.zarr.packing import pack
 from molrec_convert.stores.zarr.record import open_record, write_record
 

@@ -18,10 +18,10 @@ from hand_stores import snapshots
 import molrec_convert
 from molrec_convert.cli.outcome import sentence
 from molrec_convert.errors import FormatError, MolrecError, PluginError
+from molrec_convert.inspect.summary.record import summarize
 from molrec_convert.inspect.validation import validate
 from molrec_convert.model.frame import Box, Frame
 from molrec_convert.model.record import Record
-from molrec_convert.model.summary import summarize
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 

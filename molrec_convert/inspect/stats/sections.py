@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from molrec_convert.model.summary_words import bytes_words
+from molrec_convert.inspect.summary.words import bytes_words
 
 __all__ = ["entries", "facts", "headline", "number_text"]
 

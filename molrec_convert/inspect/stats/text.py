@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from molrec_convert.inspect.stats.sections import entries, facts, headline, number_text
-from molrec_convert.model.summary_words import brief
+from molrec_convert.inspect.summary.words import brief
 
 __all__ = ["statistics_lines"]
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from molrec_convert.inspect.summary.words import summary_rows, text_lines
 from molrec_convert.model.batch import FrameBatch
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.distinct_values import distinct
@@ -24,7 +25,6 @@ from molrec_convert.model.frame import Block, Box, Frame
 from molrec_convert.model.record import Record
 from molrec_convert.model.results.metrics import Metrics
 from molrec_convert.model.results.observables import Observables
-from molrec_convert.model.summary_words import summary_rows, text_lines
 from molrec_convert.model.tags import to_typed_json
 from molrec_convert.model.trajectory import Trajectory
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from molrec_convert.inspect.summary.record import forcefield_summary
+from molrec_convert.inspect.summary.words import Row, brief, bytes_words, forcefield_row, one_line
 from molrec_convert.model.collection.collection import Collection, CollectionView
 from molrec_convert.model.distinct_values import distinct
 from molrec_convert.model.frame import Column
-from molrec_convert.model.summary import forcefield_summary
-from molrec_convert.model.summary_words import Row, brief, bytes_words, forcefield_row, one_line
 
 __all__ = ["collection_html", "collection_rows", "summarize_collection"]
 
