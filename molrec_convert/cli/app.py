@@ -30,7 +30,7 @@ COMMANDS = {
     "stats": ("stats", "Show counts, ranges, elements and histograms of a collection."),
     "verify": ("verify", "Hold a collection against the sources it was made of."),
     "formats": ("formats", "List the formats, what each reads and writes, and what it loses."),
-    "new-plugin": ("new_plugin", "Write a plugin for a new format: a project that passes its tests."),
+    "new-plugin": ("new_plugin", "Write a plugin for a new format, with tests that it passes."),
 }
 
 _EPILOG = """\b
