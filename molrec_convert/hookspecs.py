@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 if TYPE_CHECKING:
-    from molrec_convert.forcefield.styles import StyleDefinition
     from molrec_convert.formats import Format, ReadContext
+    from molrec_convert.model.forcefield.styles import StyleDefinition
     from molrec_convert.model.record import Record
     from molrec_convert.quantities.dimensions import UnitConversion
     from molrec_convert.report import Report

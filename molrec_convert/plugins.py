@@ -31,7 +31,7 @@ from molrec_convert.files.regular_files import open_regular
 from molrec_convert.formats import Format
 
 if TYPE_CHECKING:
-    from molrec_convert.forcefield.registry import Registry
+    from molrec_convert.model.forcefield.registry import Registry
 
 __all__ = [
     "detect",
@@ -116,7 +116,7 @@ def formats_of(plugin: str) -> dict[str, Format]:
 @functools.cache
 def style_registry() -> Registry:
     """The styles of the contract and those of the plugins; a plugin whose styles clash is named and skipped."""
-    from molrec_convert.forcefield.registry import STANDARD
+    from molrec_convert.model.forcefield.registry import STANDARD
 
     registry = STANDARD
     for name, brought in _brought("molrec_styles"):

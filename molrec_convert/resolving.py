@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from molrec_convert.errors import UsageError
-from molrec_convert.forcefield import linking
-from molrec_convert.forcefield.registry import Registry
+from molrec_convert.model.forcefield import linking
+from molrec_convert.model.forcefield.registry import Registry
 from molrec_convert.model.record import Record
 from molrec_convert.plugins import style_registry
 

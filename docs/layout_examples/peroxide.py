@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from molrec_convert.model import Block, Frame, Meta
-from molrec_convert.model.forcefield import ForceField, table_from_rows
+from molrec_convert.model.forcefield.document import ForceField, table_from_rows
 
 __all__ = ["molecule", "peroxide", "peroxide_system", "relation"]
 

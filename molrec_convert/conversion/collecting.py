@@ -11,7 +11,7 @@ from molrec_convert.model.collection.collection import Collection, CollectionVie
 from molrec_convert.model.collection.index import derived_value, first_frames
 from molrec_convert.model.collection.record import record_of
 from molrec_convert.model.declaration import ColumnDeclaration, Declaration
-from molrec_convert.model.forcefield import ForceField
+from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.frame import Block, Column
 from molrec_convert.model.picked import Frames, PickedTrajectory, frame_count, ordinals_of
 from molrec_convert.model.record import Record

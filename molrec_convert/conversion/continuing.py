@@ -14,7 +14,7 @@ from molrec_convert.conversion.continuing_system import Source, joined_system, p
 from molrec_convert.errors import ContractError, UsageError
 from molrec_convert.model.chained.trajectory import ChainedTrajectory, Overlap
 from molrec_convert.model.collection.record import collection_units
-from molrec_convert.model.forcefield import ForceField
+from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.record import Record
 from molrec_convert.model.tags import canonical_json
 from molrec_convert.report import Report

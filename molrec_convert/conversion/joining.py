@@ -18,7 +18,7 @@ from molrec_convert.model.collection.member import as_member, member_rows, repor
 from molrec_convert.model.collection.record import collection_units
 from molrec_convert.model.declaration import ColumnDeclaration, Declaration
 from molrec_convert.model.declaration_joining import following, joined_sources
-from molrec_convert.model.forcefield import ForceField
+from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.frame import Block
 from molrec_convert.model.record import Record
 from molrec_convert.model.trajectory import Trajectory

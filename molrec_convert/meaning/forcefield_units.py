@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from molrec_convert.errors import UnsupportedError
-from molrec_convert.forcefield.registry import STANDARD, Registry
-from molrec_convert.forcefield.styles import Parameter, StyleDefinition
-from molrec_convert.forcefield.units import unit_of
-from molrec_convert.model.forcefield import ForceField, Style
+from molrec_convert.model.forcefield.document import ForceField
+from molrec_convert.model.forcefield.registry import STANDARD, Registry
+from molrec_convert.model.forcefield.styles import Parameter, StyleDefinition
+from molrec_convert.model.forcefield.tables import Style
+from molrec_convert.model.forcefield.units import unit_of
 from molrec_convert.model.frame import Block, Column
 from molrec_convert.plugins import plugin_manager
 from molrec_convert.quantities.dimensions import UnitConversion, units_words

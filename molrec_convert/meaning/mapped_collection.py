@@ -7,7 +7,7 @@ from typing import Any
 
 from molrec_convert.model.collection.collection import Collection
 from molrec_convert.model.declaration import ColumnDeclaration, Declaration
-from molrec_convert.model.forcefield import ForceField
+from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.frame import Block
 from molrec_convert.model.record import Record
 

@@ -19,7 +19,7 @@ from molrec_convert.model.batch import BlockUpdates, FrameBatch
 from molrec_convert.model.collection.collection import Collection
 from molrec_convert.model.collection.record import collection_units
 from molrec_convert.model.declaration import NO_FILL, Declaration
-from molrec_convert.model.forcefield import ForceField
+from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.frame import Block, Column, Frame
 from molrec_convert.model.record import Record
 from molrec_convert.model.results.metrics import Metrics, Series

@@ -10,7 +10,7 @@ from molrec_convert.model.declaration import (
     MetaDeclaration,
 )
 from molrec_convert.model.distinct_values import Distinct, distinct
-from molrec_convert.model.forcefield import ForceField
+from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.frame import Block, Box, Column, Frame
 from molrec_convert.model.record import NEWEST_VERSION, Record, UnknownContent
 from molrec_convert.model.record_batch import Coded, RecordBatch, RecordColumns

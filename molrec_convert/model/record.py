@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError
 from molrec_convert.model.alignment import Alignment
-from molrec_convert.model.forcefield import ForceField
+from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.frame import Frame
 from molrec_convert.model.results.metrics import Metrics
 from molrec_convert.model.results.observables import Observables
@@ -21,8 +21,8 @@ from molrec_convert.model.trajectory import Trajectory
 from molrec_convert.wiring import provided
 
 if TYPE_CHECKING:
-    from molrec_convert.forcefield.linking import Resolution
-    from molrec_convert.forcefield.registry import Registry
+    from molrec_convert.model.forcefield.linking import Resolution
+    from molrec_convert.model.forcefield.registry import Registry
     from molrec_convert.report import Report
 
 __all__ = [

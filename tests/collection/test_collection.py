@@ -24,7 +24,7 @@ from molrec_convert.model import (
 )
 from molrec_convert.model.collection.collection import CollectionView, MemoryCollection
 from molrec_convert.model.collection.declaration import derive_declaration
-from molrec_convert.model.forcefield import ForceField
+from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.report import Report
 
 

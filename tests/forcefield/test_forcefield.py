@@ -16,11 +16,11 @@ from layout_examples.peroxide import peroxide
 from layout_examples.records import build_peroxide
 
 from molrec_convert.errors import ContractError
-from molrec_convert.forcefield.categories import CATEGORIES, block_name, split_block_name
-from molrec_convert.forcefield.units import unit_of
 from molrec_convert.formats import WriteContext
 from molrec_convert.model import Block, Column
-from molrec_convert.model.forcefield import ForceField, table_from_rows
+from molrec_convert.model.forcefield.categories import CATEGORIES, block_name, split_block_name
+from molrec_convert.model.forcefield.document import ForceField, table_from_rows
+from molrec_convert.model.forcefield.units import unit_of
 from molrec_convert.quantities.units import PRESETS, QUANTITIES, dimension_fault, same_unit
 from molrec_convert.stores.zarr.record_writer import write_record
 from molrec_convert.stores.zarr.sections.frames import read_frame

@@ -14,14 +14,19 @@ from hypothesis import strategies as st
 from layout_examples.peroxide import peroxide, relation
 
 from molrec_convert.errors import ContractError, UnsupportedError, UsageError
-from molrec_convert.forcefield.angles import converted_angles, to_degrees, to_radians
-from molrec_convert.forcefield.categories import ENDPOINT_COLUMNS, category
-from molrec_convert.forcefield.definitions import system_to_definitions, to_definitions
-from molrec_convert.forcefield.expression import Expression
-from molrec_convert.forcefield.registry import STANDARD
-from molrec_convert.forcefield.styles import StyleDefinition
 from molrec_convert.model import Block, Column, Frame
-from molrec_convert.model.forcefield import ForceField, table_from_rows
+from molrec_convert.model.forcefield.categories import (
+    ENDPOINT_COLUMNS,
+    category,
+    converted_angles,
+    to_degrees,
+    to_radians,
+)
+from molrec_convert.model.forcefield.definitions import system_to_definitions, to_definitions
+from molrec_convert.model.forcefield.document import ForceField, table_from_rows
+from molrec_convert.model.forcefield.expression import Expression
+from molrec_convert.model.forcefield.registry import STANDARD
+from molrec_convert.model.forcefield.styles import StyleDefinition
 
 RADIAN = {"preset": "real", "angle": "radian"}
 DEGREE = {"preset": "real", "angle": "degree"}

@@ -13,14 +13,14 @@ from forcefields import single
 from lammps_runs import lammps, needs_lammps
 
 from molrec_convert.errors import UnsupportedError, UsageError
-from molrec_convert.forcefield.categories import ENDPOINT_COLUMNS, category
-from molrec_convert.forcefield.definitions import to_definitions
-from molrec_convert.forcefield.expression import FUNCTIONS, Expression
-from molrec_convert.forcefield.linking import resolve
-from molrec_convert.forcefield.registry import STANDARD, Registry
-from molrec_convert.forcefield.styles import Parameter, StyleDefinition
 from molrec_convert.model import Block, Frame
-from molrec_convert.model.forcefield import ForceField
+from molrec_convert.model.forcefield.categories import ENDPOINT_COLUMNS, category
+from molrec_convert.model.forcefield.definitions import to_definitions
+from molrec_convert.model.forcefield.document import ForceField
+from molrec_convert.model.forcefield.expression import FUNCTIONS, Expression
+from molrec_convert.model.forcefield.linking import resolve
+from molrec_convert.model.forcefield.registry import STANDARD, Registry
+from molrec_convert.model.forcefield.styles import Parameter, StyleDefinition
 
 cos, exp, pi = math.cos, math.exp, math.pi
 P = dict[str, float]

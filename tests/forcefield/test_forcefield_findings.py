@@ -15,11 +15,11 @@ from layout_examples.peroxide import peroxide
 
 import molrec_convert
 from molrec_convert import plugins
-from molrec_convert.forcefield.findings import remarks
-from molrec_convert.forcefield.registry import STANDARD
-from molrec_convert.forcefield.styles import Parameter, StyleDefinition
 from molrec_convert.model import Block, Frame
-from molrec_convert.model.forcefield import ForceField, table_from_rows
+from molrec_convert.model.forcefield.document import ForceField, table_from_rows
+from molrec_convert.model.forcefield.findings import remarks
+from molrec_convert.model.forcefield.registry import STANDARD
+from molrec_convert.model.forcefield.styles import Parameter, StyleDefinition
 
 
 def found(forcefield: ForceField) -> list[str]:

@@ -14,10 +14,10 @@ from test_forcefield import DOCUMENTS, TABLES
 from test_forcefield_definitions import forcefield_of as forcefield_of_style
 from test_forcefield_definitions import registered
 
-from molrec_convert.forcefield.definitions import to_definitions
 from molrec_convert.formats import WriteContext
 from molrec_convert.model import Block, Column, Record
-from molrec_convert.model.forcefield import ForceField, table_from_rows
+from molrec_convert.model.forcefield.definitions import to_definitions
+from molrec_convert.model.forcefield.document import ForceField, table_from_rows
 from molrec_convert.model.names import escape_name
 from molrec_convert.stores.zarr.record import open_record
 from molrec_convert.stores.zarr.record_writer import write_record

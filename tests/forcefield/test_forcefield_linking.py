@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from layout_examples.peroxide import peroxide, peroxide_system, relation
 
-from molrec_convert.forcefield import linking
-from molrec_convert.forcefield.linking import Resolution, resolve
-from molrec_convert.forcefield.pairs import mixed_distance, mixed_energy
 from molrec_convert.model import Block, Column, Frame
-from molrec_convert.model.forcefield import ForceField, table_from_rows
+from molrec_convert.model.forcefield import linking
+from molrec_convert.model.forcefield.document import ForceField, table_from_rows
+from molrec_convert.model.forcefield.linking import Resolution, resolve
+from molrec_convert.model.forcefield.pairs import mixed_distance, mixed_energy
 from molrec_convert.stores.zarr.sections.frames import read_frame, write_frame
 from molrec_convert.stores.zarr.v3.zip_storage import open_storage
 

@@ -22,11 +22,11 @@ from test_forcefield_interop import TAKE, forcefield_of, good, parts_of
 
 import molrec_convert
 from molrec_convert.errors import ContractError, UsageError
-from molrec_convert.forcefield.definitions import to_definitions
 from molrec_convert.formats import WriteContext
 from molrec_convert.inspect.validation import Severity, validate
 from molrec_convert.model import Block, Column, Record
-from molrec_convert.model.forcefield import ForceField, table_from_rows
+from molrec_convert.model.forcefield.definitions import to_definitions
+from molrec_convert.model.forcefield.document import ForceField, table_from_rows
 from molrec_convert.stores.zarr import record as record_module
 from molrec_convert.stores.zarr.packing import pack
 from molrec_convert.stores.zarr.record import open_record, write_packed, write_record

@@ -17,10 +17,10 @@ from two_writers import second_is_refused
 import molrec_convert
 from molrec_convert import Record
 from molrec_convert.errors import UnsupportedError, UsageError
-from molrec_convert.forcefield.definitions import to_definitions
 from molrec_convert.inspect.diff.records import differences
 from molrec_convert.model import Block, Box, Frame
-from molrec_convert.model.forcefield import ForceField, table_from_rows
+from molrec_convert.model.forcefield.definitions import to_definitions
+from molrec_convert.model.forcefield.document import ForceField, table_from_rows
 from molrec_convert.quantities.units import unit_of_quantity
 from molrec_convert.report import Fate, Report
 from molrec_lammps.potential.potential import Coefficient, Potential, PotentialStyle

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from lammps_runs import lammps, needs_lammps
 
-from molrec_convert.forcefield.expression import Expression
-from molrec_convert.forcefield.registry import STANDARD
-from molrec_convert.forcefield.units import angle_unit
 from molrec_convert.model import ForceField
+from molrec_convert.model.forcefield.expression import Expression
+from molrec_convert.model.forcefield.registry import STANDARD
+from molrec_convert.model.forcefield.units import angle_unit
 from molrec_convert.report import Report
 from molrec_lammps.potential.potential import Coefficient, Potential, PotentialStyle
 from molrec_lammps.potential.reading import table_rows

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from test_lammps_mapping import DEFINITIONS, assert_same, decimal, round_trip
 
 from molrec_convert.errors import FormatError, UnsupportedError
-from molrec_convert.forcefield.definitions import to_definitions
 from molrec_convert.model import Block, ForceField, Frame, Record
-from molrec_convert.model.forcefield import table_from_rows
+from molrec_convert.model.forcefield.definitions import to_definitions
+from molrec_convert.model.forcefield.document import table_from_rows
 from molrec_convert.model.frame import Column
 from molrec_convert.report import Fate, Report
 from molrec_lammps.potential.files import cmap_text, read_cmap

@@ -41,7 +41,7 @@ from molrec_convert.model import (
     MetaDeclaration,
     Record,
 )
-from molrec_convert.model.forcefield import ForceField
+from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.report import Report
 from molrec_convert.stores.lmdb.reader import open_collection
 from molrec_convert.stores.lmdb.writer import CollectionWriter

@@ -30,7 +30,7 @@ from molrec_convert.errors import ContractError, UsageError
 from molrec_convert.formats import ReadContext, WriteContext, make_options
 from molrec_convert.model import Block, Frame, MemoryTrajectory, Meta, Record
 from molrec_convert.model.collection.collection import MemoryCollection
-from molrec_convert.model.forcefield import ForceField
+from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.report import Fate
 from molrec_convert.stores.lmdb.file.keys import numbered
 from molrec_convert.stores.lmdb.format import (

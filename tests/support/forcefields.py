@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from molrec_convert.model import Column
-from molrec_convert.model.forcefield import ForceField, table_from_rows
+from molrec_convert.model.forcefield.document import ForceField, table_from_rows
 
 
 def nullable(values: list[float | None]) -> Column:

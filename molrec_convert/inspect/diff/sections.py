@@ -8,7 +8,7 @@ from typing import Any
 
 from molrec_convert.inspect.diff.frames import block_differences
 from molrec_convert.inspect.diff.values import against, differing_rows, json_differences, presence, value_text
-from molrec_convert.model.forcefield import ForceField
+from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.names import escape_name
 from molrec_convert.model.results.events import LOG, Log, line_object, log_lines
 from molrec_convert.model.results.metrics import Metrics, Series

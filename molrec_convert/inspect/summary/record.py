@@ -20,7 +20,7 @@ from molrec_convert.inspect.summary.words import summary_rows, text_lines
 from molrec_convert.model.batch import FrameBatch
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.distinct_values import distinct
-from molrec_convert.model.forcefield import ForceField
+from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.frame import Block, Box, Frame
 from molrec_convert.model.record import Record
 from molrec_convert.model.results.metrics import Metrics

@@ -19,14 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import FormatError
-from molrec_convert.forcefield.findings import remarks
-from molrec_convert.forcefield.linking import resolve
 from molrec_convert.inspect.validation.documents import check_meta
 from molrec_convert.inspect.validation.findings import Findings, Severity
 from molrec_convert.model.alignment import Alignment
 from molrec_convert.model.collection.index import INDEX_COLUMNS
 from molrec_convert.model.collection.member import member_rows
-from molrec_convert.model.forcefield import ForceField
+from molrec_convert.model.forcefield.document import ForceField
+from molrec_convert.model.forcefield.findings import remarks
+from molrec_convert.model.forcefield.linking import resolve
 from molrec_convert.model.frame import Column
 from molrec_convert.model.precision import off_grid
 from molrec_convert.model.record import Record, absolute_rows

@@ -7,14 +7,14 @@ Source: Force field.
 from __future__ import annotations
 
 from molrec_convert.errors import ContractError
-from molrec_convert.forcefield.findings import remarks
-from molrec_convert.forcefield.linking import resolve
 from molrec_convert.inspect.tree.nodes import Node, children_of, read_node
 from molrec_convert.inspect.validation.arrays import CheckedArray, scan_column
 from molrec_convert.inspect.validation.findings import Findings
 from molrec_convert.inspect.validation.frames import CheckedBlock, FrameChecks
 from molrec_convert.inspect.validation.store import check_group, note_unknown
-from molrec_convert.model.forcefield import ForceField
+from molrec_convert.model.forcefield.document import ForceField
+from molrec_convert.model.forcefield.findings import remarks
+from molrec_convert.model.forcefield.linking import resolve
 from molrec_convert.model.record import check_version
 from molrec_convert.plugins import style_registry
 from molrec_convert.stores.zarr.sections.frames import read_frame, read_tables

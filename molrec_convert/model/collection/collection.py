@@ -32,7 +32,7 @@ from molrec_convert.model.collection.index import (
 from molrec_convert.model.collection.member import as_member, first_update_rows, member_rows
 from molrec_convert.model.collection.query import parse_query
 from molrec_convert.model.declaration import ColumnDeclaration, Declaration
-from molrec_convert.model.forcefield import ForceField
+from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.frame import Block, Column, Frame
 from molrec_convert.model.record import Record
 from molrec_convert.model.record_batch import RecordBatch

@@ -12,7 +12,7 @@ from molrec_convert.model.collection.collection import Collection
 from molrec_convert.model.collection.declaration import collection_document
 from molrec_convert.model.collection.index import single_frame_columns
 from molrec_convert.model.declaration import Declaration
-from molrec_convert.model.forcefield import ForceField
+from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.frame import Block
 from molrec_convert.model.record import Record
 from molrec_convert.report import Report

@@ -13,7 +13,7 @@ from typing import Any
 from molrec_convert.errors import ContractError
 from molrec_convert.model.alignment import Alignment
 from molrec_convert.model.declaration import Declaration
-from molrec_convert.model.forcefield import ForceField
+from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.frame import Block, Column, Frame, references
 from molrec_convert.model.record import Record
 from molrec_convert.model.standard import IDENTITY_COLUMNS

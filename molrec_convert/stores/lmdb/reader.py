@@ -21,7 +21,7 @@ from molrec_convert.errors import ContractError, FormatError, MissingInputError,
 from molrec_convert.model.collection.collection import Collection
 from molrec_convert.model.collection.declaration import check_collection_document
 from molrec_convert.model.declaration import Declaration
-from molrec_convert.model.forcefield import ForceField
+from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.frame import Block, Frame
 from molrec_convert.model.record import absolute_rows, check_document
 from molrec_convert.model.samples import frame_sample

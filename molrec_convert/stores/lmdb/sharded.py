@@ -21,7 +21,7 @@ from molrec_convert.errors import ContractError, FormatError, MissingInputError
 from molrec_convert.model.collection.collection import Collection
 from molrec_convert.model.collection.index import INDEX_COLUMNS, first_frames
 from molrec_convert.model.dtypes import DTYPES
-from molrec_convert.model.forcefield import ForceField
+from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.frame import Block, Frame
 from molrec_convert.model.index_joining import declared_columns, join_columns, joined_declarations
 from molrec_convert.model.tags import canonical_json

@@ -22,7 +22,7 @@ from molrec_convert.model.collection.member import (
     report_forcefield_losses,
 )
 from molrec_convert.model.declaration import Declaration
-from molrec_convert.model.forcefield import ForceField
+from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.frame import Block
 from molrec_convert.model.record import Record, check_document
 from molrec_convert.report import Report

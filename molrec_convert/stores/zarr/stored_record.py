@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from molrec_convert.model.forcefield import ForceField
+from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.frame import Frame
 from molrec_convert.model.record import Record
 from molrec_convert.model.results.metrics import Metrics

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from molrec_convert.errors import UnsupportedError
-from molrec_convert.forcefield.registry import STANDARD
-from molrec_convert.forcefield.styles import StyleDefinition
+from molrec_convert.model.forcefield.registry import STANDARD
+from molrec_convert.model.forcefield.styles import StyleDefinition
 from molrec_lammps.potential.style_maps import RETURNED
 from molrec_lammps.potential.style_table import find_style
 

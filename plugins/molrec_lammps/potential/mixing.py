@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from molrec_convert.forcefield.pairs import mixed_distance, mixed_energy
+from molrec_convert.model.forcefield.pairs import mixed_distance, mixed_energy
 
 __all__ = ["is_mixed", "mixed_row", "mixed_values"]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from molrec_convert.model import ForceField
-from molrec_convert.model.forcefield import table_from_rows
+from molrec_convert.model.forcefield.document import table_from_rows
 from molrec_lammps.potential.mixing import mixed_row
 from molrec_lammps.potential.potential import Coefficient, PotentialStyle
 from molrec_lammps.potential.rows import RowReading, misfit

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from molrec_convert.errors import UnsupportedError
-from molrec_convert.forcefield.categories import ANNOTATIONS, ENDPOINT_COLUMNS
-from molrec_convert.forcefield.definitions import to_definitions
-from molrec_convert.forcefield.units import angle_unit
 from molrec_convert.model import ForceField
+from molrec_convert.model.forcefield.categories import ANNOTATIONS, ENDPOINT_COLUMNS
+from molrec_convert.model.forcefield.definitions import to_definitions
+from molrec_convert.model.forcefield.units import angle_unit
 from molrec_convert.model.frame import Block
 from molrec_convert.report import Report
 from molrec_lammps.potential.foreign import foreign_style, with_defaults

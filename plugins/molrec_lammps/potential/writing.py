@@ -11,7 +11,7 @@ from typing import Any
 
 from molrec_convert.errors import FormatError, UnsupportedError
 from molrec_convert.model import ForceField
-from molrec_convert.model.forcefield import table_from_rows
+from molrec_convert.model.forcefield.document import table_from_rows
 from molrec_convert.report import Report
 from molrec_lammps.potential.files import FileFacts
 from molrec_lammps.potential.names import type_count, type_names

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError
 from molrec_convert.model.dtypes import same_bits
-from molrec_convert.model.forcefield import ForceField
+from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.frame import Block, Box, Column, Frame
 from molrec_convert.model.names import name_fault
 from molrec_convert.model.precision import precision_fault, stored

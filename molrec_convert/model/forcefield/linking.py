@@ -14,14 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.forcefield.categories import CATEGORIES, PAIR_CATEGORIES, category
-from molrec_convert.forcefield.endpoints import Labels, endpoint_rows, unordered_rows
-from molrec_convert.forcefield.links import BlockLinks, Link, Term
-from molrec_convert.forcefield.pairs import PairLinks
-from molrec_convert.forcefield.registry import STANDARD, Registry
-from molrec_convert.model.forcefield import ForceField
-from molrec_convert.model.forcefield_document import Style
-from molrec_convert.model.forcefield_tables import text_codes
+from molrec_convert.model.forcefield.categories import CATEGORIES, PAIR_CATEGORIES, category
+from molrec_convert.model.forcefield.document import ForceField
+from molrec_convert.model.forcefield.links import BlockLinks, Labels, Link, Term, endpoint_rows, unordered_rows
+from molrec_convert.model.forcefield.pairs import PairLinks
+from molrec_convert.model.forcefield.registry import STANDARD, Registry
+from molrec_convert.model.forcefield.tables import Style, text_codes
 from molrec_convert.model.frame import Block, Frame
 
 __all__ = ["Remark", "Resolution", "resolve"]

@@ -13,19 +13,19 @@ from typing import Any
 import numpy as np
 
 from molrec_convert.errors import ContractError
-from molrec_convert.forcefield.categories import ENDPOINT_COLUMNS, block_name, category
-from molrec_convert.forcefield.registry import STANDARD, Registry
-from molrec_convert.forcefield.units import definitions_of, is_marked
 from molrec_convert.model.dtypes import as_values
-from molrec_convert.model.forcefield_document import (
+from molrec_convert.model.forcefield.categories import ENDPOINT_COLUMNS, block_name, category
+from molrec_convert.model.forcefield.registry import STANDARD, Registry
+from molrec_convert.model.forcefield.tables import (
     Style,
     document_faults,
     entry_faults,
     json_faults,
     style_of,
+    table_faults,
     whole_styles,
 )
-from molrec_convert.model.forcefield_tables import table_faults
+from molrec_convert.model.forcefield.units import definitions_of, is_marked
 from molrec_convert.model.frame import Block, Column
 from molrec_convert.model.names import name_fault
 from molrec_convert.model.standard import STANDARD_DTYPES

@@ -9,9 +9,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from molrec_convert.errors import UsageError
-from molrec_convert.forcefield.expression import Expression
-from molrec_convert.forcefield.standard_styles import STANDARD_STYLES
-from molrec_convert.forcefield.styles import DEFINITIONS, StyleDefinition
+from molrec_convert.model.forcefield.expression import Expression
+from molrec_convert.model.forcefield.styles import DEFINITIONS, STANDARD_STYLES, StyleDefinition
 
 __all__ = ["STANDARD", "Registry"]
 

@@ -16,14 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import UnsupportedError, UsageError
-from molrec_convert.forcefield.angles import converted_angles
-from molrec_convert.forcefield.categories import category
-from molrec_convert.forcefield.registry import STANDARD, Registry
-from molrec_convert.forcefield.styles import DEFINITIONS, Parameter, StyleDefinition
-from molrec_convert.forcefield.units import angle_unit, is_marked
-from molrec_convert.model.forcefield import ForceField
-from molrec_convert.model.forcefield_document import Style
-from molrec_convert.model.forcefield_tables import parameter_columns
+from molrec_convert.model.forcefield.categories import category, converted_angles
+from molrec_convert.model.forcefield.document import ForceField
+from molrec_convert.model.forcefield.registry import STANDARD, Registry
+from molrec_convert.model.forcefield.styles import DEFINITIONS, Parameter, StyleDefinition
+from molrec_convert.model.forcefield.tables import Style, parameter_columns
+from molrec_convert.model.forcefield.units import angle_unit, is_marked
 from molrec_convert.model.frame import Block, Column, Frame
 
 __all__ = ["system_to_definitions", "to_definitions"]

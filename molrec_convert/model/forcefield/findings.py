@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 
 from molrec_convert.errors import UnsupportedError
-from molrec_convert.forcefield.categories import ENDPOINT_COLUMNS
-from molrec_convert.forcefield.expression import FUNCTIONS, Expression
-from molrec_convert.forcefield.linking import Remark
-from molrec_convert.forcefield.registry import STANDARD, Registry
-from molrec_convert.forcefield.styles import StyleDefinition
-from molrec_convert.forcefield.units import angle_unit, unit_of
-from molrec_convert.model.forcefield import ForceField
-from molrec_convert.model.forcefield_document import Style
-from molrec_convert.model.forcefield_tables import endpoint_columns, parameter_columns
+from molrec_convert.model.forcefield.categories import ENDPOINT_COLUMNS
+from molrec_convert.model.forcefield.document import ForceField
+from molrec_convert.model.forcefield.expression import FUNCTIONS, Expression
+from molrec_convert.model.forcefield.linking import Remark
+from molrec_convert.model.forcefield.registry import STANDARD, Registry
+from molrec_convert.model.forcefield.styles import StyleDefinition
+from molrec_convert.model.forcefield.tables import Style, endpoint_columns, parameter_columns
+from molrec_convert.model.forcefield.units import angle_unit, unit_of
 from molrec_convert.model.frame import Block
 from molrec_convert.quantities.units import QUANTITIES, dimension_fault
 

@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.forcefield.endpoints import Labels, unordered_rows
-from molrec_convert.forcefield.links import Term
-from molrec_convert.forcefield.styles import Parameter, StyleDefinition
-from molrec_convert.model.forcefield_document import Style
-from molrec_convert.model.forcefield_tables import parameter_columns
+from molrec_convert.model.forcefield.links import Labels, Term, unordered_rows
+from molrec_convert.model.forcefield.styles import Parameter, StyleDefinition
+from molrec_convert.model.forcefield.tables import Style, parameter_columns
 from molrec_convert.model.frame import Block, Column
 
 __all__ = ["PairLinks", "mixed_distance", "mixed_energy"]
