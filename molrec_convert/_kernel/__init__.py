@@ -12,7 +12,7 @@ from pathlib import Path
 
 __all__ = ["library", "status"]
 
-_NAMES = {"darwin": "kernel.dylib", "win32": "kernel.dll"}
+_SUFFIXES = {"darwin": "dylib", "win32": "dll"}
 #: Goes up with every change of what a function of the library takes or means; as in planes.c.
 _ABI = 1
 _I, _P = ctypes.c_int64, ctypes.c_void_p
@@ -39,7 +39,7 @@ def status() -> str:
 
 @cache
 def _load() -> tuple[ctypes.CDLL | None, str]:
-    path = Path(__file__).with_name(_NAMES.get(sys.platform, "kernel.so"))
+    path = Path(__file__).with_name(f"kernel.{_SUFFIXES.get(sys.platform, 'so')}")
     if not path.is_file():
         return None, "plain Python (the native kernel was not built: there was no C compiler)"
     try:
