@@ -41,7 +41,7 @@ def status() -> str:
 def _load() -> tuple[ctypes.CDLL | None, str]:
     path = Path(__file__).with_name(f"kernel.{_SUFFIXES.get(sys.platform, 'so')}")
     if not path.is_file():
-        return None, "plain Python (the native kernel was not built: there was no C compiler)"
+        return None, "plain Python (the native kernel was not built; it takes a C compiler or the PyPI package ziglang)"
     try:
         found = ctypes.CDLL(str(path))
         if found.molrec_abi() != _ABI:

@@ -42,6 +42,8 @@ Examples:
 Exit codes: 0 done, 1 input or contract fault, 2 usage, 3 refused as lossy, 4 some inputs failed.
 """
 
+_VERBOSE = "molrec_convert.verbose"
+
 
 class App(click.Group):
     """`mrec`: the commands of the package, and those plugins add."""
@@ -57,10 +59,17 @@ class App(click.Group):
                     ["--version"],
                     is_flag=True,
                     expose_value=False,
-                    is_eager=True,
                     help="Show the version and exit.",
                     callback=_show_version,
-                )
+                ),
+                click.Option(
+                    ["-v", "--verbose"],
+                    is_flag=True,
+                    expose_value=False,
+                    is_eager=True,
+                    help="With --version: show which code reads rows of text, too.",
+                    callback=_note_verbose,
+                ),
             ],
             no_args_is_help=False,
         )
@@ -139,5 +148,14 @@ def sentence_of(error: Exception) -> str:
 
 def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
-        print_lines([f"molrec-convert {__version__}"])
+        lines = [f"molrec-convert {__version__}"]
+        if ctx.meta.get(_VERBOSE):
+            from molrec_convert._kernel import status
+
+            lines.append(f"rows of text: {status()}")
+        print_lines(lines)
         ctx.exit()
+
+
+def _note_verbose(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    ctx.meta[_VERBOSE] = value

@@ -7,6 +7,7 @@ threads run, or, where it was not built, by its plain twin.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
@@ -14,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert._kernel import library
+from molrec_convert._kernel import library, status
 from molrec_convert.text import twin
 from molrec_convert.text.texts import Texts
 
@@ -32,6 +33,9 @@ _DTYPES = (np.float64, np.float64, np.float64, np.int64, np.int32, np.bool_, Non
 _WORD, _SKIP = _KINDS.index("word"), _KINDS.index("skip")
 _WIDEST = 255
 _EXTRA = 1
+#: Bytes of text that take some seconds without the kernel; those read so in this process.
+_MUCH = 2**24
+_read_plainly = 0
 
 Bytes = Any  # bytes, bytearray, memoryview, mmap, an array of uint8
 
@@ -135,6 +139,8 @@ def read_rows(
     if lenient:
         flaws = [np.zeros(rows, np.uint8) if field.lenient else None for field in fields]
     comments = np.empty((rows, 2), np.int64) if comment else None
+    if library() is None:
+        _warn_of_size(int((spans[:, 1] - spans[:, 0]).sum()))
     fill = _fill if library() is not None else twin.fill
     words, fault = fill(source, spans, table, kinds, comment, extra, columns, flaws, comments)
     if fault is not None:
@@ -146,6 +152,14 @@ def read_rows(
     if lenient:
         flaws = [flaw if flaw is not None and flaw.any() else None for flaw in flaws]
     return RowTable(columns, offsets, flaws, comments)
+
+
+def _warn_of_size(size: int) -> None:
+    """Warn once of the pace of plain Python, when it has read so much text that this tells."""
+    global _read_plainly
+    before, _read_plainly = _read_plainly, _read_plainly + size
+    if before < _MUCH <= _read_plainly:
+        warnings.warn(f"rows of text are read by {status()}, some fifty times as slowly", RuntimeWarning, stacklevel=3)
 
 
 def _fill(
