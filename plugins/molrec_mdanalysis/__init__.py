@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import MDAnalysis
 
-from molrec_mdanalysis.parser import MrecParser
-from molrec_mdanalysis.paths import is_topology_alone
-from molrec_mdanalysis.reader import MrecReader
+from molrec_mdanalysis.reader import MrecParser, MrecReader, is_topology_alone
 from molrec_mdanalysis.writer import MrecWriter
 
 __all__ = ["MrecParser", "MrecReader", "MrecWriter"]

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from molrec_convert.errors import UnsupportedError
 from molrec_convert.meaning.quantities import atom_blocks, quantity
 from molrec_convert.model import Block, Column, Frame, Record
-from molrec_mdanalysis.grouping import Groups, groups_of
 from molrec_mdanalysis.names import COLUMNS, RELATIONS, STATE
-from molrec_mdanalysis.relations import connection_values
+from molrec_mdanalysis.topology import Groups, connection_values, groups_of
 
 __all__ = ["ATOMS", "first_frame", "topology_of"]
 

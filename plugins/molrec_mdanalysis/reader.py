@@ -2,27 +2,68 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from MDAnalysis.coordinates.base import ReaderBase
+from MDAnalysis.core.topology import Topology
 from MDAnalysis.lib.util import store_init_arguments
+from MDAnalysis.topology.base import TopologyReaderBase
 from numpy.typing import NDArray
 
 from molrec_convert.errors import UnsupportedError
 from molrec_convert.model import BlockUpdates, BoxUpdates, Frame, FrameBatch, MemoryTrajectory, Record, Trajectory
 from molrec_convert.model.frame import with_missing
 from molrec_convert.model.names import unescape_name
-from molrec_mdanalysis.cells import dimensions_of
-from molrec_mdanalysis.layout import APART, ATOMS, SIX
-from molrec_mdanalysis.names import STATE
-from molrec_mdanalysis.paths import is_packed, is_topology_alone, open_record
-from molrec_mdanalysis.units import in_own_units, stated
+from molrec_mdanalysis.building import topology_of
+from molrec_mdanalysis.frames import APART, ATOMS, SIX
+from molrec_mdanalysis.names import STATE, dimensions_of, in_own_units, stated
 
-__all__ = ["MrecReader", "frames_of"]
+if TYPE_CHECKING:
+    from molrec_convert.model import Record
+
+__all__ = ["MrecParser", "MrecReader", "frames_of", "is_packed", "is_record_name", "is_topology_alone", "open_record"]
+
+
+def is_packed(thing: Any) -> bool:
+    """Whether a thing is the name of a packed record, or of a record's directory that ends in a slash."""
+    if not isinstance(thing, (str, os.PathLike)):
+        return False
+    name = os.fspath(thing)
+    return isinstance(name, str) and name.lower().endswith((".mrec.zip", ".mrec/"))
+
+
+def is_record_name(name: str) -> bool:
+    """Whether a name is that of a record, of either form."""
+    return name.lower().rstrip("/").endswith((".mrec", ".mrec.zip"))
+
+
+def is_topology_alone(thing: Any) -> bool:
+    """Whether a thing is the name of a record that has neither frames nor a `frame`."""
+    if not isinstance(thing, (str, os.PathLike)) or not os.path.exists(thing):
+        return False
+    name = os.fspath(thing)
+    if not isinstance(name, str) or not is_record_name(name):
+        return False
+    with open_record(name) as record:
+        return record.frame is None and (record.trajectory is None or record.trajectory.n_frames == 0)
+
+
+def open_record(path: Any) -> Record:
+    """Return the record in a store, opened. `UnsupportedError` for a collection."""
+    import molrec_convert
+    from molrec_convert.errors import UnsupportedError
+
+    opened = molrec_convert.open(path)
+    if isinstance(opened, molrec_convert.Record):
+        return opened
+    opened.close()
+    raise UnsupportedError(f"{path} is a collection: take one of its records, and make a universe of that")
+
 
 #: How much is read at once where frames are read one after the other.
 _BATCH = 8 * 2**20
@@ -372,3 +413,23 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
         from molrec_mdanalysis.writer import MrecWriter
 
         return MrecWriter(filename, n_atoms=self.n_atoms if n_atoms is None else n_atoms, **kwargs)
+
+
+class MrecParser(TopologyReaderBase):  # type: ignore[misc]
+    """Atoms, residues, segments and connections of a record: `MDAnalysis.Universe("run.mrec")` finds it."""
+
+    format = "MREC"
+
+    @staticmethod
+    def _format_hint(thing: Any) -> bool:
+        return is_packed(thing)
+
+    def __init__(self, filename: Any) -> None:
+        super().__init__(filename)
+
+    def parse(self, convert_units: bool = True, **_: Any) -> Topology:
+        """The topology of the record."""
+        if isinstance(self.filename, Record):
+            return topology_of(in_own_units(self.filename) if convert_units else self.filename)
+        with open_record(self.filename) as record:
+            return topology_of(in_own_units(record) if convert_units else record)

@@ -10,24 +10,71 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.errors import FormatError, UsageError
-from molrec_convert.formats import ReadContext
+from molrec_convert.errors import FormatError, UnsupportedError, UsageError
+from molrec_convert.formats import Format, ReadContext, make_options
 from molrec_convert.meaning.units import in_units
 from molrec_convert.model import Column, Frame, Meta, Record, Trajectory
+from molrec_convert.plugins import detect, formats
 from molrec_convert.quantities.dimensions import UnitConversion, units_object, units_words
 from molrec_convert.quantities.units import unit_of_quantity
 from molrec_convert.report import Report
-from molrec_mdanalysis.lammps_dcd import ClockedTrajectory, clock_of, is_of_lammps
-from molrec_mdanalysis.layout import Layout, layout_of
+from molrec_mdanalysis.frames import Layout, ShownReader, layout_of
 from molrec_mdanalysis.names import STATE, UNITS
-from molrec_mdanalysis.selecting import selected
-from molrec_mdanalysis.shown import ShownReader
-from molrec_mdanalysis.source import open_universe, refusing
-from molrec_mdanalysis.topology import attributes_of, system_of
-from molrec_mdanalysis.trajectory import MdaTrajectory, counted
+from molrec_mdanalysis.source import open_frames, open_universe, refusing
+from molrec_mdanalysis.topology import attributes_of, selected, system_of
+from molrec_mdanalysis.trajectory import ClockedTrajectory, MdaTrajectory, clock_of, counted, is_of_lammps
 from molrec_mdanalysis_format.options import MdaOptions
 
-__all__ = ["frames_of_reader", "read_mdanalysis", "record_of"]
+__all__ = ["frames_of_reader", "read_beside", "read_mdanalysis", "reader_of_topology", "record_of"]
+
+_DATA = "lammps-data"
+
+
+def reader_of_topology(paths: Sequence[Path], options: MdaOptions) -> Format | None:
+    """Return the format whose reader takes the topology; None where MDAnalysis does.
+
+    A name of MDAnalysis for it (`--topology-format DATA`) leaves it to MDAnalysis.
+    """
+    if len(paths) < 2 or options.topology_format is not None or _DATA not in formats():
+        return None
+    own = formats()[_DATA]
+    return own if detect(paths[:1]) == own else None
+
+
+def read_beside(own: Format, paths: Sequence[Path], context: ReadContext) -> Record:
+    """Return the record of a data file, its state as the section `frame`, with the frames of the trajectories.
+
+    The frames come in the units of the data file. FormatError: a file cannot be read, or has other atoms.
+    """
+    options, report = context.options, context.report
+    told = {"units": options.units, "atom_style": options.atom_style}
+    system = own.reader()(paths[:1], replace(context, options=make_options(own.read_options, told, own.name)))
+    if not isinstance(system, Record) or system.system is None or not system.system.blocks["atoms"].count:
+        raise UnsupportedError(f"{paths[0]}: it has no atoms for a trajectory")
+    atoms = system.system.blocks["atoms"]
+    reader = open_frames(atoms.count, paths, options, report)
+    source, trajectory, units = frames_of_reader(reader, paths[-1], context, atoms.columns, system.units)
+    stated = units_object(system.units)
+    if units is not None and units != stated:
+        meta = Meta()
+        meta.put("units", units, "json")
+        frames = Record(system=Frame({}, meta), trajectory=trajectory)
+        if stated and stated.get("preset") != "lj":
+            made = in_units(frames, stated, report=report, strict=False)
+            assert isinstance(made, Record)
+            assert made.trajectory is not None
+            trajectory = made.trajectory
+        else:
+            report.warn(
+                f"{paths[-1].name} is in {units_words(units)}, and nothing says what the data file is in: the record "
+                "states no units; --units names those of the data file"
+                if not stated
+                else f"{paths[-1].name} is in {units_words(units)}, which has no way to the reduced units (lj) of the "
+                "data file: its numbers are taken as they are"
+            )
+    report.carried("trajectory", "read by MDAnalysis; atoms in ascending order of ids, as in the data file")
+    report.carried(f"state of {paths[0].name}", "as the section frame, beside the trajectory")
+    return replace(system, trajectory=trajectory, path=str(paths[-1]), _close=source.close)
 
 
 def read_mdanalysis(paths: Sequence[Path], context: ReadContext) -> Record:
@@ -36,7 +83,6 @@ def read_mdanalysis(paths: Sequence[Path], context: ReadContext) -> Record:
     A LAMMPS data file in front of trajectories is read by the reader of its own format.
     FormatError: MDAnalysis cannot open the files.
     """
-    from molrec_mdanalysis.beside import read_beside, reader_of_topology
 
     where = [Path(path) for path in paths]
     own = reader_of_topology(where, context.options)

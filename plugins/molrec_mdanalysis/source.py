@@ -13,18 +13,46 @@ from typing import Any
 
 import MDAnalysis
 from MDAnalysis.coordinates.base import ProtoReader
+from MDAnalysis.guesser.default_guesser import DefaultGuesser
 
 from molrec_convert.errors import FormatError, MissingInputError, MolrecError, UsageError
 from molrec_convert.files.json_text import read_json
 from molrec_convert.report import Report
-from molrec_mdanalysis.ahead import check_decodes
-from molrec_mdanalysis.count_check import check_counts
-from molrec_mdanalysis.guessing import guesser_for
+from molrec_mdanalysis.checks import check_counts, check_decodes, check_xdr
 from molrec_mdanalysis.topology import attributes_of
-from molrec_mdanalysis.xdr_check import check_xdr
 from molrec_mdanalysis_format.options import MdaOptions
 
-__all__ = ["open_frames", "open_universe", "refusing", "said_aloud"]
+__all__ = ["guesser_for", "open_frames", "open_universe", "refusing", "said_aloud"]
+
+
+class _Remembering(DefaultGuesser):  # type: ignore[misc]
+    """The default guesser, which remembers what it said of a name or a type."""
+
+    context = "default, remembered"
+
+    def __init__(self, universe: Any, **kwargs: Any) -> None:
+        super().__init__(universe, **kwargs)
+        self._elements: dict[Any, Any] = {}
+        self._masses: dict[Any, Any] = {}
+
+    def guess_atom_element(self, atomname: Any) -> Any:
+        """See `DefaultGuesser.guess_atom_element`."""
+        if atomname not in self._elements:
+            self._elements[atomname] = super().guess_atom_element(atomname)
+        return self._elements[atomname]
+
+    def get_atom_mass(self, element: Any) -> Any:
+        """See `DefaultGuesser.get_atom_mass`."""
+        if element not in self._masses:
+            self._masses[element] = super().get_atom_mass(element)
+        return self._masses[element]
+
+
+def guesser_for(universe: Any) -> Any:
+    """The guesser of a universe; one that remembers in place of MDAnalysis' default."""
+    own = universe._context
+    default = type(own) is DefaultGuesser or (isinstance(own, str) and own.lower() == "default")
+    return _Remembering(universe) if default else own
 
 
 def open_universe(paths: Sequence[Path], options: MdaOptions, report: Report) -> tuple[Any, dict[str, int]]:

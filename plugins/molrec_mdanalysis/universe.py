@@ -18,12 +18,10 @@ from molrec_convert.model import Record
 from molrec_convert.quantities.dimensions import UnitConversion, parse_units, units_object, units_words, written_out
 from molrec_convert.report import Report
 from molrec_mdanalysis.building import first_frame, topology_of
-from molrec_mdanalysis.layout import STEPS
-from molrec_mdanalysis.names import UNITS
+from molrec_mdanalysis.frames import STEPS, Now, ShownReader
+from molrec_mdanalysis.names import UNITS, in_own_units
 from molrec_mdanalysis.reader import MrecReader
 from molrec_mdanalysis.record import record_of
-from molrec_mdanalysis.shown import Now, ShownReader
-from molrec_mdanalysis.units import in_own_units
 from molrec_mdanalysis_format.options import UNITS_PRESETS, MdaOptions
 
 __all__ = ["from_universe", "to_universe", "universe_of"]

@@ -16,9 +16,17 @@ from molrec_convert.files.staging import workroom
 from molrec_convert.formats import WriteContext
 from molrec_convert.model import Record
 from molrec_mdanalysis.building import first_frame
-from molrec_mdanalysis.losses import arrays_of, check_frame, check_writable, ids_serve, predict_atoms, predict_frames
+from molrec_mdanalysis.losses import (
+    ELSEWHERE,
+    ROOMS,
+    arrays_of,
+    check_frame,
+    check_writable,
+    ids_serve,
+    predict_atoms,
+    predict_frames,
+)
 from molrec_mdanalysis.names import STATE
-from molrec_mdanalysis.rooms import ELSEWHERE, ROOMS
 from molrec_mdanalysis.source import said_aloud
 from molrec_mdanalysis.universe import universe_of
 

@@ -19,13 +19,10 @@ from molrec_convert.errors import LayoutChanged, UsageError
 from molrec_convert.files.staging import Staging, workroom
 from molrec_convert.model import FrameBatch, MemoryTrajectory, Record
 from molrec_convert.report import Report
-from molrec_mdanalysis.layout import Layout, layout_of
+from molrec_mdanalysis.frames import Gatherer, Layout, Pass, Portion, Shown, data_of, layout_of
 from molrec_mdanalysis.names import UNITS
-from molrec_mdanalysis.portions import Gatherer, Pass, Portion
 from molrec_mdanalysis.reader import MrecReader
-from molrec_mdanalysis.selecting import selected
-from molrec_mdanalysis.shown import Shown, data_of
-from molrec_mdanalysis.topology import system_of
+from molrec_mdanalysis.topology import selected, system_of
 
 __all__ = ["MrecWriter"]
 

@@ -19,7 +19,7 @@ from molrec_convert.errors import FormatError, LayoutChanged, UsageError  # noqa
 from molrec_convert.model import BlockUpdates  # noqa: E402
 from molrec_convert.plugins import detect  # noqa: E402
 from molrec_convert.report import Fate, Report  # noqa: E402
-from molrec_mdanalysis.cells import dimensions_of, vectors_of  # noqa: E402
+from molrec_mdanalysis.names import dimensions_of, vectors_of  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -24,8 +24,7 @@ import molrec_mdanalysis  # noqa: E402
 from molrec_convert.errors import MolrecError, UnsupportedError, UsageError  # noqa: E402
 from molrec_convert.model import Block, Box, Frame, MemoryTrajectory, Meta, Record  # noqa: E402
 from molrec_convert.report import Report  # noqa: E402
-from molrec_mdanalysis.cells import vectors_of  # noqa: E402
-from molrec_mdanalysis.names import UNITS  # noqa: E402
+from molrec_mdanalysis.names import UNITS, vectors_of  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,19 +12,15 @@ import pytest
 MDAnalysis = pytest.importorskip("MDAnalysis")
 data = pytest.importorskip("MDAnalysisTests.datafiles")
 
-from MDAnalysis.coordinates.DCD import DCDReader  # noqa: E402
-from MDAnalysis.coordinates.TRR import TRRReader  # noqa: E402
-from MDAnalysis.coordinates.XTC import XTCReader  # noqa: E402
 from MDAnalysis.guesser.default_guesser import DefaultGuesser  # noqa: E402
 from MDAnalysis.guesser.tables import atomelements, masses  # noqa: E402
 
 import molrec_convert  # noqa: E402
 from molrec_convert.errors import FormatError  # noqa: E402
 from molrec_convert.report import Report  # noqa: E402
-from molrec_mdanalysis.cells import vectors_of  # noqa: E402
-from molrec_mdanalysis.dcd import PlainDcd  # noqa: E402
-from molrec_mdanalysis.guessing import guesser_for  # noqa: E402
-from molrec_mdanalysis.unlocked import unlock  # noqa: E402
+from molrec_mdanalysis.frames import Gatherer  # noqa: E402
+from molrec_mdanalysis.names import vectors_of  # noqa: E402
+from molrec_mdanalysis.source import guesser_for  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -33,7 +28,6 @@ _FOLDER = Path(os.fspath(data.DCD)).parent
 _DCD = sorted(path for path in _FOLDER.rglob("*.dcd") if path.stat().st_size)
 #: Of these MDAnalysis counts the frames, and takes the time step for one in AKMA units.
 _BY_LAMMPS = ("ifabp_apo_100mM.dcd",)
-_XDR = sorted(path for suffix in ("xtc", "trr") for path in _FOLDER.rglob(f"*.{suffix}"))
 
 
 def _names(paths: list[Path]) -> list[str]:
@@ -79,17 +73,14 @@ def test_frames_of_dcd_files_are_mdanalysis_own(path: Path) -> None:
     _check_frames(path, 1, count - 1, 3)
 
 
-def test_most_dcd_files_are_plain() -> None:
-    plain = []
+def test_dcd_files_are_read_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    one_by_one = []
+    monkeypatch.setattr(Gatherer, "take", lambda *_: one_by_one.append(1))
     for path in _DCD:
-        reader = DCDReader(os.fspath(path))
-        made = PlainDcd.of(reader)
-        if made is not None:
-            made.close()
-            plain.append(path.name)
-        else:
-            assert reader.n_frames < 4, path.name
-    assert {"adk_dims.dcd", "ifabp_apo_100mM.dcd", "tip125_tric_C36.dcd", "test.dcd"} <= set(plain)
+        with molrec_convert.read(path, format="mdanalysis") as record:
+            if len(record.trajectory) > 1:  # the time step of a single frame is data of the frame
+                assert sum(batch.n_frames for batch in record.trajectory.batches()) == len(record.trajectory)
+    assert not one_by_one
 
 
 def _swapped(raw: bytes, atoms: int, cell: bool) -> bytes:
@@ -137,22 +128,12 @@ def _made(tmp_path: Path, change: Callable[[bytes, int], bytes]) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("change", "plain"),
-    [
-        (lambda raw, atoms: raw, True),
-        (lambda raw, atoms: _swapped(raw, atoms, cell=True), True),
-        (_with_fixed, False),
-    ],
+    "change",
+    [lambda raw, atoms: raw, lambda raw, atoms: _swapped(raw, atoms, cell=True), _with_fixed],
     ids=["own", "other byte order", "fixed atom"],
 )
-def test_kinds_of_dcd_files(tmp_path: Path, change: Callable[[bytes, int], bytes], plain: bool) -> None:
-    path = _made(tmp_path, change)
-    reader = DCDReader(os.fspath(path))
-    made = PlainDcd.of(reader)
-    assert (made is not None) == plain
-    if made is not None:
-        made.close()
-    assert _check_frames(path) == 6
+def test_kinds_of_dcd_files(tmp_path: Path, change: Callable[[bytes, int], bytes]) -> None:
+    assert _check_frames(_made(tmp_path, change)) == 6
 
 
 def test_a_dcd_file_that_breaks_off_has_its_whole_frames(tmp_path: Path) -> None:
@@ -175,72 +156,20 @@ def test_a_frame_whose_records_are_others_is_left_to_mdanalysis(tmp_path: Path) 
         list(record.trajectory.batches())
 
 
-@pytest.mark.parametrize("path", _XDR, ids=_names(_XDR))
-def test_frames_read_without_the_lock_are_mdanalysis_own(path: Path, tmp_path: Path) -> None:
-    copy = tmp_path / path.name
-    os.link(path, copy) if os.stat(path).st_dev == os.stat(tmp_path).st_dev else copy.write_bytes(path.read_bytes())
-    kind: Any = XTCReader if path.suffix == ".xtc" else TRRReader
-    own, other = kind(os.fspath(copy)), kind(os.fspath(copy))
-    end = unlock(other)
-    count = own.n_frames
-    assert (type(other._xdr) is type(own._xdr)) == (count < 2)
-    orders = [range(count), range(count - 1, -1, -1), range(1, count, 3)]
-    for order in orders:
-        for frame in order:
-            assert _same(own[frame], other[frame])
-    for a, b in zip(own, other, strict=True):
-        assert _same(a, b)
-    with pytest.raises(IndexError):
-        other[count]
-    end()
-    assert type(other._xdr) is type(own._xdr)
-    assert _same(own[0], other[0])
-
-
 @pytest.mark.parametrize("suffix", ["xtc", "trr"])
 def test_several_files_one_after_the_other(tmp_path: Path, suffix: str) -> None:
-    (source,) = (path for path in _XDR if path.name == f"{suffix}_test_only_10_frame_10_atoms.{suffix}")
-    paths = []
-    for name in ("a", "b"):
-        paths.append(tmp_path / f"{name}.{suffix}")
-        paths[-1].write_bytes(source.read_bytes())
+    source = _FOLDER / f"{suffix}_test_only_10_frame_10_atoms.{suffix}"
+    (source,) = _FOLDER.rglob(source.name)
+    paths = [tmp_path / f"{name}.{suffix}" for name in ("a", "b")]
+    for path in paths:
+        path.write_bytes(source.read_bytes())
     universe = MDAnalysis.Universe(os.fspath(paths[0]), [os.fspath(path) for path in paths])
-    reader = universe.trajectory.copy()
-    end = unlock(reader)
-    assert [type(each._xdr).__name__ for each in reader.readers] == [f"_Unlocked{suffix.title()}"] * 2
-    end()
-    reader.close()
     molrec_convert.convert([paths[0], *paths], tmp_path / "c.mrec", from_format="mdanalysis")
     with molrec_convert.open(tmp_path / "c.mrec") as record:
         assert len(record.trajectory) == 20
         x = np.concatenate([batch.blocks["atoms"].columns["x"] for batch in record.trajectory.batches()])
     own = np.concatenate([ts.positions[:, 0].copy() for ts in universe.trajectory]).astype(np.float64)
     assert x.tobytes() == own.tobytes()
-
-
-def _same(a: Any, b: Any) -> bool:
-    arrays = ("positions", "velocities", "forces")
-    there = [name for name in arrays if getattr(a, f"has_{name}")]
-    return (
-        there == [name for name in arrays if getattr(b, f"has_{name}")]
-        and all(getattr(a, name).tobytes() == getattr(b, name).tobytes() for name in there)
-        and (a.frame, a.time, a.data) == (b.frame, b.time, b.data)
-        and np.array_equal(a.dimensions, b.dimensions)
-    )
-
-
-@pytest.mark.parametrize("suffix", ["xtc", "trr"])
-def test_what_breaks_off_fails_as_it_does_with_the_lock(tmp_path: Path, suffix: str) -> None:
-    source = Path(os.fspath(data.XTC if suffix == "xtc" else data.TRR))
-    path = tmp_path / f"a.{suffix}"
-    path.write_bytes(source.read_bytes())
-    reader = (XTCReader if suffix == "xtc" else TRRReader)(os.fspath(path))
-    os.truncate(path, path.stat().st_size - 1000)
-    end = unlock(reader)
-    reader._xdr.seek(reader.n_frames - 1)
-    with pytest.raises((OSError, StopIteration)):
-        reader._read_next_timestep()
-    end()
 
 
 def test_guesses_are_mdanalysis_own() -> None:

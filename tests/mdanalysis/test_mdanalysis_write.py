@@ -20,7 +20,7 @@ from molrec_convert.errors import LossError, UnsupportedError  # noqa: E402
 from molrec_convert.model import Block, Box, Column, Frame, MemoryTrajectory, Meta, Record  # noqa: E402
 from molrec_convert.model.dtypes import as_values  # noqa: E402
 from molrec_convert.report import Fate, Report  # noqa: E402
-from molrec_mdanalysis.cells import dimensions_of  # noqa: E402
+from molrec_mdanalysis.names import dimensions_of  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
