@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import FormatError
-from molrec_pdb.lines import Scan, line_number, padded_rows
-from molrec_pdb.numbers import decimals, integers, parse_float, word
+from molrec_pdb.lines import Scan, decimals, integers, line_number, padded_rows, parse_float, word
 
 __all__ = ["PLACEHOLDERS", "AtomRows", "Source", "State", "all_have_anisou", "read_anisou", "read_rows", "read_state"]
 

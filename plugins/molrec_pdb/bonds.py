@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from molrec_convert.model import Block, Column
 from molrec_convert.report import Report
-from molrec_pdb import hybrid36
 from molrec_pdb.header import Link
 from molrec_pdb.identity import Identity
-from molrec_pdb.lines import padded_rows
-from molrec_pdb.numbers import integers, word
+from molrec_pdb.lines import integers, padded_rows, word
+from molrec_pdb.numbering import decode_hybrid36
 
 __all__ = ["bond_block", "conect_pairs"]
 
@@ -36,7 +35,7 @@ def conect_pairs(data: Any, starts: Int, ends: Int, identity: Identity, report: 
         serials[:, place], there[:, place] = integers(rows, column, 5)
         for row in np.flatnonzero(~there[:, place] & (word(rows, column, 5) != _BLANK)).tolist():
             try:
-                serials[row, place] = hybrid36.decode(bytes(rows[row, column : column + 5]).decode("latin-1"), 5)
+                serials[row, place] = decode_hybrid36(bytes(rows[row, column : column + 5]).decode("latin-1"), 5)
                 there[row, place] = True
             except ValueError:
                 report.dropped("CONECT", "fields that hold no serial")

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.formats import ReadContext
+from molrec_convert.formats import Apart, ReadContext
 from molrec_convert.model import (
     Block,
     BlockUpdates,
@@ -31,17 +32,366 @@ from molrec_convert.report import Report
 from molrec_convert.text.compression import compression_of
 from molrec_pdb.atoms import AtomRows, Source, State, read_state
 from molrec_pdb.bonds import bond_block
-from molrec_pdb.cells import read_cell
-from molrec_pdb.header import frame_times, read_header
-from molrec_pdb.identity import Identity
-from molrec_pdb.joined_bonds import FileBonds, read_bonds
-from molrec_pdb.joined_identity import FileIdentities, read_identities
-from molrec_pdb.joined_lines import FileLines, scan_files, set_apart, set_rows_apart
-from molrec_pdb.lines import Scan, padded_rows, rows_beyond
-from molrec_pdb.options import PdbOptions
+from molrec_pdb.header import frame_times, read_cell, read_header
+from molrec_pdb.identity import Identity, _different, _letters, _spread, _text, begins_left, charge_of, infer, symbol_of
+from molrec_pdb.lines import (
+    _PLENTY,
+    _SIGMAS,
+    Scan,
+    _codes,
+    _starts_and_ends,
+    _Walk,
+    atom_lines,
+    integers,
+    padded_rows,
+    rows_beyond,
+    text_of,
+    texts,
+    word,
+)
+from molrec_pdb.numbering import ResidueNumbers, Serials, begins_early
+from molrec_pdb.plugin import PdbOptions
 from molrec_pdb.trajectory import ATOMS, Layout
 
-__all__ = ["read_joined"]
+__all__ = [
+    "FileBonds",
+    "FileIdentities",
+    "FileLines",
+    "read_bonds",
+    "read_identities",
+    "read_joined",
+    "scan_files",
+    "set_apart",
+    "set_rows_apart",
+]
+
+Int = NDArray[np.int64]
+_NOTHING = np.zeros(0, np.int64)
+
+
+@dataclass
+class FileLines:
+    """All lines as those of one file; the atoms before each file, and their number; of each file its own lines.
+
+    Of `scans` the rows count from the first atom of the file, and only `frames`, `ter`, `trailing` are filled in.
+    `conect_file` is the file each CONECT record of `scan` is in.
+    """
+
+    scan: Scan
+    first: Int
+    scans: list[Scan]
+    conect_file: Int
+
+
+def set_apart(odd: NDArray[np.bool_]) -> None:
+    """Refuse files that take more than reading them with others."""
+    if odd.any():
+        raise Apart(np.flatnonzero(odd).tolist())
+
+
+def set_rows_apart(odd: NDArray[np.bool_], first: Int) -> None:
+    """Refuse the files of rows; `first` is the first row of each file, and the end."""
+    if odd.any():
+        set_apart(np.logical_or.reduceat(odd, first[:-1]))
+
+
+def scan_files(paths: Sequence[Path], data: bytes, sizes: Sequence[int]) -> FileLines:
+    """Find the atoms of every file; `Apart` where some have another number of frames than one, or what is rare."""
+    starts, ends = _starts_and_ends(data)
+    codes = _codes(data, starts, ends)
+    begins = np.searchsorted(starts, np.cumsum([0, *sizes]))
+    is_atom = atom_lines(codes)
+    is_conect = codes == np.uint64(_PLENTY["CONECT"])
+    rare = np.array([_PLENTY["ANISOU"], *_SIGMAS.values()], np.uint64)
+    set_rows_apart(np.isin(codes, rare), begins)
+    atoms, conect = np.flatnonzero(is_atom), np.flatnonzero(is_conect)
+    first = np.searchsorted(atoms, begins)
+    set_apart(first[1:] == first[:-1])
+    rest = np.flatnonzero(~is_atom & ~is_conect)
+    spans = list(zip(rest.tolist(), starts[rest].tolist(), ends[rest].tolist(), np.searchsorted(atoms, rest).tolist(),
+                     strict=True))  # fmt: skip
+    bounds = np.searchsorted(rest, begins).tolist()
+    lines, before = begins.tolist(), first.tolist()
+    scans = []
+    odd = np.zeros(len(paths), np.bool_)
+    for number, path in enumerate(paths):
+        walk = _Walk(path, data)
+        line_before, atoms_before = lines[number], before[number]
+        for line, start, end, rank in spans[bounds[number] : bounds[number + 1]]:
+            walk.take(line - line_before, text_of(data, start, end).rstrip("\r\n \0"), rank - atoms_before)
+        walk.finish(before[number + 1] - atoms_before)
+        odd[number] = len(walk.frames) != 1 or walk.has_models
+        ter = np.unique(np.array(walk.ter, np.int64)) if walk.ter else _NOTHING
+        scans.append(_scan(walk, ter))
+    set_apart(odd)
+    whole = Scan(
+        starts[atoms], ends[atoms], [], (_NOTHING, _NOTHING), _NOTHING, (starts[conect], ends[conect]), _NOTHING,
+        _NOTHING, [], 0, False, False,
+    )  # fmt: skip
+    return FileLines(whole, first, scans, np.searchsorted(begins, conect, side="right") - 1)
+
+
+def _scan(walk: _Walk, ter: Int) -> Scan:
+    none = (_NOTHING, _NOTHING)
+    return Scan(
+        _NOTHING, _NOTHING, walk.frames, none, _NOTHING, none, _NOTHING, ter, walk.trailing, 0, False, False,
+        frozenset(walk.placeholders),
+    )  # fmt: skip
+
+
+_BLANK = np.uint64(0x2020202020)
+_TEXT = np.dtypes.StringDType()
+
+
+@dataclass
+class FileBonds:
+    """Bonds of all files as rows of their file [n,2], how often each is stated at most, and where each file's begin."""
+
+    pairs: Int
+    most: Int
+    bounds: list[int]
+    columns: dict[str, NDArray[Any]]
+
+    def of(self, number: int) -> tuple[Int, Int]:
+        """Those of one file, as `conect_pairs` has them."""
+        own = slice(self.bounds[number], self.bounds[number + 1])
+        return self.pairs[own], self.most[own]
+
+    def block(self, number: int, report: Report) -> Block | None:
+        """The block `bonds` of a file whose bonds CONECT states alone, as `bond_block` has it."""
+        own = slice(self.bounds[number], self.bounds[number + 1])
+        if own.start == own.stop:
+            return None
+        columns = {name: Column(values[own]) for name, values in self.columns.items() if name != "bond_type"}
+        highest = int(self.most[own].max())
+        if highest > 1:
+            columns["bond_type"] = Column(self.columns["bond_type"][own])
+            report.converted("CONECT", "partners that stand several times have double and triple bonds")
+            if highest > 3:
+                report.dropped("CONECT", "partners that stand more than three times: the order of the bond is unknown")
+        return Block(columns)
+
+
+def read_bonds(data: Any, lines: FileLines, serials: Int) -> FileBonds:
+    """The bonds of all files; `Apart` where a record holds anything but serials of two atoms of its file or more.
+
+    `serials` are those of all atoms.
+    """
+    starts, ends = lines.scan.conect
+    rows = padded_rows(data, starts, ends)
+    fields = np.zeros((len(rows), 5), np.int64)
+    there = np.zeros((len(rows), 5), np.bool_)
+    odd = (rows[:, 31:61] != 32).any(axis=1)
+    for place in range(5):
+        column = 6 + 5 * place
+        fields[:, place], there[:, place] = integers(rows, column, 5)
+        odd |= ~there[:, place] & (word(rows, column, 5) != _BLANK)
+    odd |= (fields < 0).any(axis=1)
+    own_files = lines.conect_file
+    set_apart(_of_files(own_files[odd], lines))
+    # a serial with the number of its file is a key of its own
+    files = np.repeat(np.arange(len(lines.first) - 1, dtype=np.int64), np.diff(lines.first))
+    keys = files * 10**6 + serials
+    order = np.argsort(keys, kind="stable")
+    ascending = keys[order]
+    stated = there[:, 1:] & there[:, :1]
+    file_of = np.broadcast_to(own_files[:, None], stated.shape)[stated]
+    shift = file_of * 10**6
+    ends_ = []
+    for wanted in (np.broadcast_to(fields[:, :1], stated.shape)[stated], fields[:, 1:][stated]):
+        low = np.searchsorted(ascending, wanted + shift, "left")
+        found = np.searchsorted(ascending, wanted + shift, "right") - low
+        set_apart(_of_files(file_of[found != 1], lines))
+        ends_.append(order[low])
+    one, other = ends_
+    set_apart(_of_files(file_of[one == other], lines))
+    count = np.int64(max(len(serials), 1))
+    directed, counts = np.unique(one * count + other, return_counts=True)
+    low, high = np.minimum(directed // count, directed % count), np.maximum(directed // count, directed % count)
+    pairs, codes = np.unique(low * count + high, return_inverse=True)
+    most = np.zeros(len(pairs), np.int64)
+    np.maximum.at(most, codes, counts)
+    ends_ = [pairs // count, pairs % count]
+    shift = lines.first[files[ends_[0]]] if len(pairs) else np.zeros(0, np.int64)
+    bounds = np.searchsorted(ends_[0], lines.first).tolist()
+    own = np.stack([ends_[0] - shift, ends_[1] - shift], axis=1)
+    columns: dict[str, NDArray[Any]] = {
+        "atomi": own[:, 0].astype(np.uint64),
+        "atomj": own[:, 1].astype(np.uint64),
+        "kind": np.full(len(own), "conect", _TEXT),
+        "bond_type": np.where(most <= 3, most, 0).astype(np.uint64),
+    }
+    return FileBonds(own, most, bounds, columns)
+
+
+def _of_files(numbers: Int, lines: FileLines) -> NDArray[np.bool_]:
+    """Which files are among some numbers."""
+    found = np.zeros(len(lines.first) - 1, np.bool_)
+    found[numbers] = True
+    return found
+
+
+#: The last numbers of their fields, behind which programs begin anew.
+_LAST_SERIAL, _LAST_RESIDUE = 99999, 9999
+_STRANGE = np.uint64(0x202020202020)
+_BLANK4 = np.uint64(0x20202020)
+Mask = NDArray[np.bool_]
+
+
+@dataclass
+class FileIdentities:
+    """Columns of all atoms with their masks; which files have each (None: all); serials and residues of all atoms."""
+
+    first: list[int]
+    columns: dict[str, tuple[NDArray[Any], Mask | None, list[bool] | None]]
+    serials: Serials
+    residues: ResidueNumbers
+
+    def of(self, number: int) -> Identity:
+        """The columns of one file."""
+        own = slice(self.first[number], self.first[number + 1])
+        columns = {
+            name: Column(values[own], None if mask is None else mask[own])
+            for name, (values, mask, files) in self.columns.items()
+            if files is None or files[number]
+        }
+        serials, residues = self.serials, self.residues
+        return Identity(
+            columns,
+            Serials(serials.raw[own], serials.known[own], serials.ids[own], serials.has_id[own]),
+            ResidueNumbers(residues.raw[own], residues.known[own], residues.res_id[own], residues.icode[own]),
+        )
+
+
+def read_identities(atoms: AtomRows, first: Int, reports: Sequence[Report], *, infer_elements: bool) -> FileIdentities:
+    """What the atoms of all files are; `Apart` where numbers or fields are to be looked at file by file.
+
+    What each file would say by itself goes to its report. `first` is the first row of each file, and the end.
+    """
+    rows = atoms.rows
+    serials, residues = _serials(rows, first), _residues(rows, first)
+    set_rows_apart(word(rows, 66, 6) != _STRANGE, first)
+    begins = first[:-1]
+
+    def files(there: Mask) -> list[bool]:
+        some: list[bool] = np.logical_or.reduceat(there, begins).tolist()
+        return some
+
+    columns: dict[str, tuple[NDArray[Any], Mask | None, list[bool] | None]] = {}
+    names, residue_names = texts(atoms.word(13, 16), 4), texts(atoms.word(18, 21), 4)
+    columns["id"] = serials.ids, None, None
+    columns["name"] = _spread(list(map(_text, names[0])), names[1]), None, None
+    columns["res_name"] = _spread(list(map(_text, residue_names[0])), residue_names[1]), None, None
+    columns["res_id"] = residues.res_id, None, None
+    for key, letters in (("chain", rows[:, 21]), ("icode", residues.icode), ("altloc", rows[:, 16])):
+        if (letters != 32).any():
+            columns[key] = _letters(letters).values, None, files(letters != 32)
+    columns["hetatm"] = (rows[:, 0] | 0x20) == ord("h"), None, None
+    segments = atoms.word(73, 76)
+    if (segments != _BLANK4).any():
+        # it may be the name of the file, with the numbers of lines behind it
+        set_rows_apart((rows[:, 79] >= 48) & (rows[:, 79] <= 57) & (segments != _BLANK4), first)
+        different, codes = texts(segments, 4)
+        columns["segid"] = _spread(list(map(_text, different)), codes), None, files(segments != _BLANK4)
+    elements = _elements(atoms, first, names, residue_names, reports, infer_elements=infer_elements)
+    charges = _charges(atoms, first)
+    if elements[1].any():
+        columns["element"] = *elements, files(elements[1])
+    if charges[1].any():
+        columns["formal_charge"] = *charges, files(charges[1])
+    return FileIdentities(first.tolist(), columns, serials, residues)
+
+
+def _serials(rows: NDArray[np.uint8], first: Int) -> Serials:
+    """Serials that are plain decimals."""
+    values, form = integers(rows, 6, 5)
+    column12 = rows[:, 11]
+    wide = (column12 >= 48) & (column12 <= 57) | begins_early(rows)
+    set_rows_apart(wide | ~form | (values < 0) | (values >= _LAST_SERIAL), first)
+    return Serials(values, form, values.astype(np.uint64), form)
+
+
+def _residues(rows: NDArray[np.uint8], first: Int) -> ResidueNumbers:
+    """Residue numbers that are plain decimals."""
+    values, form = integers(rows, 22, 4)
+    icode = rows[:, 26].copy()
+    digit = (icode >= 48) & (icode <= 57)
+    set_rows_apart(digit | ~form | (values < 0) | (values >= _LAST_RESIDUE), first)
+    return ResidueNumbers(values, form, values.astype(np.uint64), icode)
+
+
+def _elements(
+    atoms: AtomRows, first: Int, names: tuple[list[bytes], NDArray[np.intp]],
+    residues: tuple[list[bytes], NDArray[np.intp]], reports: Sequence[Report], *, infer_elements: bool,
+) -> tuple[NDArray[Any], Mask]:  # fmt: skip
+    """Elements of all atoms and which are known; `Apart` where columns 77-78 hold what is none."""
+    fields, codes = texts(atoms.word(77, 78), 2)
+    stated, name_texts = list(map(_text, fields)), [raw.decode("latin-1") for raw in names[0]]
+    residue_texts = list(map(_text, residues[0]))
+    different, which = _different((codes * len(name_texts) + names[1]) * len(residue_texts) + residues[1])
+    quotient = different // len(residue_texts)
+    keys = [
+        (stated[field], name_texts[name], residue_texts[residue])
+        for field, name, residue in zip(
+            (quotient // len(name_texts)).tolist(), (quotient % len(name_texts)).tolist(),
+            (different % len(residue_texts)).tolist(), strict=True,
+        )
+    ]  # fmt: skip
+    #: Of each key the symbol, and the one in a file whose names all begin in column 13.
+    symbols: list[tuple[str | None, str | None]] = []
+    strange = np.zeros(len(keys), np.bool_)
+    for number, (text, name, residue) in enumerate(keys):
+        if text:
+            symbol = symbol_of(text)
+            strange[number] = symbol is None and text.upper() != "X"
+            symbols.append((symbol, symbol))
+        elif infer_elements:
+            symbols.append((infer(name, residue, left=False), infer(name, residue, left=True)))
+        else:
+            symbols.append((None, None))
+    set_rows_apart(strange[which], first)
+    begins, sizes = first[:-1], np.diff(first)
+    blank = np.array([not text for text, _, _ in keys])
+    is_left = np.array([not text and begins_left(name, residue) for text, name, residue in keys])
+    left = np.logical_or.reduceat(is_left[which], begins)
+    known = sorted({symbol for pair in symbols for symbol in pair if symbol is not None})
+    numbers = {symbol: number for number, symbol in enumerate(known, 1)}
+    table = np.array([[numbers.get(symbol or "", 0) for symbol in pair] for pair in symbols], np.int64)
+    found = table[which, np.repeat(left, sizes).astype(np.int64)]
+    if blank.any():
+        _tell(blank[which], found > 0, left, begins, reports, infer_elements=infer_elements)
+    return _spread(["", *known], found), found > 0
+
+
+def _tell(blank: Mask, has: Mask, left: Mask, begins: Int, reports: Sequence[Report], *, infer_elements: bool) -> None:
+    """Say of each file what elements were taken from names."""
+    inferred = np.add.reduceat(blank & has, begins, dtype=np.int64).tolist()
+    unknown = np.add.reduceat(blank & ~has, begins, dtype=np.int64).tolist()
+    why = " and their names leave it open" if infer_elements else ""
+    for report, some, none, is_left in zip(reports, inferred, unknown, left.tolist(), strict=True):
+        if some:
+            report.derived("element", f"of {some} atoms, by the columns of their names: 77-78 are blank")
+        if none:
+            report.warn(f"{none} atoms have no element: columns 77-78 are blank{why}")
+        if is_left and some:
+            report.warn("names begin in column 13 whatever the element: only residues of the standard have elements")
+
+
+def _charges(atoms: AtomRows, first: Int) -> tuple[NDArray[np.int64], Mask]:
+    """Formal charges of all atoms and which are stated; `Apart` where columns 79-80 hold something else."""
+    fields, codes = texts(atoms.word(79, 80), 2)
+    strange = np.zeros(len(fields), np.bool_)
+    values: list[int | None] = []
+    for number, raw in enumerate(fields):
+        try:
+            values.append(charge_of(raw.decode("latin-1")))
+        except ValueError:
+            values.append(None)
+            strange[number] = True
+    set_rows_apart(strange[codes], first)
+    numbers = np.array([value or 0 for value in values], np.int64)[codes]
+    return numbers, np.array([value is not None for value in values])[codes]
+
 
 #: Texts are in memory together.
 _MOST_BYTES = 2**25
@@ -58,7 +408,7 @@ def read_joined(paths: Sequence[Path], context: ReadContext) -> tuple[Collection
     """
     if context.arrangement != "collection":
         return None
-    texts = [_text(path) for path in paths]
+    texts = [_read_bytes(path) for path in paths]
     if sum(map(len, texts)) > _MOST_BYTES:
         return None
     set_apart(~np.array(list(map(_is_plain, texts)), np.bool_))
@@ -86,7 +436,7 @@ def read_joined(paths: Sequence[Path], context: ReadContext) -> tuple[Collection
     return JoinedCollection(paths, counts, declaration, _UNITS, files.record, reports), [1] * len(paths)
 
 
-def _text(path: Path) -> bytes:
+def _read_bytes(path: Path) -> bytes:
     with open(path, "rb", buffering=0) as file:
         return file.readall()
 

@@ -14,13 +14,63 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.report import Report
-from molrec_pdb import hybrid36
 from molrec_pdb.atoms import AtomRows
-from molrec_pdb.numbers import integers
+from molrec_pdb.lines import integers
 
 __all__ = [
-    "ResidueNumbers", "Serials", "begins_early", "positive", "read_residue_numbers", "read_serials", "runs_of",
-]  # fmt: skip
+    "ResidueNumbers",
+    "Serials",
+    "begins_early",
+    "decode_hybrid36",
+    "encode_hybrid36",
+    "largest_hybrid36",
+    "positive",
+    "read_residue_numbers",
+    "read_serials",
+    "runs_of",
+]
+
+_UPPER = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_LOWER = _UPPER.lower()
+
+
+def largest_hybrid36(width: int) -> int:
+    """The largest number a field can hold."""
+    return int(10**width + 2 * 26 * 36 ** (width - 1) - 1)
+
+
+def encode_hybrid36(number: int, width: int) -> str:
+    """The text of a number, right-justified; ValueError where the field cannot hold it."""
+    if number < 10**width:
+        if number <= -(10 ** (width - 1)):
+            raise ValueError(f"{number} does not fit {width} columns")
+        return f"{number:{width}d}"
+    rest = number - 10**width
+    for digits in (_UPPER, _LOWER):
+        if rest < 26 * 36 ** (width - 1):
+            rest += 10 * 36 ** (width - 1)
+            text = ""
+            while rest:
+                rest, digit = divmod(rest, 36)
+                text = digits[digit] + text
+            return text
+        rest -= 26 * 36 ** (width - 1)
+    raise ValueError(f"{number} does not fit {width} columns, hybrid-36 ends at {largest_hybrid36(width)}")
+
+
+def decode_hybrid36(text: str, width: int) -> int:
+    """The number in a field, blanks around it left off; ValueError where it holds none."""
+    field = text.strip()
+    digits = _LOWER if field[:1].islower() else _UPPER
+    if len(field) == width and field[:1].isalpha() and all(letter in digits for letter in field):
+        shift = 10**width - 10 * 36 ** (width - 1)
+        if digits is _LOWER:
+            shift += 26 * 36 ** (width - 1)
+        return int(field, 36) + int(shift)
+    if not field.isascii() or not field.lstrip("+-").isdigit() or len(field) - len(field.lstrip("+-")) > 1:
+        raise ValueError(f"{text!r} is no number")
+    return int(field)
+
 
 _HEX = re.compile(r"[0-9][0-9a-f]*[a-f][0-9a-f]*", re.IGNORECASE)
 _STARS = re.compile(r"\**")
@@ -120,7 +170,7 @@ def _unusual(
                 memory[text] = -(10**9)
             elif not _STARS.fullmatch(text):
                 try:
-                    memory[text] = hybrid36.decode(text, width)
+                    memory[text] = decode_hybrid36(text, width)
                 except ValueError:
                     if strict:
                         raise atoms.fault(row, repr(field), what) from None

@@ -47,7 +47,7 @@ def files(corpus: Path, index: dict[str, dict[str, str]]) -> Iterator[Path]:
 
 
 def parameters(box: Any) -> list[float]:
-    from molrec_pdb.cells import cell_parameters
+    from molrec_pdb.header import cell_parameters
 
     return [] if box is None else [round(value, 3) for value in cell_parameters(box.vectors)]
 

@@ -103,7 +103,7 @@ def ask(peer: str, path: Path) -> dict[str, Any]:
 
 
 def ours(path: Path) -> dict[str, Any]:
-    from molrec_pdb.cells import cell_parameters
+    from molrec_pdb.header import cell_parameters
 
     record = read(path)
     block, frames = record.system["atoms"], list(record.trajectory)

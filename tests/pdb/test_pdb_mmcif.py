@@ -243,7 +243,7 @@ def test_orders_of_connections(tmp_path: Path) -> None:
 
 
 def test_files_of_small_molecules_are_left_to_others(tmp_path: Path) -> None:
-    from molrec_pdb.sniffing import cif_score
+    from molrec_pdb.plugin import cif_score
 
     assert cif_score(b"data_x\nloop_\n_atom_site_label\n_atom_site_fract_x\nC1 0.5\n", tmp_path) == 0.0
 
@@ -353,9 +353,9 @@ def test_rows_are_read_in_parts(models: int, tmp_path: Path, monkeypatch: pytest
     _large(path, 600, models)
     whole = read(path)
     for size in (100, 1111, 5000):
-        monkeypatch.setattr("molrec_pdb.cif_text._PART", size)
+        monkeypatch.setattr("molrec_pdb.mmcif.text._PART", size)
         assert list(differences(read(path), whole)) == []
-    monkeypatch.setattr("molrec_pdb.cif_text._PART", 1111)
+    monkeypatch.setattr("molrec_pdb.mmcif.text._PART", 1111)
     _large(tmp_path / "lines.cif", 600, models, ending="\n")
     assert len(whole.trajectory) == models
     assert whole.system["atoms"].count == 600
@@ -365,7 +365,7 @@ def test_rows_are_read_in_parts(models: int, tmp_path: Path, monkeypatch: pytest
 
 
 def test_lines_of_what_is_wrong_in_a_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("molrec_pdb.cif_text._PART", 1000)
+    monkeypatch.setattr("molrec_pdb.mmcif.text._PART", 1000)
     path = tmp_path / "big.cif"
     _large(path, 300, 1)
     lines = path.read_text().splitlines()
@@ -396,7 +396,7 @@ def test_memory_of_a_long_file_is_a_few_times_its_length(tmp_path: Path) -> None
     _large(path, 200_000, 2, ending=" ")
     code = (
         "import resource, sys, molrec_convert\n"
-        "import gemmi, numpy, molrec_pdb.cif_record, molrec_pdb.write_cif\n"
+        "import gemmi, numpy, molrec_pdb.mmcif.record, molrec_pdb.mmcif.write\n"
         "unit = 1 if sys.platform == 'darwin' else 1024\n"
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit\n"
         "before = peak()\n"

@@ -20,10 +20,10 @@ from molrec_convert.report import Fate, Report
 
 pytest.importorskip("gemmi")
 
-from molrec_pdb import hybrid36
-from molrec_pdb.cells import cell_parameters, cell_vectors
-from molrec_pdb.numbers import WIDTH, decimals, integers
-from molrec_pdb.write_fields import decimal_field, integer_field
+from molrec_pdb.header import cell_parameters, cell_vectors
+from molrec_pdb.lines import WIDTH, decimals, integers
+from molrec_pdb.numbering import decode_hybrid36, encode_hybrid36, largest_hybrid36
+from molrec_pdb.write_rows import decimal_field, integer_field
 
 STRING = np.dtypes.StringDType()
 
@@ -50,20 +50,20 @@ def lines(source: Record, path: Path, **options: Any) -> list[str]:
     return path.read_text().splitlines()
 
 
-@given(st.integers(-999, hybrid36.largest(4)))
+@given(st.integers(-999, largest_hybrid36(4)))
 def test_hybrid_36_of_four_columns(number: int) -> None:
-    text = hybrid36.encode(number, 4)
+    text = encode_hybrid36(number, 4)
     assert len(text) == 4
-    assert hybrid36.decode(text, 4) == number
+    assert decode_hybrid36(text, 4) == number
     field, wide = integer_field(np.array([number]), np.ones(1, np.bool_), 4, hybrid=True)
     assert bytes(field[0]).decode() == text
     assert not wide[0]
 
 
-@given(st.integers(-9999, hybrid36.largest(5)))
+@given(st.integers(-9999, largest_hybrid36(5)))
 def test_hybrid_36_of_five_columns(number: int) -> None:
-    text = hybrid36.encode(number, 5)
-    assert hybrid36.decode(text, 5) == number
+    text = encode_hybrid36(number, 5)
+    assert decode_hybrid36(text, 5) == number
     field, _ = integer_field(np.array([number]), np.ones(1, np.bool_), 5, hybrid=True)
     assert bytes(field[0]).decode() == text
 
@@ -74,13 +74,13 @@ def test_hybrid_36_of_five_columns(number: int) -> None:
      (2436111, "zzzz")],
 )  # fmt: skip
 def test_published_values_of_hybrid_36(number: int, text: str) -> None:
-    assert (hybrid36.encode(number, 4), hybrid36.decode(text, 4)) == (text, number)
+    assert (encode_hybrid36(number, 4), decode_hybrid36(text, 4)) == (text, number)
 
 
 @pytest.mark.parametrize("number", [-1000, 2436112])
 def test_beyond_hybrid_36(number: int) -> None:
     with pytest.raises(ValueError, match="does not fit 4 columns"):
-        hybrid36.encode(number, 4)
+        encode_hybrid36(number, 4)
     assert integer_field(np.array([number]), np.ones(1, np.bool_), 4, hybrid=True)[1][0]
 
 

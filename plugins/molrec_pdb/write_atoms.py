@@ -1,12 +1,8 @@
-"""What atoms are called in a file: names, residues, numbers of residues, made where the record has none.
-
-Other programs find an atom by its name, its residue and its chain. Names that are made are therefore different within a
-residue (O, H1, H2), and residues that are made end where a name would stand again or no name is left.
-"""
+"""What atoms are called in a file: names, residues, numbers of residues, made where the record has none."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,14 +10,196 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.model import Column
+from molrec_convert.errors import UnsupportedError
+from molrec_convert.model import Block, Box, Column, Frame, Record, Trajectory, distinct
+from molrec_convert.quantities.units import unit_of_quantity
 from molrec_convert.report import Report
-from molrec_pdb.coded import Coded, coded, combined, constant
-from molrec_pdb.elements import STANDARD_RESIDUES
+from molrec_pdb.identity import STANDARD_RESIDUES
 from molrec_pdb.numbering import runs_of
-from molrec_pdb.write_frames import OutFrame, mask_of
 
-__all__ = ["RESIDUE_NUMBERS", "Called", "call_atoms", "known_or"]
+__all__ = [
+    "ATOMS",
+    "RESIDUE_NUMBERS",
+    "Called",
+    "Coded",
+    "OutFrame",
+    "call_atoms",
+    "check_lengths",
+    "coded",
+    "combined",
+    "constant",
+    "frames_of",
+    "known_or",
+    "mask_of",
+    "placed_name",
+    "report_left",
+]
+
+ATOMS = "atoms"
+#: Quantities whose units are those of the format, or of its titles.
+_UNITS = frozenset({"length", "time"})
+
+
+@dataclass
+class OutFrame:
+    """One frame: all columns of its atoms, those of them that are its own, its cell."""
+
+    columns: dict[str, Column]
+    own: frozenset[str]
+    count: int
+    frame: Frame
+    box: Box | None
+
+
+def _atom_blocks(trajectory: Trajectory) -> list[str]:
+    """The blocks whose rows are atoms."""
+    blocks = trajectory.declaration.blocks
+    return [
+        name for name, block in blocks.items() if name == ATOMS or block.aligned_with == ATOMS or block.settles == ATOMS
+    ]
+
+
+def frames_of(record: Record) -> Iterator[OutFrame]:
+    """The frames of a record: of its trajectory, else the section `frame`, else what `system` has."""
+    system = record.system or Frame()
+    fixed = dict(system.blocks[ATOMS].columns) if ATOMS in system.blocks else {}
+    count = system.blocks[ATOMS].count if ATOMS in system.blocks else None
+    if record.trajectory is None:
+        frame = record.frame or Frame()
+        block = frame.blocks.get(ATOMS, Block({}, count=count or 0))
+        rows = block.count if count is None else count
+        yield OutFrame(fixed | block.columns, frozenset(block.columns), rows, frame, frame.box or system.box)
+        return
+    names = _atom_blocks(record.trajectory)
+    for frame in record.trajectory:
+        own: dict[str, Column] = {}
+        rows = count or 0
+        for name in names:
+            if name in frame.blocks:
+                own |= frame.blocks[name].columns
+                rows = frame.blocks[name].count
+        yield OutFrame(fixed | own, frozenset(own), rows, frame, frame.box or system.box)
+
+
+def report_left(record: Record, report: Report, written: frozenset[str], keys: frozenset[str]) -> None:
+    """Report columns, blocks and values per step that the file has no place for; `written` are columns of atoms."""
+    system = record.system or Frame()
+    snapshots = [("system", system), *([("frame", record.frame)] if record.frame is not None else [])]
+    names: dict[str, list[str]] = {}
+    for section, snapshot in snapshots:
+        for block, entry in snapshot.blocks.items():
+            names.setdefault(block, []).extend(entry.columns)
+        for key in snapshot.meta:
+            if key not in keys:
+                report.dropped(f"{section}/meta/{key}", "the format has no place for it")
+    atom_blocks = {ATOMS}
+    if record.trajectory is not None:
+        atom_blocks |= set(_atom_blocks(record.trajectory))
+        for block, declared in record.trajectory.declaration.blocks.items():
+            names.setdefault(block, []).extend(declared.columns)
+        for key in record.trajectory.declaration.meta:
+            if key != "model":
+                report.dropped(f"trajectory/meta/{key}", "the format has no place for it")
+    for block, columns in names.items():
+        if block in atom_blocks:
+            for column in dict.fromkeys(columns):
+                if column not in written:
+                    report.dropped(f"atoms/{column}", "the format has no column for it")
+        elif block == "bonds" and "bonds" in system.blocks:
+            for column in dict.fromkeys(columns):
+                if column not in ("atomi", "atomj", "kind", "bond_type"):
+                    report.dropped(f"bonds/{column}", "the format has no place for it")
+        else:
+            report.dropped(block, "the format has no place for it")
+
+
+def check_lengths(units: Any, report: Report) -> None:
+    """Raise UnsupportedError for lengths in anything but angstroms; report units that the file does not state."""
+    stated = {"preset": units} if isinstance(units, str) else units if isinstance(units, dict) else {}
+    length = unit_of_quantity(stated, "length")
+    if length not in (None, "angstrom"):
+        raise UnsupportedError(
+            f"the record's lengths are in {length}, and the format's in angstroms: no file is written of them"
+        )
+    others = sorted(stated.keys() - _UNITS)
+    if others:
+        report.dropped("system/meta/units", f"{', '.join(others)}: the file has angstroms and picoseconds alone")
+
+
+def mask_of(column: Column) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Where a column holds a value."""
+    return np.ones(len(column), np.bool_) if column.validity is None else column.validity
+
+
+@dataclass
+class Coded:
+    """A column of text: the different texts, and which each row has."""
+
+    different: list[str]
+    codes: NDArray[np.intp]
+
+    def mapped(self, one: Callable[[str], str]) -> Coded:
+        """Each text made another."""
+        made = [one(text) for text in self.different]
+        different = list(dict.fromkeys(made))
+        if len(different) == len(made):
+            return Coded(made, self.codes)
+        places = {text: place for place, text in enumerate(different)}
+        return Coded(different, np.array([places[text] for text in made], np.intp)[self.codes])
+
+
+def constant(text: str, count: int) -> Coded:
+    """One text in all rows."""
+    return Coded([text], np.zeros(count, np.intp))
+
+
+def coded(column: Column) -> Coded:
+    """The texts of a column; nulls are empty."""
+    found = _coded(column.values)
+    if column.validity is not None:
+        found = Coded([*found.different, ""], np.where(column.validity, found.codes, len(found.different)))
+    return found
+
+
+def _coded(texts: NDArray[Any]) -> Coded:
+    lengths = np.strings.str_len(texts)
+    if len(texts) and int(lengths.max()) <= 8:
+        try:
+            words = texts.astype("S8").view("<u8")
+        except UnicodeEncodeError:
+            words = np.zeros(0, np.uint64)
+        if len(words):
+            different = np.unique(words)
+            plain = [int(word).to_bytes(8, "little").rstrip(b"\0").decode() for word in different.tolist()]
+            codes = np.searchsorted(different, words).astype(np.intp)
+            # fixed-width text ends at a NUL, which a text may hold
+            if np.array_equal(np.array([len(text) for text in plain])[codes], lengths):
+                return Coded(plain, codes)
+    every, codes, _ = distinct(texts)
+    return Coded(every.tolist(), codes.astype(np.intp))
+
+
+def combined(one: Coded, other: Coded, join: Callable[[str, str], str]) -> Coded:
+    """The texts made of two columns row by row, each pair once."""
+    keys = one.codes * len(other.different) + other.codes
+    different = np.unique(keys)
+    texts = [
+        join(one.different[key // len(other.different)], other.different[key % len(other.different)])
+        for key in different.tolist()
+    ]
+    return Coded(texts, np.searchsorted(different, keys).astype(np.intp))
+
+
+def placed_name(name: str, element: str) -> str:
+    """A name as it stands in columns 13-16: the element right-justified in the first two of them.
+
+    Names of four characters begin in the first, and so does 1HB, as older files have it.
+    """
+    two = len(element) == 2 and name.upper().startswith(element.upper())
+    if not name or len(name) > 3 or two or (len(name) == 3 and name[0] in "0123456789"):
+        return name
+    return f" {name}"
+
 
 Int = NDArray[np.int64]
 #: Columns that number residues: the first that is there does.

@@ -1,0 +1,1 @@
+"""mmCIF files, read and written."""
