@@ -9,20 +9,21 @@ import ctypes
 import sys
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-__all__ = ["library", "status"]
+__all__ = ["address", "library", "status"]
 
 _SUFFIXES = {"darwin": "dylib", "win32": "dll"}
 #: Goes up with every change of what a function of the library takes or means; as in planes.c.
-_ABI = 1
+_ABI = 2
 _I, _P = ctypes.c_int64, ctypes.c_void_p
 _FUNCTIONS = {
     "molrec_read_rows": (ctypes.c_int, (_P, _I, _P, _I, _P, _I, ctypes.c_int, ctypes.c_int, _P, _P)),
     "molrec_count_lines": (None, (_P, _P, _I)),
     "molrec_line_ends": (_I, (_P, _I, _I, _P, _I)),
     "molrec_write_rows": (_I, (_P, _I, _I, _I, _P, _I, _P, _I, _P, _P, _P)),
-    "molrec_split_planes": (None, (_P, _I, _I, _P, _I)),
-    "molrec_merge_planes": (None, (_P, _I, _I, _I, _P)),
+    "molrec_split_planes": (None, (_P, _I, _I, _I, _P, _I, _I, _I)),
+    "molrec_merge_planes": (None, (_P, _I, _I, _I, _I, _P, _I, _I)),
 }
 
 
@@ -30,6 +31,15 @@ _FUNCTIONS = {
 def library() -> ctypes.CDLL | None:
     """Return the library with its functions declared, None where there is none that fits."""
     return _load()[0]
+
+
+def address(array: Any) -> int:
+    """Return where an array is in memory."""
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+    except (TypeError, ValueError, BufferError):  # read only, or strided, or empty: what takes six times as long
+        found: int = array.__array_interface__["data"][0]
+        return found
 
 
 def status() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert._kernel import library
+from molrec_convert._kernel import address, library
 
 __all__ = ["merge_planes", "split_planes"]
 
@@ -22,8 +22,8 @@ def split_planes(values: Bytes, out: Bytes | None = None) -> Bytes:
         for byte in range(size):
             out[:, byte] = values[:, :, byte]
         return out
-    for chunk in range(chunks):
-        kernel.molrec_split_planes(_place(values, chunk), count, size, _place(out, chunk), out.strides[1])
+    (away, _, _), (apart, step, _) = values.strides, out.strides
+    kernel.molrec_split_planes(address(values), away, count, size, address(out), apart, step, chunks)
     return out
 
 
@@ -36,11 +36,6 @@ def merge_planes(planes: Bytes, out: Bytes | None = None) -> Bytes:
         for byte in range(size):
             out[:, :, byte] = planes[:, byte]
         return out
-    for chunk in range(chunks):
-        kernel.molrec_merge_planes(_place(planes, chunk), planes.strides[1], count, size, _place(out, chunk))
+    (away, _, _), (apart, step, _) = out.strides, planes.strides
+    kernel.molrec_merge_planes(address(planes), apart, step, count, size, address(out), away, chunks)
     return out
-
-
-def _place(array: Bytes, chunk: int) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address + chunk * array.strides[0]

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert._kernel import library
+from molrec_convert._kernel import address, library
 
 __all__ = ["Column", "WideFault", "real_text", "word_column", "write_rows"]
 
@@ -103,15 +103,15 @@ def _native(columns: list[Column], rows: int, end: bytes) -> tuple[bytes, NDArra
     for row, column in zip(table, columns, strict=True):
         before = np.frombuffer(column.before, np.uint8) if column.before else np.zeros(0, np.uint8)
         trim = int(not column.whole_point) if column.form == "shortest" else column.digits
-        row[:5] = _FORMS.index(column.form), trim, _address(column.values), column.values.strides[0], column.width
-        row[7:] = _address(before), len(before)
+        row[:5] = _FORMS.index(column.form), trim, address(column.values), column.values.strides[0], column.width
+        row[7:] = address(before), len(before)
         kept.append(before)
         longest = abs(column.width) or _GUESS[column.form] + column.digits
         if column.form == "word":
             bounds = np.zeros(len(column.words) + 1, np.int64)
             np.cumsum([len(word) for word in column.words], out=bounds[1:])
             texts = np.frombuffer(b"".join(column.words) + b"\0", np.uint8)
-            row[5:7] = _address(texts), _address(bounds)
+            row[5:7] = address(texts), address(bounds)
             kept += [bounds, texts]
             longest = max(longest, int(np.diff(bounds).max(initial=0)))
         guess += len(before) + longest
@@ -120,8 +120,8 @@ def _native(columns: list[Column], rows: int, end: bytes) -> tuple[bytes, NDArra
     while done < rows:
         room = np.empty(size, np.uint8)
         last = kernel.molrec_write_rows(
-            _address(table), len(columns), done, rows, end, len(end), _address(room), size, _address(used),
-            _address(ends), _address(fault),
+            address(table), len(columns), done, rows, end, len(end), address(room), size, address(used),
+            address(ends), address(fault),
         )  # fmt: skip
         if fault[0] >= 0:
             raise WideFault(int(fault[0]), int(fault[1]))
@@ -130,11 +130,6 @@ def _native(columns: list[Column], rows: int, end: bytes) -> tuple[bytes, NDArra
         pieces.append(room[: int(used[0])].tobytes())
         size, done = 2 * size, last
     return b"".join(pieces), ends
-
-
-def _address(array: NDArray[Any]) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
 
 
 def _plain(columns: list[Column], rows: int, end: bytes) -> tuple[bytes, NDArray[np.int64]]:

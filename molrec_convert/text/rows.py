@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert._kernel import library, status
+from molrec_convert._kernel import address, library, status
 from molrec_convert.text import twin
 from molrec_convert.text.texts import Texts
 
@@ -176,25 +176,21 @@ def _fill(
     """Fill `columns`, `flaws` and `comments` by the kernel; return the words of fields, and a fault."""
     table = table.copy()
     rooms: dict[int, NDArray[np.int64]] = {}
-    kept = []
-    for number, column in enumerate(columns):
+    for number, (column, flaw) in enumerate(zip(columns, flaws, strict=True)):
         if column is not None:
-            table[number, 3] = _address(column)
-            table[number, 4] = column.strides[0]
+            table[number, 3:5] = address(column), column.strides[0]
             if kinds[number] == _WORD:
                 rooms[number] = room = np.empty((len(column), 2), np.int64)
-                table[number, 6] = _address(room)
-        flaw = flaws[number]
+                table[number, 6] = address(room)
         if flaw is not None:
-            table[number, 5] = _address(flaw)
-        kept.append(flaw)
+            table[number, 5] = address(flaw)
     fault = np.zeros(6, np.int64)
     kernel = library()
     assert kernel is not None
     done = kernel.molrec_read_rows(
-        source.address, source.size, _address(spans), len(spans), _address(table), len(kinds),
-        comment[0] if comment else 0, _EXTRA if extra else 0, None if comments is None else _address(comments),
-        _address(fault),
+        source.handle, source.size, address(spans), len(spans), address(table), len(kinds),
+        comment[0] if comment else 0, _EXTRA if extra else 0, None if comments is None else address(comments),
+        address(fault),
     )  # fmt: skip
     if done < 0:
         raise MemoryError("no memory for the words of a column")
@@ -207,11 +203,6 @@ def _fill(
     return words, None
 
 
-def _address(array: NDArray[Any]) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
-
-
 def count_lines(texts: Texts | Bytes, spans: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return spans int64[n, 3] with the number of lines of each; the last line of a span may lack its end."""
     source = texts if isinstance(texts, Texts) else Texts(texts)
@@ -219,7 +210,7 @@ def count_lines(texts: Texts | Bytes, spans: NDArray[np.int64]) -> NDArray[np.in
     counted[:, :2] = spans[:, :2]
     kernel = library()
     if kernel is not None:
-        kernel.molrec_count_lines(source.address, _address(counted), len(counted))
+        kernel.molrec_count_lines(source.handle, address(counted), len(counted))
     else:
         for span in counted:
             piece = source.view[span[0] : span[1]]
@@ -235,7 +226,7 @@ def line_ends(texts: Texts | Bytes, start: int = 0, stop: int | None = None) -> 
     if kernel is None:
         return np.flatnonzero(source.view[start:stop] == 10) + start
     lines = np.array([[start, stop, 0]], np.int64)
-    kernel.molrec_count_lines(source.address, _address(lines), 1)
+    kernel.molrec_count_lines(source.handle, address(lines), 1)
     ends = np.empty(int(lines[0, 2]), np.int64)
-    found = kernel.molrec_line_ends(source.address, start, stop, _address(ends), len(ends))
+    found = kernel.molrec_line_ends(source.handle, start, stop, address(ends), len(ends))
     return ends[:found]

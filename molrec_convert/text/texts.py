@@ -8,7 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from molrec_convert._kernel import address
+
 __all__ = ["Texts"]
+
+_ONE = np.zeros(1, np.int64)
 
 
 class Texts:
@@ -17,14 +21,15 @@ class Texts:
     `data` is what was given, `view` uint8[size] the same memory, `starts` int64[n] ascends from 0.
     """
 
-    __slots__ = ("address", "data", "size", "starts", "view")
+    __slots__ = ("data", "handle", "size", "starts", "view")
 
     def __init__(self, data: Any, starts: NDArray[np.int64] | None = None) -> None:
         self.data = data
         self.size = len(data)
         self.view: NDArray[np.uint8] = np.frombuffer(data, np.uint8) if self.size else np.zeros(0, np.uint8)
-        self.address: int = self.view.__array_interface__["data"][0]
-        self.starts = np.zeros(1, np.int64) if starts is None else starts
+        #: What a function of the kernel takes as the place of the first byte.
+        self.handle: Any = data if isinstance(data, bytes) else address(self.view)
+        self.starts = _ONE if starts is None else starts
 
     @classmethod
     def join(cls, parts: Sequence[bytes]) -> Texts:
