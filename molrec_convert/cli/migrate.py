@@ -32,7 +32,7 @@ from molrec_convert.plugins import formats
 if TYPE_CHECKING:
     from molrec_convert.migration.engines.engine import Engine
     from molrec_convert.migration.outputs.outcome import Outcome
-    from molrec_convert.migration.plans.settings import Settings
+    from molrec_convert.migration.settings import Settings
 
 __all__ = ["migrate_command"]
 
@@ -234,8 +234,8 @@ def _engine(arguments: dict[str, Any]) -> Engine:
 
 
 def _settings(arguments: dict[str, Any], options: dict[str, Any]) -> Settings:
-    from molrec_convert.migration.plans.rules import read_rules
-    from molrec_convert.migration.plans.settings import Settings, parse_pairs, parse_units
+    from molrec_convert.migration.rules import read_rules
+    from molrec_convert.migration.settings import Settings, parse_pairs, parse_units
 
     units = arguments["units"]
     if arguments["as_"] == "records":

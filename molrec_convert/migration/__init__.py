@@ -6,10 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from molrec_convert.migration.inputs.trees import migrate_records
     from molrec_convert.migration.outputs.outcome import MigrationStopped, Outcome
-    from molrec_convert.migration.plans.settings import Settings
+    from molrec_convert.migration.records_tree import migrate_records
     from molrec_convert.migration.run import migrate
+    from molrec_convert.migration.settings import Settings
 
 __all__ = ["MigrationStopped", "Outcome", "Settings", "migrate", "migrate_records"]
 

@@ -20,6 +20,7 @@ from molrec_convert.migration.failures import failure_text, is_error, remarks_of
 from molrec_convert.migration.inputs.hashing import content_digest
 from molrec_convert.migration.inputs.inputs import InputTable, beside_notes, expand_inputs
 from molrec_convert.migration.inputs.sources import check_options
+from molrec_convert.migration.inputs.tasks import Goal, TaskList
 from molrec_convert.migration.journal import Journal
 from molrec_convert.migration.outputs.adding import changed_options, check_rules_added, continued
 from molrec_convert.migration.outputs.index_values import check_index_names
@@ -34,9 +35,8 @@ from molrec_convert.migration.outputs.outcome import (
 )
 from molrec_convert.migration.outputs.output import COMMIT_SECONDS, DUPLICATES, FAILURES, Output
 from molrec_convert.migration.plans.plan import Plan, read_declaration
-from molrec_convert.migration.plans.rules import check_rules, idle_rules
-from molrec_convert.migration.plans.settings import Settings
-from molrec_convert.migration.plans.tasks import Goal, TaskList
+from molrec_convert.migration.rules import check_rules, idle_rules
+from molrec_convert.migration.settings import Settings
 from molrec_convert.migration.state import SUFFIX, Known, State
 from molrec_convert.model.collection.declaration import collection_document
 from molrec_convert.model.declaration import ColumnDeclaration, Declaration

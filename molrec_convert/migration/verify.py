@@ -22,7 +22,6 @@ from molrec_convert.errors import MolrecError, UsageError
 from molrec_convert.formats import NoProgress, Progress
 from molrec_convert.inspect.diff import differences
 from molrec_convert.meaning.units import Scaling
-from molrec_convert.migration.engines.pool import Pool
 from molrec_convert.migration.failures import is_error, read_failures
 from molrec_convert.migration.inputs.adapting import Adapter
 from molrec_convert.migration.inputs.inputs import InputTable, expand_inputs, path_text
@@ -36,8 +35,9 @@ from molrec_convert.migration.inputs.sources import (
     rows_of,
 )
 from molrec_convert.migration.outputs.index_check import IndexCheck
-from molrec_convert.migration.plans.rules import RuleBook
-from molrec_convert.migration.plans.settings import Settings
+from molrec_convert.migration.pool import Pool
+from molrec_convert.migration.rules import RuleBook
+from molrec_convert.migration.settings import Settings
 from molrec_convert.migration.state import State
 from molrec_convert.model.collection.collection import Collection
 from molrec_convert.model.collection.declaration import MIGRATION

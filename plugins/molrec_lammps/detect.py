@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Literal
 
 from molrec_convert.errors import UnsupportedError
+from molrec_lammps.common.commands import COMMANDS, TELLING, VARIABLE_STYLES
 from molrec_lammps.options import UNITS_STYLES
-from molrec_lammps.script.commands import COMMANDS, TELLING, VARIABLE_STYLES
 
 __all__ = [
     "HEAD_BYTES",

@@ -14,7 +14,7 @@ import molrec_convert
 from molrec_convert import FormatError
 from molrec_convert.formats import ReadContext
 from molrec_convert.migration.engines.engine import LocalEngine
-from molrec_convert.migration.plans import tasks
+from molrec_convert.migration.inputs import tasks
 from molrec_convert.migration.verify import verify_collection
 
 ase = pytest.importorskip("ase")

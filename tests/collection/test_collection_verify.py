@@ -13,8 +13,8 @@ from collection_stores import POINTS, UNITS, contents, key, molecule, points, pu
 import molrec_convert
 from molrec_convert import UsageError
 from molrec_convert.cli import run
-from molrec_convert.migration.plans.settings import Settings
 from molrec_convert.migration.run import migrate
+from molrec_convert.migration.settings import Settings
 from molrec_convert.migration.verify import parse_sample, recorded_migrations, verify_collection
 from molrec_convert.model import Block, Column, Frame, Record
 from molrec_convert.stores.lmdb.values.frame_writing import encode_frame

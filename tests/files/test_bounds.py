@@ -23,7 +23,7 @@ from molrec_convert.errors import ContractError, MolrecError
 from molrec_convert.files.json_text import MOST_NESTED, read_json
 from molrec_convert.inspect.validation.record import validate
 from molrec_convert.migration.plans.plan import read_declaration
-from molrec_convert.migration.plans.rules import read_rules
+from molrec_convert.migration.rules import read_rules
 from molrec_convert.model import Block, Frame, MemoryTrajectory, Observable, Observables, Record
 from molrec_convert.model.tags import check_json
 from molrec_convert.stores.zarr.packing import unpack

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from molrec_lammps import detect as sniffing
+from molrec_lammps.common.commands import COEFFICIENTS, COMMANDS, FLOW, OPAQUE, TELLING, UNDERSTOOD
 from molrec_lammps.detect import kind_of, read_head, run_score
 from molrec_lammps.plugin import AVE_TIME, DATA, DUMP, RUN, molrec_formats
-from molrec_lammps.script.commands import COEFFICIENTS, COMMANDS, FLOW, OPAQUE, TELLING, UNDERSTOOD
 
 SCORES = {kind: getattr(sniffing, f"{kind}_score") for kind in ("dump", "data", "log", "script")}
 

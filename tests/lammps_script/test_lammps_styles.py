@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 import molrec_convert
 from molrec_convert.errors import UnsupportedError
+from molrec_lammps.potential.hybrid import HYBRID
 from molrec_lammps.potential.style_table import bare_style, find_style, is_style, style_rows
-from molrec_lammps.script.styles import HYBRID
 
 CATEGORIES = ("pair", "bond", "angle", "dihedral", "improper")
 CASES = lammps_style_cases.scripts()

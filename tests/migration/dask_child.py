@@ -11,7 +11,7 @@ from pathlib import Path
 def small_parts() -> None:
     """A part of each task, a task of a few inputs."""
     from molrec_convert.migration.engines import dask as dask_engine
-    from molrec_convert.migration.plans import tasks
+    from molrec_convert.migration.inputs import tasks
 
     dask_engine._PART_TASKS, tasks._TASK_INPUTS = 1, 6
 

@@ -9,7 +9,7 @@ from typing import Any
 from collection_stores import contents
 
 from molrec_convert.migration import Outcome, Settings, migrate
-from molrec_convert.migration.plans.settings import parse_units
+from molrec_convert.migration.settings import parse_units
 
 METAL = parse_units("metal")
 

@@ -18,7 +18,7 @@ from migration_inputs import METAL, extxyz, make_files, run, same_collection
 import molrec_convert
 from molrec_convert.cli import run as mrec
 from molrec_convert.migration import MigrationStopped, Settings, migrate
-from molrec_convert.migration.plans import tasks
+from molrec_convert.migration.inputs import tasks
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("distributed")

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from molrec_convert.errors import FormatError
-from molrec_convert.migration.engines.pool import WAITING_BYTES, Pool, WorkerLost
+from molrec_convert.migration.pool import WAITING_BYTES, Pool, WorkerLost
 
 
 class Work:

@@ -64,7 +64,7 @@ def test_full_disks_have_their_name(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 WAITING = """
 import os, signal, time
-from molrec_convert.migration.engines.interrupts import held_back
+from molrec_convert.migration.pool import held_back
 # a command started in the background may be one that ignores it
 signal.signal(signal.SIGINT, signal.default_int_handler)
 try:

@@ -7,8 +7,9 @@ import pytest
 from migration_inputs import run, same_collection
 
 import molrec_convert
-from molrec_convert.migration.encoding import frame_records, run_encoder
-from molrec_convert.migration.plans.settings import parse_units
+from molrec_convert.migration.encoding import run_encoder
+from molrec_convert.migration.inputs import frame_records
+from molrec_convert.migration.settings import parse_units
 from molrec_convert.model import Block, Box, Column, Declaration, Frame, MemoryTrajectory, Meta, Record
 from molrec_convert.model.declaration import BlockDeclaration, ColumnDeclaration, MetaDeclaration
 

@@ -8,7 +8,7 @@ from migration_inputs import METAL, extxyz, make_files, run
 import molrec_convert
 from molrec_convert.errors import MissingInputError, UsageError
 from molrec_convert.migration.inputs.inputs import expand_inputs
-from molrec_convert.migration.plans.settings import parse_units
+from molrec_convert.migration.settings import parse_units
 
 pytest.importorskip("pyarrow")
 

@@ -13,7 +13,7 @@ import molrec_convert
 from molrec_convert.cli import run
 from molrec_convert.migration import Settings, migrate
 from molrec_convert.migration.checked_lines import read_lines
-from molrec_convert.migration.plans.settings import parse_units
+from molrec_convert.migration.settings import parse_units
 
 
 def mrec(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:

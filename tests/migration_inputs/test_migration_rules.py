@@ -15,8 +15,8 @@ import molrec_convert
 from molrec_convert.cli import run
 from molrec_convert.errors import UsageError
 from molrec_convert.migration.inputs.names import Naming
-from molrec_convert.migration.plans.rules import RuleBook, check_rules, glob_pattern, read_rules
-from molrec_convert.migration.plans.settings import Settings
+from molrec_convert.migration.rules import RuleBook, check_rules, glob_pattern, read_rules
+from molrec_convert.migration.settings import Settings
 
 _RULES = """
 [[input]]

@@ -9,9 +9,9 @@ import pytest
 from migration_inputs import extxyz, make_files, run, same_collection
 
 import molrec_convert
+from molrec_convert.migration.inputs import tasks
 from molrec_convert.migration.inputs.inputs import expand_inputs
-from molrec_convert.migration.plans import tasks
-from molrec_convert.migration.plans.tasks import TaskList
+from molrec_convert.migration.inputs.tasks import TaskList
 
 pytest.importorskip("pyarrow")
 

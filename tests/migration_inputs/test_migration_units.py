@@ -11,7 +11,7 @@ from migration_inputs import extxyz, run
 
 import molrec_convert
 from molrec_convert.errors import UnsupportedError
-from molrec_convert.migration.plans.settings import parse_units
+from molrec_convert.migration.settings import parse_units
 from molrec_convert.migration.verify import verify_collection
 from molrec_convert.model import Block, Column, Frame, MemoryTrajectory, Meta, Record
 

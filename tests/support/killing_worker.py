@@ -7,9 +7,9 @@ import os
 import signal
 from pathlib import Path
 
-from molrec_convert.migration.engines.pool import NotHere
 from molrec_convert.migration.engines.worker import Worker
 from molrec_convert.migration.events import Entry
+from molrec_convert.migration.pool import NotHere
 
 
 class KillingWorker(Worker):

@@ -48,10 +48,10 @@ from molrec_convert.stores.lmdb.file.keys import (
 from molrec_convert.stores.lmdb.file.pages import PageFile
 from molrec_convert.stores.lmdb.reader import StoredCollection, open_collection
 from molrec_convert.stores.lmdb.stored.frame import stored_block
+from molrec_convert.stores.lmdb.stored.value_checks import unknown_header_keys
 from molrec_convert.stores.lmdb.values.frame_bytes import FrameBytes, decode
 from molrec_convert.stores.lmdb.values.frame_layout import padding
 from molrec_convert.stores.lmdb.values.header_json import from_utf8, mapping
-from molrec_convert.stores.lmdb.values.value_checks import unknown_header_keys
 
 __all__ = ["check_collection"]
 

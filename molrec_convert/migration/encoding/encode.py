@@ -19,11 +19,11 @@ from molrec_convert.errors import FormatError, LayoutChanged, MolrecError
 from molrec_convert.formats import Apart, Format
 from molrec_convert.meaning.units import Scaling
 from molrec_convert.migration.encoding.batch_encoder import BatchEncoder, EncodedBatch
-from molrec_convert.migration.encoding.frame_records import FrameRun, frame_runs
 from molrec_convert.migration.encoding.run_encoder import encode_run
 from molrec_convert.migration.events import Done, Entry, Event, Failed, Frames, Items, Many, Restart, RowFailed
 from molrec_convert.migration.failures import error_document
 from molrec_convert.migration.inputs.adapting import Adapter
+from molrec_convert.migration.inputs.frame_records import FrameRun, frame_runs
 from molrec_convert.migration.inputs.hashing import content_digest
 from molrec_convert.migration.inputs.inputs import path_text
 from molrec_convert.migration.inputs.names import Naming
@@ -36,11 +36,11 @@ from molrec_convert.migration.inputs.sources import (
     is_split,
     records_of,
 )
+from molrec_convert.migration.inputs.tasks import Task
 from molrec_convert.migration.outputs.index_values import Observed, index_value, observe
 from molrec_convert.migration.outputs.record_log import frames_sum, log_entry
-from molrec_convert.migration.plans.rules import RuleBook
-from molrec_convert.migration.plans.settings import Settings
-from molrec_convert.migration.plans.tasks import Task
+from molrec_convert.migration.rules import RuleBook
+from molrec_convert.migration.settings import Settings
 from molrec_convert.model import Declaration, Record, RecordBatch
 from molrec_convert.model.collection.collection import Collection
 from molrec_convert.model.collection.member import as_member

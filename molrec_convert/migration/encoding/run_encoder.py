@@ -10,7 +10,7 @@ import numpy as np
 from molrec_convert.migration.encoding.batch_encoder import EncodedBatch, record_digest
 from molrec_convert.migration.outputs.index_values import Observed, energy_of, index_value
 from molrec_convert.migration.outputs.record_log import frames_sum, log_entry
-from molrec_convert.migration.plans.settings import Settings
+from molrec_convert.migration.settings import Settings
 from molrec_convert.model import FrameBatch, Record
 from molrec_convert.model.trajectory import take_frames
 from molrec_convert.stores.lmdb.values.record_encoder import RecordEncoder

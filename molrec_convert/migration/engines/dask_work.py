@@ -19,11 +19,11 @@ from pathlib import Path
 from molrec_convert._version import __version__
 from molrec_convert.files import disk
 from molrec_convert.migration.engines.engine import EngineError
+from molrec_convert.migration.engines.parts import write_part
 from molrec_convert.migration.engines.worker import Worker
 from molrec_convert.migration.inputs.scan import Scan
-from molrec_convert.migration.plans.parts import write_part
-from molrec_convert.migration.plans.settings import Settings
-from molrec_convert.migration.plans.tasks import Task
+from molrec_convert.migration.inputs.tasks import Task
+from molrec_convert.migration.settings import Settings
 from molrec_convert.stores.lmdb.manifest import file_checksum
 
 __all__ = ["Order", "Place", "check_place", "look", "make_part", "part_file"]

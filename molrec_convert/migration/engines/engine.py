@@ -8,13 +8,13 @@ from pathlib import Path
 from types import TracebackType
 
 from molrec_convert.errors import MolrecError
-from molrec_convert.migration.engines.pool import Pool
 from molrec_convert.migration.engines.worker import Worker
 from molrec_convert.migration.events import Event
 from molrec_convert.migration.inputs.scan import Scan
+from molrec_convert.migration.inputs.tasks import TaskList
 from molrec_convert.migration.outputs.recovery import TaskRecovery
-from molrec_convert.migration.plans.settings import Settings, default_workers
-from molrec_convert.migration.plans.tasks import TaskList
+from molrec_convert.migration.pool import Pool
+from molrec_convert.migration.settings import Settings, default_workers
 
 __all__ = ["Engine", "EngineError", "LocalEngine"]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from molrec_convert.migration.encoding.encode import Encoder
 from molrec_convert.migration.inputs.scan import Scanner
-from molrec_convert.migration.plans.settings import Settings
-from molrec_convert.migration.plans.tasks import Goal, Task
+from molrec_convert.migration.inputs.tasks import Goal, Task
+from molrec_convert.migration.settings import Settings
 from molrec_convert.model import Declaration
 
 __all__ = ["Worker"]

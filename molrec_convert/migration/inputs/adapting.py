@@ -12,7 +12,7 @@ import numpy as np
 from molrec_convert.errors import ContractError
 from molrec_convert.meaning.units import Scaling
 from molrec_convert.migration.inputs.names import Naming
-from molrec_convert.migration.plans.settings import parse_value
+from molrec_convert.migration.settings import parse_value
 from molrec_convert.model import Block, Column, Declaration, Frame, FrameBatch, Record
 from molrec_convert.model.batch import BlockUpdates
 from molrec_convert.model.collection.declaration import key_fits

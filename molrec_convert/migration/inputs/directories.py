@@ -12,7 +12,7 @@ from molrec_convert.errors import MolrecError, UsageError
 from molrec_convert.formats import Format
 from molrec_convert.migration.inputs.searching import Above, above_of, is_loop
 from molrec_convert.migration.inputs.sources import Sources
-from molrec_convert.migration.plans.settings import Settings
+from molrec_convert.migration.settings import Settings
 from molrec_convert.plugins import detect, formats
 from molrec_convert.report import Report
 

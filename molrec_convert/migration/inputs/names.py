@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from molrec_convert.errors import UsageError
-from molrec_convert.migration.plans.settings import Settings
+from molrec_convert.migration.settings import Settings
 from molrec_convert.model.declaration import BlockDeclaration, Declaration
 from molrec_convert.model.standard import IDENTITY_COLUMNS
 

@@ -14,10 +14,10 @@ from molrec_convert.errors import MissingInputError, MolrecError, UsageError
 from molrec_convert.formats import Apart, Arrangement, Format, ReadContext, make_options
 from molrec_convert.meaning.species import ElementOptions, with_elements
 from molrec_convert.meaning.targets import settles_elements
-from molrec_convert.migration.encoding.frame_records import frames_of
-from molrec_convert.migration.engines.pool import NotHere
-from molrec_convert.migration.plans.rules import RuleBook
-from molrec_convert.migration.plans.settings import Settings
+from molrec_convert.migration.inputs.frame_records import frames_of
+from molrec_convert.migration.pool import NotHere
+from molrec_convert.migration.rules import RuleBook
+from molrec_convert.migration.settings import Settings
 from molrec_convert.model import Record
 from molrec_convert.model.collection.collection import Collection
 from molrec_convert.plugins import HEAD, detect, format_named, formats, plugin_manager

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from molrec_convert.migration.outputs.index_values import COLUMNS, COUNT_PREFIX, Observed, index_value, observe
-from molrec_convert.migration.plans.settings import Settings
+from molrec_convert.migration.settings import Settings
 from molrec_convert.model.collection.collection import Collection
 from molrec_convert.model.collection.index import derived_value, index_rows
 from molrec_convert.model.collection.member import member_rows

@@ -11,7 +11,7 @@ from typing import Any
 from molrec_convert.migration.outputs.index_columns import COUNT_DTYPE, ElementCounts, TypedColumn, as_texts
 from molrec_convert.migration.outputs.index_values import COLUMNS, COUNT_PREFIX, GROUP
 from molrec_convert.migration.outputs.record_log import LogRows, RecordLog
-from molrec_convert.migration.plans.settings import Settings
+from molrec_convert.migration.settings import Settings
 from molrec_convert.model.collection.index import IndexBuilder
 from molrec_convert.model.declaration import ColumnDeclaration
 from molrec_convert.model.frame import Block, Column

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from molrec_convert.errors import ContractError
-from molrec_convert.migration.plans.settings import Settings
+from molrec_convert.migration.settings import Settings
 from molrec_convert.model import FrameBatch, Record, Trajectory
 from molrec_convert.model.collection.index import INDEX_COLUMNS, derived_value
 from molrec_convert.model.trajectory import MappedTrajectory, MemoryTrajectory

@@ -15,9 +15,9 @@ from molrec_convert.files import disk
 from molrec_convert.migration.checked_lines import LineFile
 from molrec_convert.migration.events import Again, Done, Entry, Event, Failed, Frames, Items, Many, Restart, RowFailed
 from molrec_convert.migration.failures import CUT_OFF, WARNING, Failure, failure_entry, warning_document
-from molrec_convert.migration.inputs.digests import DigestSet, record_digest
-from molrec_convert.migration.inputs.frame_files import files_to_go_on
 from molrec_convert.migration.journal import Commit, Journal
+from molrec_convert.migration.outputs.digests import DigestSet, record_digest
+from molrec_convert.migration.outputs.frame_files import files_to_go_on
 from molrec_convert.migration.outputs.index_table import build_index, count_columns, keys_without_value
 from molrec_convert.migration.outputs.index_values import COUNT_PREFIX
 from molrec_convert.migration.outputs.record_log import RecordLog, frames_sum, log_entry

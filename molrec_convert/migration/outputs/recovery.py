@@ -10,7 +10,7 @@ from typing import Any
 from molrec_convert.migration.events import Again, Done, Entry, Event, Failed, Items, Many, Restart, RowFailed
 from molrec_convert.migration.failures import Failure
 from molrec_convert.migration.inputs.scan import Scan, Scanned
-from molrec_convert.migration.plans.tasks import Task, singles
+from molrec_convert.migration.inputs.tasks import Task, singles
 
 __all__ = ["TaskRecovery", "lost_failure"]
 

@@ -17,10 +17,10 @@ from molrec_convert.migration.inputs.adapting import Adapter
 from molrec_convert.migration.inputs.inputs import InputTable
 from molrec_convert.migration.inputs.names import Naming
 from molrec_convert.migration.inputs.scan import Scan
+from molrec_convert.migration.inputs.tasks import Found
 from molrec_convert.migration.plans.conflicts import Conflict, Content, declaration_conflicts, unit_conflicts
-from molrec_convert.migration.plans.rules import RuleBook
-from molrec_convert.migration.plans.settings import Settings
-from molrec_convert.migration.plans.tasks import Found
+from molrec_convert.migration.rules import RuleBook
+from molrec_convert.migration.settings import Settings
 from molrec_convert.model.declaration import NO_FILL, ColumnDeclaration, Declaration, MetaDeclaration
 from molrec_convert.model.declaration_joining import joined_declaration, missing_parts
 

@@ -55,11 +55,11 @@ from molrec_convert.stores.lmdb.stored.frame import StoredFrame, stored_block
 from molrec_convert.stores.lmdb.stored.index import read_index
 from molrec_convert.stores.lmdb.stored.record import Once, StoredRecord
 from molrec_convert.stores.lmdb.stored.sample import Sampler
+from molrec_convert.stores.lmdb.stored.shared_declaration import SharedDeclaration
 from molrec_convert.stores.lmdb.stored.trajectory import StoredTrajectory
+from molrec_convert.stores.lmdb.stored.value_checks import unknown_header_keys
 from molrec_convert.stores.lmdb.values.frame_bytes import Buffer, FrameBytes, decode
 from molrec_convert.stores.lmdb.values.header_json import from_utf8, mapping
-from molrec_convert.stores.lmdb.values.shared_declaration import SharedDeclaration
-from molrec_convert.stores.lmdb.values.value_checks import unknown_header_keys
 
 __all__ = ["StoredCollection", "open_collection"]
 

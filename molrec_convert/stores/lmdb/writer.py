@@ -40,9 +40,9 @@ from molrec_convert.stores.lmdb.file.runs import Runs, append_runs, in_runs
 from molrec_convert.stores.lmdb.file.spool import Spool
 from molrec_convert.stores.lmdb.file.store import StoreFile
 from molrec_convert.stores.lmdb.reader import StoredCollection, open_collection
+from molrec_convert.stores.lmdb.stored.value_checks import check_values
 from molrec_convert.stores.lmdb.values.frame_writing import encode_tables
 from molrec_convert.stores.lmdb.values.record_encoder import RecordEncoder
-from molrec_convert.stores.lmdb.values.value_checks import check_values
 
 __all__ = ["CollectionWriter"]
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from molrec_convert.errors import FormatError
 from molrec_convert.text.contents import forget
 from molrec_lammps.common.atom_styles import AtomStyle, Column, style_named
+from molrec_lammps.common.text import Buffer, Cursor, decode, load
 from molrec_lammps.data.checks import (
     AtomIndex,
     check_each_once,
@@ -37,7 +38,6 @@ from molrec_lammps.data.rows import DTYPES, RowFault, native_rows, parse_rows
 from molrec_lammps.data.sections import COEFFICIENTS, RELATIONS, SHAPES, Section, locate_sections, pieces
 from molrec_lammps.data.shapes import Bodies, check_flags, check_shape_numbers, check_shapes, read_bodies
 from molrec_lammps.data.style import StyleChoice, choose_layout
-from molrec_lammps.data.text import Buffer, Cursor, decode, load
 from molrec_lammps.detect import refuse_restart
 
 __all__ = ["DataFile", "Outline", "Rows", "Table", "fill_together", "filled", "outline_data", "parse_data"]

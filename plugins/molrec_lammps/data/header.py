@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import FormatError
-from molrec_lammps.data.text import FLOAT, Cursor, brief, decode
+from molrec_lammps.common.text import FLOAT, Cursor, brief, decode
 
 __all__ = ["COUNTS", "TYPE_KINDS", "Header", "check_type_counts", "read_header"]
 

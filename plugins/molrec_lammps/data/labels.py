@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from molrec_convert.errors import FormatError
+from molrec_lammps.common.text import Buffer, brief, decode, lines_of, split_comment
 from molrec_lammps.data.sections import Section
-from molrec_lammps.data.text import Buffer, brief, decode, lines_of, split_comment
 
 __all__ = ["RawSection", "label_comments", "raw_section", "read_labels"]
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from molrec_convert.text.number_rows import read_number_rows
 from molrec_lammps.common.atom_styles import Column, Kind
-from molrec_lammps.data.text import FLOAT, INTEGER, brief, decode, split_comment
+from molrec_lammps.common.text import FLOAT, INTEGER, brief, decode, split_comment
 
 __all__ = ["DTYPES", "RowFault", "arrow_csv", "converted", "find_fault", "native_rows", "parse_rows"]
 

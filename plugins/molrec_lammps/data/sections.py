@@ -15,8 +15,8 @@ from difflib import get_close_matches
 import numpy as np
 
 from molrec_convert.errors import FormatError
+from molrec_lammps.common.text import Buffer, Cursor, brief, decode, lines_of
 from molrec_lammps.data.header import TYPE_KINDS, Header
-from molrec_lammps.data.text import Buffer, Cursor, brief, decode, lines_of
 
 __all__ = ["COEFFICIENTS", "RELATIONS", "SHAPES", "Piece", "Relation", "Section", "Shape", "locate_sections", "pieces"]
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import FormatError
 from molrec_lammps.common.atom_styles import Kind
+from molrec_lammps.common.text import INTEGER, Buffer, brief, decode, lines_of, split_comment
 from molrec_lammps.data.checks import AtomIndex
 from molrec_lammps.data.rows import DTYPES, converted
 from molrec_lammps.data.sections import SHAPES, Section
-from molrec_lammps.data.text import INTEGER, Buffer, brief, decode, lines_of, split_comment
 
 __all__ = ["Bodies", "check_flags", "check_shape_numbers", "check_shapes", "read_bodies"]
 

@@ -20,11 +20,11 @@ from molrec_lammps.common.atom_styles import (
     style_named,
     style_words,
 )
+from molrec_lammps.common.text import Buffer, Cursor, split_comment
 from molrec_lammps.data.checks import check_types
 from molrec_lammps.data.header import Header
 from molrec_lammps.data.rows import RowFault, parse_rows
 from molrec_lammps.data.sections import SHAPES, Section, pieces
-from molrec_lammps.data.text import Buffer, Cursor, split_comment
 
 __all__ = ["StyleChoice", "choose_layout"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from molrec_convert.model import Block, Frame
+from molrec_lammps.log.clock import Clock
 from molrec_lammps.log.thermo import Thermo
-from molrec_lammps.run.clock import Clock
 
 __all__ = ["RunFacts"]
 

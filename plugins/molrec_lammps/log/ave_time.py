@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import FormatError, UsageError
-from molrec_lammps.data.text import load
+from molrec_lammps.common.text import load
 from molrec_lammps.log.numbers import numbers
 from molrec_lammps.script.lines import decode
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from molrec_lammps.script.commands import COMMANDS
+from molrec_lammps.common.commands import COMMANDS
 from molrec_lammps.script.lines import split_at_variable, strip_comment
 from molrec_lammps.script.script import Command, parse_line
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from molrec_lammps.data.text import Buffer, load
+from molrec_lammps.common.text import Buffer, load
 from molrec_lammps.log.echo import Echo, echoed_commands
 from molrec_lammps.log.performance import performance_of, wall_seconds
 from molrec_lammps.log.tables import Table, find_tables

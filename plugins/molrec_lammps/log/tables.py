@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_lammps.data.text import Buffer
+from molrec_lammps.common.commands import COMMANDS
+from molrec_lammps.common.text import Buffer
 from molrec_lammps.log.numbers import numbers
-from molrec_lammps.script.commands import COMMANDS
 
 __all__ = ["Table", "find_tables"]
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from molrec_convert.model import ForceField
 from molrec_convert.model.forcefield.document import table_from_rows
+from molrec_lammps.potential.hybrid import mapped_pairs
 from molrec_lammps.potential.mixing import mixed_row
 from molrec_lammps.potential.potential import Coefficient, PotentialStyle
 from molrec_lammps.potential.rows import RowReading, misfit
@@ -26,7 +27,6 @@ from molrec_lammps.potential.style_maps import (
 )
 from molrec_lammps.potential.style_patterns import Value, is_number
 from molrec_lammps.potential.style_table import StyleRow, bare_style, find_style
-from molrec_lammps.script.styles import mapped_pairs
 
 if TYPE_CHECKING:
     from molrec_lammps.potential.writing import Writing

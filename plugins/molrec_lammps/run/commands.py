@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from molrec_lammps.common.commands import COEFFICIENTS, UNDERSTOOD
 from molrec_lammps.common.units import UNITS
 from molrec_lammps.run.settings import DumpCommand, Settings
-from molrec_lammps.run.setup import ALTERING
-from molrec_lammps.script.commands import COEFFICIENTS, UNDERSTOOD
 from molrec_lammps.script.script import Command
+from molrec_lammps.script.setup import ALTERING
 
 __all__ = ["settings_of"]
 

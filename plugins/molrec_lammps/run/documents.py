@@ -21,8 +21,8 @@ from typing import Any
 
 from molrec_lammps.log.log import Log
 from molrec_lammps.run.settings import Settings
-from molrec_lammps.run.setup import RunSetup
 from molrec_lammps.script.script import Command
+from molrec_lammps.script.setup import RunSetup
 
 __all__ = ["method_document", "status_document"]
 

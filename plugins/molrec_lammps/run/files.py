@@ -7,15 +7,9 @@ from pathlib import Path
 
 from molrec_lammps.data.file import DataFile, parse_data
 from molrec_lammps.script.read_data import ReadData
-from molrec_lammps.script.script import COMPRESSED, find_file
+from molrec_lammps.script.script import find_file, plain_name
 
-__all__ = ["DataFiles", "plain_name"]
-
-
-def plain_name(path: str | Path) -> str:
-    """A file's name without the suffix of a compression."""
-    name = Path(path).name
-    return next((name.removesuffix(suffix) for suffix in COMPRESSED if name.endswith(suffix)), name)
+__all__ = ["DataFiles"]
 
 
 class DataFiles:

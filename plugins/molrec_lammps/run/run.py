@@ -23,22 +23,22 @@ from molrec_lammps.data.file import DataFile
 from molrec_lammps.data.record import data_frame
 from molrec_lammps.dump.record import RunFacts, dump_record
 from molrec_lammps.dump.sides_join import add_sides, open_sides
+from molrec_lammps.log.clock import Clock, clock_of
 from molrec_lammps.log.log import Log, echo_everything
 from molrec_lammps.log.metrics import metrics_of, report_unstated
 from molrec_lammps.log.thermo import Thermo
 from molrec_lammps.log.thermo_table import thermo_of
-from molrec_lammps.run.clock import Clock, clock_of
 from molrec_lammps.run.commands import settings_of
 from molrec_lammps.run.discovery import Sources, find_logs, find_script, runs_of
 from molrec_lammps.run.documents import method_document, normalized, status_document
 from molrec_lammps.run.dumps import DumpFiles, choose_beside, choose_dumps, units_of_dumps
 from molrec_lammps.run.merge import merged_settings
 from molrec_lammps.run.settings import Settings
-from molrec_lammps.run.setup import RunSetup
 from molrec_lammps.run.sides import averages_of_run, commands_of, side_sources
 from molrec_lammps.run.state import keep_state, with_properties
 from molrec_lammps.run.system import RunSystem
 from molrec_lammps.script.script import Command, Script
+from molrec_lammps.script.setup import RunSetup
 
 __all__ = ["read_run"]
 

@@ -20,7 +20,7 @@ from molrec_lammps.data.record import data_system
 from molrec_lammps.log.log import Log, echo_everything
 from molrec_lammps.options import RunOptions
 from molrec_lammps.run.discovery import Sources, choose_data, left_out
-from molrec_lammps.run.files import DataFiles, plain_name
+from molrec_lammps.run.files import DataFiles
 from molrec_lammps.run.forcefield import (
     RunPotential,
     counting_part,
@@ -30,9 +30,9 @@ from molrec_lammps.run.forcefield import (
 )
 from molrec_lammps.run.join import joined
 from molrec_lammps.run.settings import Settings
-from molrec_lammps.run.setup import RunSetup, alterations, setup_of
 from molrec_lammps.script.read_data import ReadData, parse_read_data
-from molrec_lammps.script.script import Command, Script, find_file
+from molrec_lammps.script.script import Command, Script, find_file, plain_name
+from molrec_lammps.script.setup import RunSetup, alterations, setup_of
 from molrec_lammps.script.source import check_source
 
 __all__ = ["RunSystem"]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from molrec_convert.errors import FormatError
+from molrec_lammps.potential.hybrid import HYBRID, PARTS, HybridWords, mapped_pairs, split_hybrid, sub_style_among
 from molrec_lammps.potential.potential import Coefficient, PotentialStyle
 from molrec_lammps.potential.style_patterns import is_number
 from molrec_lammps.potential.style_table import bare_style, find_style
@@ -13,7 +14,6 @@ from molrec_lammps.script.cutoffs import FORGETFUL, without_cutoffs
 from molrec_lammps.script.rows import Rows
 from molrec_lammps.script.script import Command
 from molrec_lammps.script.settings import SettingsReader
-from molrec_lammps.script.styles import HYBRID, PARTS, HybridWords, mapped_pairs, split_hybrid, sub_style_among
 from molrec_lammps.script.types import BadType, pairs_of, types_of
 
 __all__ = ["CoefficientReader"]

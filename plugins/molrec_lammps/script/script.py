@@ -14,15 +14,15 @@ from pathlib import Path
 
 from molrec_convert.errors import FormatError
 from molrec_convert.text.compression import unreadable
+from molrec_lammps.common.commands import COMMANDS
+from molrec_lammps.common.text import Cursor
 from molrec_lammps.data.header import read_header
-from molrec_lammps.data.text import Cursor
 from molrec_lammps.detect import read_head
-from molrec_lammps.script.commands import COMMANDS
 from molrec_lammps.script.formula import NotEvaluable
 from molrec_lammps.script.lines import LogicalLine, decode, logical_lines, split_words, strip_comment
 from molrec_lammps.script.variables import Variables
 
-__all__ = ["COMPRESSED", "Command", "Script", "find_file", "parse_line", "parse_script", "read_script"]
+__all__ = ["COMPRESSED", "Command", "Script", "find_file", "parse_line", "parse_script", "plain_name", "read_script"]
 
 #: What compression programs add to a name.
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
@@ -108,6 +108,12 @@ def parse_line(text: str, path: Path, line: int, variables: Variables | None = N
     command = Command(words[0], tuple(words[1:]), text.strip(), path, line, tuple(raw[1:]), fault)
     branches = tuple(_branches(command))
     return replace(command, branches=branches) if branches else command
+
+
+def plain_name(path: str | Path) -> str:
+    """A file's name without the suffix of a compression."""
+    name = Path(path).name
+    return next((name.removesuffix(suffix) for suffix in COMPRESSED if name.endswith(suffix)), name)
 
 
 def find_file(name: str, directories: Iterable[Path]) -> Path | None:

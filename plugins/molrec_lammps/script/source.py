@@ -6,8 +6,8 @@ Read without LAMMPS a script says what a system is only through `read_data` and 
 from __future__ import annotations
 
 from molrec_convert.errors import FormatError, UnsupportedError
-from molrec_lammps.run.setup import ALTERING
 from molrec_lammps.script.script import Command, Script, find_file
+from molrec_lammps.script.setup import ALTERING
 
 __all__ = ["BUILDING", "check_source"]
 

@@ -17,8 +17,8 @@ from molrec_convert.model import Record
 from molrec_convert.report import Report
 from molrec_lammps.potential.style_patterns import is_number
 from molrec_lammps.potential.style_table import bare_style
-from molrec_lammps.run.setup import ALTERING
 from molrec_lammps.script.lines import quoted, split_at_variable, split_words
+from molrec_lammps.script.setup import ALTERING
 from molrec_lammps.write.text import number_text
 from molrec_lammps.write.units import Conversion
 

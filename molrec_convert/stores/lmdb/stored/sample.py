@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from molrec_convert.model.frame import Box, with_missing
 from molrec_convert.model.samples import meta_sample
+from molrec_convert.stores.lmdb.stored.shared_declaration import SharedDeclaration
 from molrec_convert.stores.lmdb.values.frame_bytes import MAGIC, FrameBytes, decode, prefix_of
 from molrec_convert.stores.lmdb.values.frame_layout import ColumnLayout, Layout
 from molrec_convert.stores.lmdb.values.header_json import to_json
-from molrec_convert.stores.lmdb.values.shared_declaration import SharedDeclaration
 
 __all__ = ["Sampler"]
 

@@ -22,9 +22,9 @@ from molrec_convert.model.frame import Box, Frame
 from molrec_convert.model.record import absolute_rows
 from molrec_convert.model.tags import TAGS, from_typed_json
 from molrec_convert.model.trajectory import BATCH_BYTES, Trajectory
+from molrec_convert.stores.lmdb.stored.shared_declaration import SharedDeclaration
 from molrec_convert.stores.lmdb.values.frame_bytes import Buffer, FrameBytes, decode
 from molrec_convert.stores.lmdb.values.frame_rules import FrameRules
-from molrec_convert.stores.lmdb.values.shared_declaration import SharedDeclaration
 
 __all__ = ["StoredTrajectory"]
 

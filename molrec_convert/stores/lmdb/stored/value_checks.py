@@ -12,8 +12,8 @@ from typing import Any
 from molrec_convert.errors import ContractError
 from molrec_convert.model.alignment import Alignment
 from molrec_convert.model.record import Record, absolute_rows
+from molrec_convert.stores.lmdb.stored.shared_declaration import SharedDeclaration
 from molrec_convert.stores.lmdb.values.frame_bytes import decode
-from molrec_convert.stores.lmdb.values.shared_declaration import SharedDeclaration
 
 __all__ = ["check_values", "unknown_header_keys"]
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from molrec_convert.errors import FormatError
 from molrec_convert.migration.events import Again, Done, Entry, Event, Failed, Frames, Items, Many, Restart, RowFailed
+from molrec_convert.migration.inputs.tasks import Goal
 from molrec_convert.migration.outputs.index_table import build_plain_index
 from molrec_convert.migration.outputs.record_log import RecordLog, frames_sum, log_entry
-from molrec_convert.migration.plans.tasks import Goal
 from molrec_convert.model.collection.declaration import collection_document
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.stores.lmdb.file.keys import FRAME, RECORD, SYSTEM, numbered

@@ -23,7 +23,7 @@ from molrec_convert.errors import MissingInputError, UsageError
 from molrec_convert.files.json_text import check_nesting
 from molrec_convert.formats import Option, options_of
 from molrec_convert.meaning.species import ElementOptions
-from molrec_convert.migration.plans.settings import Settings, parse_units
+from molrec_convert.migration.settings import Settings, parse_units
 from molrec_convert.plugins import format_named, formats
 
 __all__ = ["RuleBook", "check_rules", "glob_pattern", "idle_rules", "read_rules"]

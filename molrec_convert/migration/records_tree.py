@@ -24,7 +24,6 @@ from molrec_convert.files.staging import Staging
 from molrec_convert.formats import Format
 from molrec_convert.meaning.species import ElementOptions
 from molrec_convert.migration.checked_lines import Chain, LineFile, standing_lines
-from molrec_convert.migration.engines.pool import Pool
 from molrec_convert.migration.failures import (
     CUT_OFF,
     WARNING,
@@ -49,8 +48,9 @@ from molrec_convert.migration.outputs.outcome import (
     report_of,
 )
 from molrec_convert.migration.outputs.recovery import lost_failure
-from molrec_convert.migration.plans.rules import RuleBook, check_rules, idle_rules
-from molrec_convert.migration.plans.settings import Settings, default_workers
+from molrec_convert.migration.pool import Pool
+from molrec_convert.migration.rules import RuleBook, check_rules, idle_rules
+from molrec_convert.migration.settings import Settings, default_workers
 from molrec_convert.migration.state import SUFFIX, Known
 from molrec_convert.report import Fate, Report
 

@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from molrec_convert.errors import UnsupportedError
-from molrec_lammps.run.files import plain_name
-from molrec_lammps.script.commands import COEFFICIENTS
+from molrec_lammps.common.commands import COEFFICIENTS
 from molrec_lammps.script.lines import quoted, strip_comment
-from molrec_lammps.script.script import Command, find_file
+from molrec_lammps.script.script import Command, find_file, plain_name
 
 __all__ = ["ALTERING", "RunSetup", "alterations", "setup_of"]
 
