@@ -17,9 +17,9 @@ __all__ = ["MigrationStopped", "Outcome", "Settings", "migrate", "migrate_record
 _PLACES = {
     "MigrationStopped": "outputs.outcome",
     "Outcome": "outputs.outcome",
-    "Settings": "plans.settings",
+    "Settings": "settings",
     "migrate": "run",
-    "migrate_records": "inputs.trees",
+    "migrate_records": "records_tree",
 }
 
 

@@ -1,1 +1,1 @@
-"""The inputs of a migration: found, scanned, opened."""
+"""The inputs of a migration: found, opened, scanned; the tasks they are divided into."""

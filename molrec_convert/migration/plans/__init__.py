@@ -1,1 +1,1 @@
-"""The plan of a migration: settings, rules, parts."""
+"""The plan of a migration: the union of what inputs declare, and what has to be settled."""
