@@ -24,6 +24,8 @@ def modern(constraints: Any) -> list[dict[str, Any]]:
             raise ValueError("a constraint has no name")
         if entry["name"].startswith("ase"):
             entry = {**entry, "name": entry["name"].rsplit(".", 1)[-1]}
+        if not isinstance(entry.get("kwargs") or {}, dict):
+            raise ValueError(f"the arguments of the constraint {entry['name']} are not a mapping")
         found.append(entry)
     return found
 

@@ -110,6 +110,8 @@ def _calculator(named: tuple[Any, Any], cache: dict[Any, Any]) -> Any:
     name, parameters = named
     if name is None:
         return None
+    if not isinstance(name, str):
+        raise ValueError("the name of a calculator is no text")
     if named not in cache:
         cache[named] = {"name": name, "parameters": to_plain(_parameters(parameters))}
     return cache[named]

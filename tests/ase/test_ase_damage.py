@@ -88,6 +88,10 @@ SCHEMAS = {
     "an array of nothing": (data('{"a": {"__ndarray__": [[1000000000000], "float64", 0.0]}}'),),
     "wide texts": (data('{"a": {"__ndarray__": [[1], "<U500000000", ["a"]]}}'),),
     "an unknown dtype": (data('{"a": {"__ndarray__": [[1], "floaty", [1]]}}'),),
+    "a calculator whose name is no text": ("UPDATE systems SET calculator = x'6162' WHERE id = 3",),
+    "a constraint whose arguments are no mapping": (
+        """UPDATE systems SET constraints = '[{"name": "FixAtoms", "kwargs": 3}]' WHERE id = 3""",
+    ),
     "text that is no text": ("UPDATE systems SET key_value_pairs = CAST(x'ff7b' AS TEXT) WHERE id = 3",),
 }
 

@@ -67,6 +67,10 @@ FAULTS = {
         "line 35: found no column id in the frame of step 2, expected id",
     ),
     "no dump": ("once upon a time\n", "line 1: found 'once upon a time', expected 'ITEM: TIMESTEP'"),
+    "more atoms than there can be": (
+        "".join(FRAMES).replace("NUMBER OF ATOMS\n4\n", f"NUMBER OF ATOMS\n{2**62}\n", 1),
+        f"line 4: found '{2**62}', expected a number of atoms",
+    ),
     "steps back": ("".join(reversed(FRAMES)), "line 15: found step 4 after step 5"),
 }
 

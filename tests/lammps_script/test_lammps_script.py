@@ -83,6 +83,10 @@ class TestLines:
         assert script.missing == ["$f"]
         assert parse_script('include "${g}"\n', tmp_path / "in.a").missing == ["${g}"]
 
+    def test_a_name_no_file_can_have_is_that_of_a_missing_file(self, tmp_path: Path) -> None:
+        name = "x" * 300
+        assert parse_script(f"include {name}\n", tmp_path / "in.a").missing == [name]
+
     def test_substitution_stays_out_of_quotes(self) -> None:
         def named(name: str) -> str:
             return f"<{name}>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -183,6 +184,15 @@ def test_models_that_differ(site: Path, tmp_path: Path) -> None:
     row = next(n for n, line in enumerate(lines) if line.startswith("HETATM") and line.endswith(" 2"))
     path.write_text("\n".join(lines[:row] + lines[row + 1 :]) + "\n")
     assert [record.trajectory[0]["atoms"].count for record in read(path)] == [3, 2]
+
+
+@pytest.mark.parametrize("tag", ["_itom_site.other", "_atom_sit_atom_site.Cartn_y"])
+def test_a_loop_of_two_categories(site: Path, tmp_path: Path, tag: str) -> None:
+    path = tmp_path / "b.cif"
+    names = [line for line in SITE.splitlines() if line.startswith("_atom_site.")]
+    path.write_text(SITE.replace(names[1], tag, 1))
+    with pytest.raises(FormatError, match=rf"b\.cif.*{re.escape(tag)}.*expected items of one category"):
+        read(path)
 
 
 def test_data_blocks_are_records_and_come_back(site: Path, tmp_path: Path) -> None:

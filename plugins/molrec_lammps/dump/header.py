@@ -29,6 +29,8 @@ __all__ = ["CutHeader", "Header", "box_of", "check_values", "column_names", "lay
 #: Digits of the largest number of 64 bits; Python refuses to read thousands of them.
 _MOST_DIGITS = 19
 _BOX_WORDS = re.compile(r"((xy xz yz|abc origin)( |$))?([pfsm]{1,2}( [pfsm]{1,2}){2})?")
+#: A frame of so many atoms would take petabytes; with fewer, numbers of rows can be added up.
+_MOST_ATOMS = 2**45
 _ORDER = ("TIMESTEP", "NUMBER OF ATOMS", "BOX BOUNDS", "ATOMS")
 
 
@@ -172,7 +174,8 @@ def check_values(name: str, words: str, lines: list[bytes], path: Path, number: 
     if name in ("TIMESTEP", "NUMBER OF ATOMS"):
         text = lines[0].strip()
         digits = text.removeprefix(b"-") if name == "TIMESTEP" else text
-        if not digits.isdigit() or len(digits) > _MOST_DIGITS or not -(2**63) <= int(text) < 2**63:
+        most = 2**63 if name == "TIMESTEP" else _MOST_ATOMS
+        if not digits.isdigit() or len(digits) > _MOST_DIGITS or not -(2**63) <= int(text) < most:
             what = "a step number" if name == "TIMESTEP" else "a number of atoms"
             raise FormatError(path, f"line {number}", found=shown(lines[0]), expected=what)
     elif name == "TIME":

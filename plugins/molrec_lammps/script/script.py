@@ -8,6 +8,7 @@ or a `run ... every` may execute is kept in `branches`.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -126,8 +127,9 @@ def find_file(name: str, directories: Iterable[Path]) -> Path | None:
     for suffix in ("", *COMPRESSED):
         for place in places:
             candidate = place.with_name(place.name + suffix) if place.name else place
-            if candidate.is_file():
-                return candidate
+            with contextlib.suppress(OSError):  # a name no file can have
+                if candidate.is_file():
+                    return candidate
     return None
 
 

@@ -26,7 +26,7 @@ from molrec_pdb.bonds import bond_block
 from molrec_pdb.header import Link, cell_vectors
 from molrec_pdb.identity import Identity, symbol_of
 from molrec_pdb.lines import shown, whole
-from molrec_pdb.mmcif.text import UNKNOWN, CifText, Table, made_items
+from molrec_pdb.mmcif.text import UNKNOWN, CifText, Table, find_category, made_items
 from molrec_pdb.numbering import ResidueNumbers, Serials, positive
 from molrec_pdb.write_atoms import Coded
 
@@ -353,7 +353,7 @@ def read_mmcif(paths: Sequence[Path], context: ReadContext) -> Record | Collecti
 class _Reader:
     def __init__(self, path: Path, text: CifText, context: ReadContext) -> None:
         self.path, self.text, self.context, self.report = path, text, context, context.report
-        blocks = [block for block in text.document if len(block.find_mmcif_category("_atom_site."))]
+        blocks = [block for block in text.document if len(find_category(path, block, "_atom_site."))]
         if not blocks:
             raise FormatError(path, found="no category _atom_site with atoms", expected="a model in mmCIF")
         if len(blocks) < len(text.document):
@@ -452,7 +452,7 @@ class _BlockReader:
             raise FormatError(self.path, "_cell", found=found, expected=f"a cell: {error}") from None
 
     def _links(self) -> list[Link]:
-        table = self.block.find_mmcif_category("_struct_conn.")
+        table = find_category(self.path, self.block, "_struct_conn.")
         if not len(table):
             return []
         items = {tag.partition(".")[2]: list(table.column(place)) for place, tag in enumerate(table.tags)}
@@ -501,7 +501,7 @@ class _BlockReader:
         for name in self.block.get_mmcif_category_names():
             if name in (*_ATOMS, "_molrec.", f"{UNKNOWN}."):
                 continue
-            table = self.block.find_mmcif_category(name)
+            table = find_category(self.path, self.block, name)
             found[name.strip(".")] = {
                 tag.partition(".")[2]: list(table.column(place)) for place, tag in enumerate(table.tags)
             }

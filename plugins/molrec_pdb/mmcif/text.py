@@ -18,7 +18,7 @@ import gemmi
 from molrec_convert.errors import FormatError
 from molrec_convert.text.contents import Contents, forget
 
-__all__ = ["MADE", "UNKNOWN", "CifText", "Table", "made_items"]
+__all__ = ["MADE", "UNKNOWN", "CifText", "Table", "find_category", "made_items"]
 
 #: The item of a block that names items of its atoms which were made, since readers ask for them.
 MADE = "_molrec.made_of_atom_site"
@@ -72,6 +72,14 @@ class Table:
             yield {item: list(self._columns.column(place)) for place, item in enumerate(self.items)}
 
 
+def find_category(path: Path, block: Any, category: str) -> Any:
+    """Return gemmi's table of a category; FormatError where its loop has items of another one."""
+    try:
+        return block.find_mmcif_category(category)
+    except RuntimeError as error:
+        raise FormatError(path, found=str(error).rstrip("."), expected="items of one category") from None
+
+
 class CifText:
     """A file: `document` has all of it but the long loops. FormatError names the line of what is no CIF."""
 
@@ -84,7 +92,7 @@ class CifText:
 
     def table(self, block: Any, category: str) -> Table:
         """The rows of a category; without items where the block has none."""
-        found = block.find_mmcif_category(category)
+        found = find_category(self.path, block, category)
         items = [tag.partition(".")[2] for tag in found.tags]
         if items == [_SPAN]:
             number = str(found[0][0])
