@@ -32,6 +32,7 @@ PAIRS = {
     "store: write raw, small frames": ("write-raw:small", "write-raw:small", 2.0),
     "store: random frame, small frames": ("random:small", "random:small", 2.0),
     "store: scan, small frames": ("scan:small", "scan:small", 5.0),
+    "store: one column of a random frame / three columns, small frames": ("column:small", "random:small", 2.0),
     "store: write at 1e-3, small frames": ("write-1e-3:small", "write-1e-3:small", 1.3),
     "store: random frame at 1e-3, small frames": ("random:small", "random:small", 2.0),
     "store: scan at 1e-3, small frames": ("scan:small", "scan:small", 5.0),

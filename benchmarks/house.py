@@ -15,7 +15,6 @@ import collections
 import io
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -43,11 +42,14 @@ NOT_CODE = {
     tokenize.DEDENT,
     tokenize.ENDMARKER,
 }
-#: Script, pairs by parts of their names, runs.
+#: The scripts that measure against peers; {data} and {peer} are what `--speed` names.
 SPEED = (
-    ("compare.py", ("melt, all", "melt at 1e-3", "small frames at 1e-3", "ovito's reader", "store: "), 5),
-    ("xyz_speed.py", ("read / extxyz", "to .mrec"), 5),
-    ("pdb_speed.py", ("read / ",), 5),
+    "compare.py {data} {peer} --runs 5",
+    "xyz_speed.py {data} {peer} extxyz fifteen .mrec --runs 5",
+    "pdb_speed.py {data} {peer} biotite gemmi --runs 5",
+    "migration.py {data} {peer}",
+    "collection_store.py --records 2000 --runs 3",
+    "collection_scale.py --seconds 2 --runs 1",
 )
 
 
@@ -269,15 +271,12 @@ def installed():
 
 
 def speeds(data, peer):
-    """Run the scripts that measure peers; return pair → ratios, as their tables have them."""
+    """Run the scripts that measure peers; return script → what it printed."""
     found = {}
-    for script, pairs, runs in SPEED:
-        command = [sys.executable, HERE / script, data, peer, *pairs, "--runs", str(runs)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-        for line in done.stdout.splitlines():
-            cells = [cell.strip() for cell in line.strip("| ").split("|")]
-            if len(cells) > 3 and re.fullmatch(r"[\d.]+", cells[3]):
-                found[cells[0]] = float(cells[3])
+    for line in SPEED:
+        script, *words = line.format(data=data, peer=peer).split()
+        done = subprocess.run([sys.executable, HERE / script, *words], stdout=subprocess.PIPE, text=True, check=True)
+        found[line.partition(" ")[0]] = done.stdout.splitlines()
     return found
 
 
@@ -326,15 +325,15 @@ def main():
     figures, behind = measured()
     if arguments.install:
         figures |= installed()
-    ratios = speeds(*arguments.speed) if arguments.speed else {}
+    tables = speeds(*arguments.speed) if arguments.speed else {}
     if arguments.json:
-        print(json.dumps({"figures": figures, "goals": GOALS, "behind": behind, "speed": ratios}, indent=1))
+        print(json.dumps({"figures": figures, "goals": GOALS, "behind": behind, "speed": tables}, indent=1))
         return
     print("| figure | now | goal |\n|---|---|---|")
     for name, value in figures.items():
         print(f"| {name} | {value:,} | {f'{GOALS[name]:,}' if name in GOALS else ''} |")
-    for name, ratio in ratios.items():
-        print(f"| {name}: peer / ours | {ratio:.2f} | |")
+    for script, lines in tables.items():
+        print(f"\n{script}\n", *lines, sep="\n")
     if arguments.verbose:
         print(json.dumps(behind, indent=1))
 

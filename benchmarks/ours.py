@@ -99,6 +99,13 @@ def store_random(data, scratch, name):
     return seconds(read)
 
 
+def store_column(data, scratch, name):
+    """One column of one frame, a hundred times."""
+    record = molrec_convert.open(scratch / "store.mrec")
+    order = random.Random(3).sample(range(len(record.trajectory)), 100)
+    return seconds(lambda: [record.trajectory[index]["atoms"]["x"] for index in order])
+
+
 def store_scan(data, scratch, name):
     record = molrec_convert.open(scratch / "store.mrec")
 
@@ -143,6 +150,7 @@ TASKS = {
     "write-data": write_data,
     "write-dump": write_dump,
     "random": store_random,
+    "column": store_column,
     "scan": store_scan,
 }
 

@@ -19,6 +19,7 @@ PAIRS = {
     "small.extxyz: read / chemfiles": ("ours-read:small", "chemfiles-read:small", 1.0),
     "uneven.extxyz: read / extxyz, C": ("ours-read:uneven", "extxyz-read:uneven", 0.5),
     "small.extxyz: to .mrec / molrs": ("ours-convert:small", "molrs-convert:small", 3.0),
+    "fifteen.extxyz, one frame of 15 atoms, 200 times: read / ASE": ("ours-again:fifteen", "ase-again:fifteen", 1.0),
 }
 
 
@@ -90,7 +91,26 @@ def molrs_convert(path, scratch):
     writer.close()
 
 
+def ours_again(path, scratch):
+    return sum(ours_read(path, scratch) for _ in range(200))
+
+
+def ase_again(path, scratch):
+    return sum(ase_read(path, scratch) for _ in range(200))
+
+
+def write_fifteen(data):
+    """Write a file of one small frame, where there is none."""
+    path = data / "fifteen.extxyz"
+    if not path.exists():
+        rows = (f"{'HCO'[k % 3]} {k * 0.731 - 5:.8f} {k * -0.317:.8f} {k * 0.119:.8f}\n" for k in range(15))
+        cell = "9.5 0.0 0.0 0.0 9.5 0.0 0.0 0.0 9.5"
+        path.write_text(f'15\nLattice="{cell}" Properties=species:S:1:pos:R:3 energy=-41.5\n' + "".join(rows))
+
+
 TASKS = {
+    "ours-again": ours_again,
+    "ase-again": ase_again,
     "ours-read": ours_read,
     "ours-convert": ours_convert,
     "extxyz-read": extxyz_read,
@@ -111,4 +131,4 @@ def one(task, data, scratch):
 
 
 if __name__ == "__main__":
-    main(__file__, __doc__, PAIRS, one)
+    main(__file__, __doc__, PAIRS, one, write_fifteen)
