@@ -253,8 +253,8 @@ def passed_files():
 
 
 def installed():
-    """Return the megabytes of new environments with the core and with `[all]`, pip and setuptools left out."""
-    found = {}
+    """Return the megabytes of new environments with the core and with `[all]`, and those of their largest folders."""
+    found, largest = {}, {}
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch)
         pip = [sys.executable, "-m", "pip", "-q"]
@@ -265,9 +265,14 @@ def installed():
             venv.create(environment, with_pip=False)
             python = environment / "bin" / "python"
             subprocess.run([*pip, "--python", python, "install", f"{wheel}{extra}"], check=True)
-            files = [path for path in (environment / "lib").rglob("*") if path.is_file() and not path.is_symlink()]
-            found[name] = round(sum(path.stat().st_size for path in files) / 1e6)
-    return found
+            (packages,) = environment.glob("lib/python*/site-packages")
+            sizes = collections.Counter()
+            for path in packages.rglob("*"):
+                if path.is_file() and not path.is_symlink():
+                    sizes[path.relative_to(packages).parts[0]] += path.stat().st_size
+            found[name] = round(sizes.total() / 1e6)
+            largest[name] = {folder: round(size / 1e6, 1) for folder, size in sizes.most_common(12)}
+    return found, largest
 
 
 def speeds(data, peer):
@@ -324,7 +329,8 @@ def main():
     arguments = parser.parse_args()
     figures, behind = measured()
     if arguments.install:
-        figures |= installed()
+        sizes, behind["installed"] = installed()
+        figures |= sizes
     tables = speeds(*arguments.speed) if arguments.speed else {}
     if arguments.json:
         print(json.dumps({"figures": figures, "goals": GOALS, "behind": behind, "speed": tables}, indent=1))
