@@ -381,7 +381,7 @@ def _examine(seed: Seed, mutant: Mutant, folder: Path, chance: random.Random, *,
 @contextlib.contextmanager
 def _judged(seed: Seed, folder: Path, doing: str) -> Iterator[list[str]]:
     """Give a list that has the sentence of what was refused inside; `Wrong` for every other exception."""
-    from molrec_convert.cli.outcome import sentence
+    from molrec_convert.cli.output import sentence
     from molrec_convert.errors import MolrecError, PluginError, UsageError
     from molrec_convert.plugins import problems
 

@@ -15,8 +15,17 @@ from typing import NoReturn
 import click
 
 from molrec_convert.cli.app import App
-from molrec_convert.cli.outcome import BROKEN_PIPE, DONE, FAULT, INTERRUPTED, USAGE, complain, exit_code, sentence
-from molrec_convert.cli.output import show_warning
+from molrec_convert.cli.output import (
+    BROKEN_PIPE,
+    DONE,
+    FAULT,
+    INTERRUPTED,
+    USAGE,
+    exit_code,
+    print_error,
+    sentence,
+    show_warning,
+)
 
 __all__ = ["main", "run"]
 
@@ -45,7 +54,7 @@ def run(arguments: Sequence[str]) -> int:
         code = _run(list(arguments))
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read our output has seen enough; what is left in the buffer must not complain at exit either.
+        # Whoever read our output has seen enough; what is left in the buffer must not print_error at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     return code
@@ -61,18 +70,18 @@ def _run(arguments: list[str]) -> int:
         return done.exit_code
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx is not None else "mrec"
-        complain(f"{error.format_message().rstrip('.')}; see '{command} --help'")
+        print_error(f"{error.format_message().rstrip('.')}; see '{command} --help'")
         return USAGE
     except click.ClickException as error:
-        complain(error.format_message().rstrip("."))
+        print_error(error.format_message().rstrip("."))
         return FAULT
     except (KeyboardInterrupt, click.Abort):
-        complain("interrupted")
+        print_error("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
         raise
     except Exception as error:
         if os.environ.get(TRACEBACK):
             raise
-        complain(sentence(error, ", ".join(filter(os.path.exists, arguments))))
+        print_error(sentence(error, ", ".join(filter(os.path.exists, arguments))))
         return exit_code(error)

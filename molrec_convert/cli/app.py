@@ -9,26 +9,26 @@ from typing import cast
 import click
 
 from molrec_convert._version import __version__
-from molrec_convert.cli.output import print_lines, tell
+from molrec_convert.cli.output import print_lines, print_message
 
 __all__ = ["App"]
 
 #: Name → module and what it does, in the order they are listed.
 COMMANDS = {
     "convert": ("convert", "Convert a file, a run directory or a record to another format."),
-    "migrate": ("migrate", "Make one collection of many files, runs and rows of databases; resumable."),
-    "info": ("info", "Show what a record or a file holds, reading its metadata only."),
-    "tree": ("tree", "Show the tree of a stored record: groups, arrays, attributes."),
-    "validate": ("validate", "Check a stored record against every rule of the contract."),
-    "pack": ("packing", "Pack a record's directory into one file."),
-    "unpack": ("packing", "Unpack a packed record into a directory."),
-    "diff": ("diff", "Compare two records by what they hold, not how they are stored."),
-    "join": ("join", "Write runs that follow one another in time as one record."),
-    "merge": ("merge", "Write several collections as one, without decoding them."),
-    "select": ("select", "Write the records of a collection that fit a condition."),
-    "split": ("split", "Divide a collection at random: train, valid, test."),
-    "stats": ("stats", "Show counts, ranges, elements and histograms of a collection."),
-    "verify": ("verify", "Hold a collection against the sources it was made of."),
+    "migrate": ("migrate", "Make one collection of many files, runs and databases; resumable."),
+    "info": ("records", "Show what a record or a file holds, reading its metadata only."),
+    "tree": ("records", "Show the tree of a stored record: groups, arrays, attributes."),
+    "validate": ("records", "Check a stored record against every rule of the contract."),
+    "pack": ("records", "Pack a record's directory into one file."),
+    "unpack": ("records", "Unpack a packed record into a directory."),
+    "diff": ("records", "Compare two records by what they hold, not how they are stored."),
+    "join": ("convert", "Write runs that follow one another in time as one record."),
+    "merge": ("collections", "Write several collections as one, without decoding them."),
+    "select": ("collections", "Write the records of a collection that fit a condition."),
+    "split": ("collections", "Divide a collection at random: train, valid, test."),
+    "stats": ("collections", "Show counts, ranges, elements and histograms of a collection."),
+    "verify": ("collections", "Check a collection against its source files."),
     "formats": ("formats", "List the formats, what each reads and writes, and what it loses."),
     "new-plugin": ("new_plugin", "Write a plugin for a new format, with tests that it passes."),
 }
@@ -126,19 +126,19 @@ class App(click.Group):
             try:
                 manager.subset_hook_caller("molrec_commands", others)(app=self)
             except Exception as error:  # foreign code: whatever it raises, our commands go on
-                tell(f"warning: the plugin {name!r} adds no commands: {sentence_of(error)}")
+                print_message(f"warning: the plugin {name!r} adds no commands: {sentence_of(error)}")
         show_problems()
 
 
 def show_problems() -> None:
     """Print a warning for each plugin that was skipped, unless the command is quiet."""
-    from molrec_convert.cli.showing import is_quiet
+    from molrec_convert.cli.reporting import is_quiet
     from molrec_convert.plugins import problems
 
     if is_quiet():
         return
     for text in problems():
-        tell(f"warning: {' '.join(text.split())}")
+        print_message(f"warning: {' '.join(text.split())}")
 
 
 def sentence_of(error: Exception) -> str:

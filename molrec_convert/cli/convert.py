@@ -4,29 +4,42 @@ from __future__ import annotations
 
 import inspect
 import math
+import shutil
+import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from molrec_convert.cli.app import show_problems
-from molrec_convert.cli.common import (
+from molrec_convert.cli.options import (
     ELEMENT_OPTIONS,
     PATH,
     RECORD_OPTIONS,
     UNIT_OPTIONS,
+    FormatCommand,
     directory_size,
     examples,
+    format_flags,
+    given,
     human_size,
     parse_slice,
 )
-from molrec_convert.cli.options import FormatCommand, format_flags, given
-from molrec_convert.cli.outcome import DONE, FAULT, INTERRUPTED, complain, sentence
-from molrec_convert.cli.progress import Counter, watch
-from molrec_convert.cli.showing import REPORT_OPTIONS, check_report_path, show_closing, show_report, write_report
-from molrec_convert.cli.streams import STREAM, in_words, standard_input, standard_output
+from molrec_convert.cli.output import DONE, FAULT, INTERRUPTED, print_error, sentence
+from molrec_convert.cli.reporting import (
+    REPORT_OPTIONS,
+    Counter,
+    check_report_path,
+    show_closing,
+    show_report,
+    watch,
+    write_report,
+)
 from molrec_convert.errors import LossError, MolrecError, UsageError
 from molrec_convert.formats import ARRANGEMENTS
 from molrec_convert.plugins import formats
@@ -37,7 +50,78 @@ if TYPE_CHECKING:
 
     from molrec_convert.model.picked import Frames
 
-__all__ = ["WRITING_OPTIONS", "carry_out", "convert_command"]
+__all__ = [
+    "STREAM",
+    "WRITING_OPTIONS",
+    "carry_out",
+    "convert_command",
+    "in_words",
+    "join_command",
+    "standard_input",
+    "standard_output",
+]
+
+#: The name that means a stream.
+STREAM = "-"
+_INPUT, _OUTPUT = "standard input", "standard output"
+_Told = TypeVar("_Told", MolrecError, Report)
+
+
+@contextmanager
+def standard_input(sources: Sequence[Path]) -> Iterator[list[Path]]:
+    """The sources, with a file that holds all of standard input in the place of `-`."""
+    streams = [source for source in sources if str(source) == STREAM]
+    if not streams:
+        yield list(sources)
+        return
+    if len(streams) > 1:
+        raise UsageError("standard input is one source: name '-' once")
+    with tempfile.TemporaryDirectory(prefix="mrec-") as folder:
+        spooled = Path(folder) / _INPUT
+        with spooled.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file, 2**20)
+        yield [spooled if str(source) == STREAM else source for source in sources]
+
+
+@contextmanager
+def standard_output(target: Path, to_format: str | None, *, dry_run: bool) -> Iterator[Path]:
+    """The target; for `-` a file that is copied to standard output when it is whole."""
+    if str(target) != STREAM:
+        yield target
+        return
+    if to_format is None:
+        raise UsageError("standard output has no name that tells its format: name it with --to")
+    with tempfile.TemporaryDirectory(prefix="mrec-") as folder:
+        written = Path(folder) / _OUTPUT
+        yield written
+        if written.is_dir():
+            raise UsageError(f"the format {to_format} is a directory and cannot go to standard output: name a target")
+        if not dry_run:
+            with written.open("rb") as file:
+                shutil.copyfileobj(file, sys.stdout.buffer, 2**20)
+            sys.stdout.buffer.flush()
+
+
+def in_words(told: _Told, sources: Sequence[Path], target: Path) -> _Told:
+    """What is told of temporary files, of the streams they stand for instead."""
+    names = {str(path): path.name for path in [*sources, target] if path.name in (_INPUT, _OUTPUT)}
+
+    def said(text: str) -> str:
+        for path, name in names.items():
+            text = text.replace(path, name)
+        return text
+
+    if not names:
+        return told
+    if isinstance(told, Report):
+        items = [replace(item, name=said(item.name), detail=said(item.detail)) for item in told.items]
+        told.items[:] = items
+        told.warnings[:] = [said(text) for text in told.warnings]
+        told.truncations[:] = [said(text) for text in told.truncations]
+    else:
+        told.args = tuple(said(part) if isinstance(part, str) else part for part in told.args)
+    return told
+
 
 _EXAMPLES = examples(
     "mrec convert rundir run.mrec                         a LAMMPS run, found in its directory",
@@ -199,10 +283,10 @@ def carry_out(sources: Sequence[Path], target: Path, arguments: dict[str, Any], 
             finally:
                 in_words(report, spooled, written)
     except KeyboardInterrupt:
-        complain(_interrupted(target))
+        print_error(_interrupted(target))
         return INTERRUPTED
     except OSError as error:
-        complain(sentence(error, str(target), again="go on with --resume"))
+        print_error(sentence(error, str(target), again="go on with --resume"))
         return FAULT
     except LossError:
         show_report(report)
@@ -215,7 +299,7 @@ def carry_out(sources: Sequence[Path], target: Path, arguments: dict[str, Any], 
     show_closing(_closing(target, watcher, time.monotonic() - began, arguments))
     if report.truncations and not arguments["allow_truncated"]:
         there = "would be" if arguments["dry_run"] else "are"
-        complain(f"the source is cut off, its whole frames {there} in {target}; accept that with --allow-truncated")
+        print_error(f"the source is cut off, its whole frames {there} in {target}; accept that with --allow-truncated")
         return FAULT
     return DONE if reported else FAULT
 
@@ -225,7 +309,7 @@ def _write_report(report: Report, path: Path, facts: dict[str, Any]) -> bool:
     try:
         write_report(report, path, facts)
     except (OSError, UsageError) as error:
-        complain(sentence(error, str(path)))
+        print_error(sentence(error, str(path)))
         return False
     return True
 
@@ -318,4 +402,87 @@ def convert_command() -> click.Command:
         callback=_convert,
         help=inspect.getdoc(_convert),
         epilog=_EXAMPLES,
+    )
+
+
+_EXAMPLES_join = examples(
+    "mrec join run1.mrec run2.mrec -o run.mrec              a run and its continuation",
+    "mrec join run1/ run2/ run3/ -o run.mrec                LAMMPS runs, each in its directory",
+    "mrec join a.mrec b.mrec -o c.mrec --overlap last       where steps overlap, the later source's frames",
+    "mrec join a.xyz b.xyz -o c.mrec --shift-time           b counts its steps from 0 again",
+)
+
+_PARAMETERS_join: list[click.Parameter] = [
+    click.Argument(["paths"], nargs=-1, required=True, type=PATH, metavar="SOURCE..."),
+    click.Option(["-o", "--output"], type=PATH, required=True, metavar="TARGET", help="The record to write."),
+    click.Option(
+        ["--overlap"],
+        type=click.Choice(["first", "last", "refuse"]),
+        default="refuse",
+        show_default=True,
+        help="Where steps overlap: the earlier source's frames as far as they go, the later one's from where it "
+        "begins, or neither.",
+    ),
+    click.Option(
+        ["--shift-time"],
+        is_flag=True,
+        help="Let steps and times of a source that start again go on where the one before it ended.",
+    ),
+    click.Option(["--from", "from_format"], metavar="FORMAT", help="Format of all sources, where not recognised."),
+    click.Option(["--to", "to_format"], metavar="FORMAT", help="Format of TARGET, where its name does not tell."),
+    *WRITING_OPTIONS,
+]
+
+
+def _join(paths: Sequence[Path], output: Path, **arguments: Any) -> int:
+    """Write SOURCEs that follow one another in time as one record TARGET.
+
+    A SOURCE is what 'mrec convert' reads as one record with a trajectory: a record, a file, a run directory. Frames
+    come in the order of the SOURCEs; a restart's first frame that repeats the last one bit for bit is taken once.
+
+    The atoms must be the same, and units and force field agree. What only some have is missing in the frames of the
+    others. Curves and results over frames are joined; what cannot be is reported.
+    """
+    if len(paths) < 2:
+        raise click.UsageError("name at least two sources")
+    return carry_out(paths, output, arguments, _run_join)
+
+
+def _run_join(
+    sources: list[Path],
+    target: Path,
+    report: Report,
+    watcher: Counter,
+    arguments: dict[str, Any],
+    options: dict[str, Any],
+) -> None:
+    from molrec_convert.conversion.convert import join
+
+    join(
+        sources,
+        target,
+        overlap=arguments["overlap"],
+        shift_time=arguments["shift_time"],
+        from_format=arguments["from_format"],
+        to_format=arguments["to_format"],
+        overwrite=arguments["overwrite"],
+        resume=arguments["resume"],
+        strict=arguments["strict"],
+        dry_run=arguments["dry_run"],
+        report=report,
+        progress=watcher,
+        **options,
+    )
+
+
+def join_command() -> click.Command:
+    """Return the command, with a flag for each option of the formats there are now."""
+    taken = {parameter.name or "" for parameter in _PARAMETERS_join}
+    return FormatCommand(
+        _PARAMETERS_join,
+        format_flags(formats().values(), taken),
+        name="join",
+        callback=_join,
+        help=inspect.getdoc(_join),
+        epilog=_EXAMPLES_join,
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from molrec_convert.cli.app import show_problems
-from molrec_convert.cli.common import examples
+from molrec_convert.cli.options import examples
 from molrec_convert.cli.output import print_json, print_lines
 
 if TYPE_CHECKING:

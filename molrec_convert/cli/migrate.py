@@ -12,17 +12,25 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from molrec_convert.cli.app import show_problems
-from molrec_convert.cli.common import DIMENSION_OPTION, ELEMENT_OPTIONS, PATH, directory_size, examples, human_size
-from molrec_convert.cli.migrate_progress import watch_migration
-from molrec_convert.cli.options import FormatCommand, format_flags, given
-from molrec_convert.cli.outcome import DONE, FAULT, INTERRUPTED, SOME_FAILED, USAGE, complain, sentence
-from molrec_convert.cli.output import print_lines
-from molrec_convert.cli.showing import (
+from molrec_convert.cli.options import (
+    DIMENSION_OPTION,
+    ELEMENT_OPTIONS,
+    PATH,
+    FormatCommand,
+    directory_size,
+    examples,
+    format_flags,
+    given,
+    human_size,
+)
+from molrec_convert.cli.output import DONE, FAULT, INTERRUPTED, SOME_FAILED, USAGE, print_error, print_lines, sentence
+from molrec_convert.cli.reporting import (
     REPORT_OPTIONS,
     check_report_path,
     is_verbose,
     show_closing,
     show_report,
+    watch_migration,
     write_report,
 )
 from molrec_convert.errors import UsageError
@@ -158,10 +166,10 @@ def _migrate(inputs: Sequence[str], **arguments: Any) -> int:
         with watcher:
             outcome = _run(inputs, target, settings, arguments, watcher)
     except KeyboardInterrupt:
-        complain(f"interrupted, {target} is not complete; the same command goes on from here")
+        print_error(f"interrupted, {target} is not complete; the same command goes on from here")
         return INTERRUPTED
     except OSError as error:
-        complain(sentence(error, str(target), again="run the same command again, it goes on from here"))
+        print_error(sentence(error, str(target), again="run the same command again, it goes on from here"))
         return FAULT
     except UsageError as error:
         from molrec_convert.migration.outputs.outcome import ConflictsError, Outcome
@@ -182,10 +190,10 @@ def _migrate(inputs: Sequence[str], **arguments: Any) -> int:
     show_closing(_closing(target, outcome, time.monotonic() - began))
     if outcome.failures:
         count = "1 input" if outcome.failures == 1 else f"{outcome.failures:,} inputs or rows"
-        complain(f"{count} could not be migrated: see {outcome.failures_path}")
+        print_error(f"{count} could not be migrated: see {outcome.failures_path}")
         return SOME_FAILED
     if outcome.report.truncations and not arguments.get("allow_truncated"):
-        complain(f"some inputs are cut off, their whole frames are in {target}; accept that with --allow-truncated")
+        print_error(f"some inputs are cut off, their whole frames are in {target}; accept that with --allow-truncated")
         return SOME_FAILED
     return DONE
 

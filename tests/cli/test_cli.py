@@ -18,8 +18,8 @@ from hand_stores import ragged, regular, snapshots
 from molrec_convert import __version__
 from molrec_convert.cli import run
 from molrec_convert.cli.app import COMMANDS
-from molrec_convert.cli.common import human_size
-from molrec_convert.cli.outcome import FAULT, LOSSY, USAGE, exit_code, sentence
+from molrec_convert.cli.options import human_size
+from molrec_convert.cli.output import FAULT, LOSSY, USAGE, exit_code, sentence
 from molrec_convert.errors import ContractError, FormatError, LossError, UnsupportedError, UsageError
 
 HEAVY = ("numpy", "zarr", "pandas", "pyarrow", "rich", "numcodecs")

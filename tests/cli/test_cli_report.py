@@ -14,7 +14,7 @@ from ase.db import connect
 
 import molrec_convert
 from molrec_convert.cli import run
-from molrec_convert.cli.showing import report_lines
+from molrec_convert.cli.reporting import report_lines
 from molrec_convert.report import Report
 
 WATER = Path(__file__).parents[2] / "fixtures" / "water-run"

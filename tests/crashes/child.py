@@ -19,8 +19,8 @@ def main() -> None:
     # Loaded before processes are forked off, so that each of them does not do it again.
     import lmdb  # noqa: F401
 
+    import molrec_convert.cli.collections
     import molrec_convert.cli.convert
-    import molrec_convert.cli.merge
     import molrec_convert.cli.migrate  # noqa: F401
     from crashes import experiments
     from crashes.workloads import commit_often

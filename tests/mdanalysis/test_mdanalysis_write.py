@@ -15,7 +15,7 @@ MDAnalysis = pytest.importorskip("MDAnalysis")
 datafiles = pytest.importorskip("MDAnalysisTests.datafiles")
 
 import molrec_convert  # noqa: E402
-from molrec_convert.cli.progress import Counter  # noqa: E402
+from molrec_convert.cli.reporting import Counter  # noqa: E402
 from molrec_convert.errors import LossError, UnsupportedError  # noqa: E402
 from molrec_convert.model import Block, Box, Column, Frame, MemoryTrajectory, Meta, Record  # noqa: E402
 from molrec_convert.model.dtypes import as_values  # noqa: E402

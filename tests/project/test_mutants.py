@@ -16,7 +16,7 @@ import pytest
 from hand_stores import snapshots
 
 import molrec_convert
-from molrec_convert.cli.outcome import sentence
+from molrec_convert.cli.output import sentence
 from molrec_convert.errors import FormatError, MolrecError, PluginError
 from molrec_convert.inspect.summary.record import summarize
 from molrec_convert.inspect.validation import validate

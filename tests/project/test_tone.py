@@ -23,7 +23,7 @@ SPEAKERS: dict[str, tuple[int, ...]] = {
     "ContractError": (1,),
     "FormatError": (),
     "BadParameter": (0,),
-    "complain": (0,),
+    "print_error": (0,),
     "warn": (0,),
     "truncated": (0,),
     "error": (1,),

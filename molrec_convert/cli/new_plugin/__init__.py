@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from molrec_convert.cli.common import PATH, examples
+from molrec_convert.cli.options import PATH, examples
 from molrec_convert.cli.output import print_lines
 from molrec_convert.errors import UsageError
 

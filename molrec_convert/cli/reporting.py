@@ -5,19 +5,29 @@ from __future__ import annotations
 import errno
 import json
 import os
+import sys
+import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from molrec_convert.cli.output import print_json_text, tell
+from molrec_convert.cli.output import print_json_text, print_message
 from molrec_convert.errors import UsageError
 from molrec_convert.report import Fate, Item, Report, shape_of
 
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
 __all__ = [
     "REPORT_OPTIONS",
+    "Counter",
+    "MigrationBar",
+    "Quiet",
+    "TerminalProgress",
     "check_replaced",
     "check_report_path",
     "is_quiet",
@@ -27,6 +37,8 @@ __all__ = [
     "show_breaks",
     "show_closing",
     "show_report",
+    "watch",
+    "watch_migration",
     "write_report",
     "written_at",
 ]
@@ -97,7 +109,7 @@ def show_report(report: Report) -> None:
 def show_closing(text: str) -> None:
     """Print the last line of a command, what is there now, unless it is quiet."""
     if not is_quiet():
-        tell(text)
+        print_message(text)
 
 
 def report_lines(report: Report, *, grouped: bool = True) -> Iterator[tuple[str, str]]:
@@ -208,4 +220,176 @@ def write_report(report: Report, path: Path, facts: dict[str, Any]) -> None:
 
 
 def _line(label: str, text: str) -> None:
-    tell(" ".join(text.split()), label, _COLOURS.get(label, "red"))
+    print_message(" ".join(text.split()), label, _COLOURS.get(label, "red"))
+
+
+class Counter:
+    """Counts frames; shows nothing. What was counted under the last label stays in `frames` and `nbytes`."""
+
+    def __init__(self) -> None:
+        self.label = ""
+        self.frames = 0
+        self.nbytes = 0
+
+    def start(self, label: str, total: int | None) -> None:
+        """See `molrec_convert.formats.Progress`."""
+        self.label, self.frames, self.nbytes = label, 0, 0
+
+    def advance(self, frames: int, nbytes: int = 0) -> None:
+        """See `molrec_convert.formats.Progress`."""
+        self.frames += frames
+        self.nbytes += nbytes
+
+    def __enter__(self) -> Counter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+
+class TerminalProgress(Counter):
+    """A bar with frames, rate and time left, gone when the work is done."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            SpinnerColumn,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
+        self._bar: Progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task: TaskID | None = None
+
+    def start(self, label: str, total: int | None) -> None:
+        """See `molrec_convert.formats.Progress`."""
+        super().start(label, total)
+        if self._task is not None:
+            self._bar.remove_task(self._task)
+        self._task = self._bar.add_task(label, total=total, rate="")
+
+    def advance(self, frames: int, nbytes: int = 0) -> None:
+        """See `molrec_convert.formats.Progress`."""
+        super().advance(frames, nbytes)
+        if self._task is None:
+            self.start("frames", None)
+        assert self._task is not None
+        self._bar.update(self._task, advance=frames, rate=self._rate())
+
+    def _rate(self) -> str:
+        elapsed = next((task.elapsed for task in self._bar.tasks if task.id == self._task), None)
+        if not elapsed:
+            return ""
+        text = f"{self.frames / elapsed:,.0f} frames/s"
+        return f"{text}, {self.nbytes / elapsed / 1e6:,.0f} MB/s" if self.nbytes else text
+
+    def __enter__(self) -> TerminalProgress:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+
+def watch() -> Counter:
+    """Return who watches: a bar where stderr is a terminal and the command not quiet, else nobody but the counter."""
+    return TerminalProgress() if sys.stderr.isatty() and not is_quiet() else Counter()
+
+
+class Quiet:
+    """Remembers, shows nothing."""
+
+    def __init__(self) -> None:
+        self.records = self.failures = 0
+
+    def stage(self, label: str, inputs: int, nbytes: int) -> None:
+        """See `molrec_convert.migration.outputs.outcome.Watcher`."""
+
+    def advance(self, inputs: int, nbytes: int, records: int, failures: int) -> None:
+        """See `molrec_convert.migration.outputs.outcome.Watcher`."""
+        self.records, self.failures = records, failures
+
+    def __enter__(self) -> Quiet:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+
+class MigrationBar(Quiet):
+    """A bar over the inputs' bytes, gone when the work is done."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+        self._bar: Progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[state]}"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task: TaskID | None = None
+        self._inputs = self._done = self._bytes = self._first = 0
+        self._began = 0.0
+
+    def stage(self, label: str, inputs: int, nbytes: int) -> None:
+        """A new bar."""
+        if self._task is not None:
+            self._bar.remove_task(self._task)
+        self._inputs, self._done, self._bytes, self._first = inputs, 0, 0, -1
+        self._began = time.monotonic()
+        self._task = self._bar.add_task(label, total=max(nbytes, 1), state="")
+
+    def advance(self, inputs: int, nbytes: int, records: int, failures: int) -> None:
+        """That much further."""
+        super().advance(inputs, nbytes, records, failures)
+        if self._task is None:
+            return
+        if self._first < 0:
+            # what an earlier attempt did is no speed of this one
+            self._first, self._began = records, time.monotonic()
+        else:
+            self._bytes += nbytes
+        self._done += inputs
+        seconds = max(time.monotonic() - self._began, 1e-3)
+        rate = f"{(records - self._first) / seconds:,.0f} records/s, {self._bytes / seconds / 1e6:,.1f} MB/s"
+        failed = f", {failures:,} failed" if failures else ""
+        self._bar.update(self._task, advance=nbytes, state=f"{self._done:,}/{self._inputs:,} inputs, {rate}{failed}")
+
+    def __enter__(self) -> MigrationBar:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+
+def watch_migration() -> Quiet:
+    """Return a bar where standard error is a terminal and the command not quiet."""
+    return MigrationBar() if sys.stderr.isatty() and not is_quiet() else Quiet()
