@@ -62,6 +62,9 @@ class Report:
     items: list[Item] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     truncations: list[str] = field(default_factory=list)
+    #: How many records and frames were written, where that is known.
+    records: int | None = None
+    frames: int | None = None
     _seen: set[Item] = field(default_factory=set, repr=False)
 
     def carried(self, name: str, detail: str = "") -> None:

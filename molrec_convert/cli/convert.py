@@ -50,16 +50,7 @@ if TYPE_CHECKING:
 
     from molrec_convert.model.picked import Frames
 
-__all__ = [
-    "STREAM",
-    "WRITING_OPTIONS",
-    "carry_out",
-    "convert_command",
-    "in_words",
-    "join_command",
-    "standard_input",
-    "standard_output",
-]
+__all__ = ["convert_command", "join_command", "name_streams", "standard_input", "standard_output"]
 
 #: The name that means a stream.
 STREAM = "-"
@@ -102,7 +93,7 @@ def standard_output(target: Path, to_format: str | None, *, dry_run: bool) -> It
             sys.stdout.buffer.flush()
 
 
-def in_words(told: _Told, sources: Sequence[Path], target: Path) -> _Told:
+def name_streams(told: _Told, sources: Sequence[Path], target: Path) -> _Told:
     """What is told of temporary files, of the streams they stand for instead."""
     names = {str(path): path.name for path in [*sources, target] if path.name in (_INPUT, _OUTPUT)}
 
@@ -134,6 +125,13 @@ _EXAMPLES = examples(
     "mrec convert all.mrec.lmdb one.mrec --record 7",
     "mrec convert train.extxyz train.mrec.lmdb --as collection",
     "zcat a.xyz.gz | mrec convert - --to extxyz - | less   '-' is standard input, and standard output",
+)
+
+_JOIN_EXAMPLES = examples(
+    "mrec join run1.mrec run2.mrec -o run.mrec              a run and its continuation",
+    "mrec join run1/ run2/ run3/ -o run.mrec                LAMMPS runs, each in its directory",
+    "mrec join a.mrec b.mrec -o c.mrec --overlap last       where steps overlap, the later source's frames",
+    "mrec join a.xyz b.xyz -o c.mrec --shift-time           b counts its steps from 0 again",
 )
 
 
@@ -226,193 +224,13 @@ _PARAMETERS: list[click.Parameter] = [
     click.Option(
         ["--as", "as_"],
         type=click.Choice(ARRANGEMENTS),
-        help="What the configurations in a file become: one trajectory, a collection, or records of their own.",
+        help="What the configurations in a file become: one trajectory, a collection, or separate records.",
     ),
     click.Option(["--each"], is_flag=True, help="Every SOURCE is a record of its own in the collection TARGET."),
     *WRITING_OPTIONS,
 ]
 
-
-def _convert(paths: Sequence[Path], **arguments: Any) -> int:
-    """Convert SOURCE to TARGET.
-
-    SOURCE is a file, a run directory or a record, or several files that belong together (a data file and its dump).
-    Its format is recognised by content, that of TARGET by its name. TARGET appears when it is complete.
-
-    Several sources that do not belong together become the records of one collection (.mrec.lmdb), in their order.
-
-    SOURCE may be '-', standard input; so may TARGET, standard output, whose format --to names.
-    """
-    if len(paths) < 2:
-        raise click.UsageError("name at least one source and the target")
-    *sources, target = paths
-    if str(target) == STREAM and arguments["as_"] == "records":
-        raise UsageError("records of their own have names of their own: name a target other than standard output")
-    return carry_out(sources, target, arguments, _run)
-
-
-#: What does the work of a command: sources, target, report, who watches, the command's arguments, options of formats.
-Work = Callable[[list[Path], Path, Report, Counter, dict[str, Any], dict[str, Any]], None]
-
-
-def carry_out(sources: Sequence[Path], target: Path, arguments: dict[str, Any], work: Work) -> int:
-    """Do the work of a command that writes one target, tell what became of everything, and return the exit code."""
-    context = click.get_current_context()
-    assert isinstance(context.command, FormatCommand)
-    shared = (parameter.name or "" for parameter in (*UNIT_OPTIONS, *ELEMENT_OPTIONS))
-    options = given(context, [*shared, *(flag.option.name for flag in context.command.flags)])
-    report, report_path = Report(), arguments["report_path"]
-    if report_path is not None:
-        check_report_path(report_path, [*sources, target])
-        if str(report_path) == STREAM and str(target) == STREAM:
-            raise UsageError("standard output is the target: name a file behind --report")
-    reported = True
-    watcher = watch()
-    began = time.monotonic()
-    show_problems()
-    try:
-        with (
-            watcher,
-            standard_input(sources) as spooled,
-            standard_output(target, arguments["to_format"], dry_run=arguments["dry_run"]) as written,
-        ):
-            try:
-                work(spooled, written, report, watcher, arguments, options)
-            except MolrecError as error:
-                raise in_words(error, spooled, written) from None
-            finally:
-                in_words(report, spooled, written)
-    except KeyboardInterrupt:
-        print_error(_interrupted(target))
-        return INTERRUPTED
-    except OSError as error:
-        print_error(sentence(error, str(target), again="go on with --resume"))
-        return FAULT
-    except LossError:
-        show_report(report)
-        raise
-    finally:
-        if report_path is not None:
-            facts = {"sources": [*map(str, sources)], "target": str(target), "dry_run": arguments["dry_run"]}
-            reported = _write_report(report, report_path, facts)
-    show_report(report)
-    show_closing(_closing(target, watcher, time.monotonic() - began, arguments))
-    if report.truncations and not arguments["allow_truncated"]:
-        there = "would be" if arguments["dry_run"] else "are"
-        print_error(f"the source is cut off, its whole frames {there} in {target}; accept that with --allow-truncated")
-        return FAULT
-    return DONE if reported else FAULT
-
-
-def _write_report(report: Report, path: Path, facts: dict[str, Any]) -> bool:
-    """Write the report; whatever becomes of that, the conversion is done and says so."""
-    try:
-        write_report(report, path, facts)
-    except (OSError, UsageError) as error:
-        print_error(sentence(error, str(path)))
-        return False
-    return True
-
-
-def _run(
-    sources: list[Path],
-    target: Path,
-    report: Report,
-    watcher: Counter,
-    arguments: dict[str, Any],
-    options: dict[str, Any],
-) -> None:
-    from molrec_convert.conversion.convert import convert
-
-    convert(
-        sources,
-        target,
-        from_format=arguments["from_format"],
-        to_format=arguments["to_format"],
-        frames=arguments["frames"],
-        columns=arguments["columns"],
-        precision=arguments["precision"],
-        record=arguments["record"],
-        select=arguments["select"],
-        each=arguments["each"],
-        as_=arguments["as_"],
-        overwrite=arguments["overwrite"],
-        resume=arguments["resume"],
-        strict=arguments["strict"],
-        dry_run=arguments["dry_run"],
-        report=report,
-        progress=watcher,
-        **options,
-    )
-
-
-def _closing(target: Path, watcher: Counter, seconds: float, arguments: dict[str, Any]) -> str:
-    if arguments["dry_run"]:
-        return f"{target}: nothing written (dry run)"
-    if str(target) == STREAM:
-        return f"standard output: {_frames_words(watcher)}done in {seconds:.1f} s"
-    if not target.exists():
-        return f"{target.parent / target.stem}-…: {watcher.frames:,} records of their own in {seconds:.1f} s"
-    counted = "".join(f"{number:,} {noun}{'' if number == 1 else 's'}, " for number, noun in _counts(target, arguments))
-    counted = counted or _frames_words(watcher)
-    return f"{target}: {counted}{human_size(directory_size(target))} in {seconds:.1f} s"
-
-
-def _frames_words(watcher: Counter) -> str:
-    return f"{watcher.frames:,} frame{'' if watcher.frames == 1 else 's'}, " if watcher.frames else ""
-
-
-def _counts(target: Path, arguments: dict[str, Any]) -> list[tuple[int, str]]:
-    """Records and frames of what was written; nothing for other formats."""
-    from molrec_convert.plugins import detect_target
-
-    name = arguments["to_format"] or detect_target(target).name
-    if name == "mrec-lmdb":
-        from molrec_convert.stores.lmdb.sharded import open_collection
-
-        with open_collection(target) as collection:
-            return [(len(collection), "record"), (collection.n_frames, "frame")]
-    if name not in ("mrec", "mrec-zip"):
-        return []
-    from molrec_convert.conversion.convert import read
-    from molrec_convert.model.record import Record
-
-    with read(target, format=name) as record:
-        trajectory = record.trajectory if isinstance(record, Record) else None
-        frames = 0 if trajectory is None else trajectory.n_frames
-    return [(frames, "frame")] if frames else []
-
-
-def _interrupted(target: Path) -> str:
-    from molrec_convert.files.staging import is_started
-
-    state = "as it was" if target.exists() else "not written"
-    if is_started(target.absolute()):
-        return f"interrupted, {target} is {state}; the same command with --resume goes on from here"
-    return f"interrupted, {target} is {state}"
-
-
-def convert_command() -> click.Command:
-    """The command, with a flag for each option of the formats there are now."""
-    taken = {parameter.name or "" for parameter in _PARAMETERS}
-    return FormatCommand(
-        _PARAMETERS,
-        format_flags(formats().values(), taken),
-        name="convert",
-        callback=_convert,
-        help=inspect.getdoc(_convert),
-        epilog=_EXAMPLES,
-    )
-
-
-_EXAMPLES_join = examples(
-    "mrec join run1.mrec run2.mrec -o run.mrec              a run and its continuation",
-    "mrec join run1/ run2/ run3/ -o run.mrec                LAMMPS runs, each in its directory",
-    "mrec join a.mrec b.mrec -o c.mrec --overlap last       where steps overlap, the later source's frames",
-    "mrec join a.xyz b.xyz -o c.mrec --shift-time           b counts its steps from 0 again",
-)
-
-_PARAMETERS_join: list[click.Parameter] = [
+_JOIN_PARAMETERS: list[click.Parameter] = [
     click.Argument(["paths"], nargs=-1, required=True, type=PATH, metavar="SOURCE..."),
     click.Option(["-o", "--output"], type=PATH, required=True, metavar="TARGET", help="The record to write."),
     click.Option(
@@ -434,55 +252,137 @@ _PARAMETERS_join: list[click.Parameter] = [
 ]
 
 
+def _convert(paths: Sequence[Path], **arguments: Any) -> int:
+    """Convert SOURCE to TARGET.
+
+    SOURCE is a file, a run directory or a record, or several files that belong together (a data file and its dump).
+    Its format is recognised by its content, that of TARGET by its name. TARGET appears when it is complete.
+
+    Several sources that do not belong together become the records of one collection (.mrec.lmdb), in their order.
+
+    SOURCE may be '-', standard input; so may TARGET, standard output, whose format is named with --to.
+    """
+    from molrec_convert.conversion.convert import convert
+
+    if len(paths) < 2:
+        raise click.UsageError("name at least one source and the target")
+    *sources, target = paths
+    if str(target) == STREAM and arguments["as_"] == "records":
+        raise UsageError("separate records need names of their own: name a target other than standard output")
+    return _carry_out(convert, sources, target, arguments)
+
+
 def _join(paths: Sequence[Path], output: Path, **arguments: Any) -> int:
     """Write SOURCEs that follow one another in time as one record TARGET.
 
     A SOURCE is what 'mrec convert' reads as one record with a trajectory: a record, a file, a run directory. Frames
-    come in the order of the SOURCEs; a restart's first frame that repeats the last one bit for bit is taken once.
+    come in the order of the SOURCEs; a first frame after a restart that repeats the last one bit for bit is taken once.
 
-    The atoms must be the same, and units and force field agree. What only some have is missing in the frames of the
-    others. Curves and results over frames are joined; what cannot be is reported.
+    The atoms must be the same, and units and force field must agree. What only some sources have is missing in the
+    frames of the others. Curves and results over frames are joined; what cannot be is reported.
     """
-    if len(paths) < 2:
-        raise click.UsageError("name at least two sources")
-    return carry_out(paths, output, arguments, _run_join)
-
-
-def _run_join(
-    sources: list[Path],
-    target: Path,
-    report: Report,
-    watcher: Counter,
-    arguments: dict[str, Any],
-    options: dict[str, Any],
-) -> None:
     from molrec_convert.conversion.convert import join
 
-    join(
-        sources,
-        target,
-        overlap=arguments["overlap"],
-        shift_time=arguments["shift_time"],
-        from_format=arguments["from_format"],
-        to_format=arguments["to_format"],
-        overwrite=arguments["overwrite"],
-        resume=arguments["resume"],
-        strict=arguments["strict"],
-        dry_run=arguments["dry_run"],
-        report=report,
-        progress=watcher,
-        **options,
-    )
+    if len(paths) < 2:
+        raise click.UsageError("name at least two sources")
+    return _carry_out(join, paths, output, arguments)
+
+
+def _carry_out(work: Callable[..., Report], sources: Sequence[Path], target: Path, arguments: dict[str, Any]) -> int:
+    """Write one target, report what became of everything, and return the exit code."""
+    context = click.get_current_context()
+    assert isinstance(context.command, FormatCommand)
+    shared = (parameter.name or "" for parameter in (*UNIT_OPTIONS, *ELEMENT_OPTIONS))
+    options = given(context, [*shared, *(flag.option.name for flag in context.command.flags)])
+    known = inspect.signature(work).parameters
+    options = {**{name: value for name, value in arguments.items() if name in known}, **options}
+    report, report_path, dry_run = Report(), arguments["report_path"], arguments["dry_run"]
+    if report_path is not None:
+        check_report_path(report_path, [*sources, target])
+        if str(report_path) == STREAM and str(target) == STREAM:
+            raise UsageError("standard output is the target: name a file after --report")
+    reported = True
+    watcher = watch()
+    began = time.monotonic()
+    show_problems()
+    try:
+        with (
+            watcher,
+            standard_input(sources) as spooled,
+            standard_output(target, arguments["to_format"], dry_run=dry_run) as written,
+        ):
+            try:
+                work(spooled, written, report=report, progress=watcher, **options)
+            except MolrecError as error:
+                raise name_streams(error, spooled, written) from None
+            finally:
+                name_streams(report, spooled, written)
+    except KeyboardInterrupt:
+        print_error(_interrupted(target))
+        return INTERRUPTED
+    except OSError as error:
+        print_error(sentence(error, str(target), again="continue with --resume"))
+        return FAULT
+    except LossError:
+        show_report(report)
+        raise
+    finally:
+        if report_path is not None:
+            facts = {"sources": [*map(str, sources)], "target": str(target), "dry_run": dry_run}
+            reported = _write_report(report, report_path, facts)
+    show_report(report)
+    show_closing(_closing(target, report, watcher, time.monotonic() - began, dry_run=dry_run))
+    if report.truncations and not arguments["allow_truncated"]:
+        there = "would be" if dry_run else "are"
+        print_error(f"the source is cut off, its whole frames {there} in {target}; accept that with --allow-truncated")
+        return FAULT
+    return DONE if reported else FAULT
+
+
+def _write_report(report: Report, path: Path, facts: dict[str, Any]) -> bool:
+    """Write the report; if that fails, say so: the conversion is done all the same."""
+    try:
+        write_report(report, path, facts)
+    except (OSError, UsageError) as error:
+        print_error(sentence(error, str(path)))
+        return False
+    return True
+
+
+def _closing(target: Path, report: Report, watcher: Counter, seconds: float, *, dry_run: bool) -> str:
+    """Return the last line of a conversion: what is there now, how large it is, how long it took."""
+    if dry_run:
+        return f"{target}: nothing written (dry run)"
+    stream = str(target) == STREAM
+    if not stream and not target.exists():
+        return f"{target.parent / target.stem}-…: {watcher.frames:,} separate records in {seconds:.1f} s"
+    frames = watcher.frames if report.frames is None else report.frames
+    counts = [(report.records or 0, "record"), (frames, "frame")]
+    counted = "".join(f"{number:,} {noun}{'' if number == 1 else 's'}, " for number, noun in counts if number)
+    if stream:
+        return f"standard output: {counted}done in {seconds:.1f} s"
+    return f"{target}: {counted}{human_size(directory_size(target))} in {seconds:.1f} s"
+
+
+def _interrupted(target: Path) -> str:
+    from molrec_convert.files.staging import is_started
+
+    state = "unchanged" if target.exists() else "not written"
+    if is_started(target.absolute()):
+        return f"interrupted, {target} is {state}; the same command with --resume continues from here"
+    return f"interrupted, {target} is {state}"
+
+
+def convert_command() -> click.Command:
+    """Return the command, with a flag for each option of the formats there are now."""
+    return _command("convert", _convert, _PARAMETERS, _EXAMPLES)
 
 
 def join_command() -> click.Command:
     """Return the command, with a flag for each option of the formats there are now."""
-    taken = {parameter.name or "" for parameter in _PARAMETERS_join}
-    return FormatCommand(
-        _PARAMETERS_join,
-        format_flags(formats().values(), taken),
-        name="join",
-        callback=_join,
-        help=inspect.getdoc(_join),
-        epilog=_EXAMPLES_join,
-    )
+    return _command("join", _join, _JOIN_PARAMETERS, _JOIN_EXAMPLES)
+
+
+def _command(name: str, callback: Callable[..., int], parameters: list[click.Parameter], epilog: str) -> click.Command:
+    flags = format_flags(formats().values(), {parameter.name or "" for parameter in parameters})
+    return FormatCommand(parameters, flags, name=name, callback=callback, help=inspect.getdoc(callback), epilog=epilog)

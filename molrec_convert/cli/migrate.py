@@ -166,10 +166,10 @@ def _migrate(inputs: Sequence[str], **arguments: Any) -> int:
         with watcher:
             outcome = _run(inputs, target, settings, arguments, watcher)
     except KeyboardInterrupt:
-        print_error(f"interrupted, {target} is not complete; the same command goes on from here")
+        print_error(f"interrupted, {target} is not complete; the same command continues from here")
         return INTERRUPTED
     except OSError as error:
-        print_error(sentence(error, str(target), again="run the same command again, it goes on from here"))
+        print_error(sentence(error, str(target), again="run the same command again, it continues from here"))
         return FAULT
     except UsageError as error:
         from molrec_convert.migration.outputs.outcome import ConflictsError, Outcome

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,7 +88,7 @@ def words(context: click.Context, parameter: click.Parameter, value: str | None)
     return found
 
 
-def format_flags(formats: Iterable[Format], taken: Collection[str]) -> list[FormatFlag]:
+def format_flags(formats: Iterable[Format], taken: Container[str]) -> list[FormatFlag]:
     """One flag for each option that some format has, ours (`taken`) left out."""
     flags: dict[str, FormatFlag] = {}
     for entry in formats:

@@ -1,7 +1,7 @@
-"""What every command says, on its way to the terminal: control characters of names and values are shown, not sent.
+"""What commands print, errors as one sentence, and exit codes. Nothing else in this folder writes to the streams.
 
-A name of a stranger's file may hold escape sequences, which a terminal obeys, line ends, and characters that turn the
-direction of what follows. Nothing else in this folder writes to the streams.
+Control characters are shown, not sent: a name in a stranger's file may hold escape sequences, which a terminal obeys,
+line ends, and characters that turn the direction of the text.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _UNSAFE = re.compile(
 
 
 def shown(text: str) -> str:
-    r"""Return a text of one line with what a terminal would obey as an escape: `\x1b`, `\n`, `\u202e`."""
+    r"""Return one line of text with what a terminal would obey escaped: `\x1b`, `\n`, `\u202e`."""
     return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Lines on stdout, as they come."""
+    """Print lines on stdout, as they come."""
     write = sys.stdout.write
     for line in lines:
         write(f"{shown(line)}\n")
@@ -61,13 +61,13 @@ def print_json(document: Any) -> None:
 
 
 def print_json_text(text: str) -> None:
-    """JSON on stdout; what a terminal would obey is an escape JSON knows."""
+    """Print JSON on stdout; what a terminal would obey is escaped as JSON does."""
     lines = (_UNSAFE.sub(_json_escape, line) for line in text.split("\n"))
     sys.stdout.write("".join(f"{line}\n" for line in lines))
 
 
 def print_message(text: str, label: str = "", colour: str | None = None) -> None:
-    """One line on stderr, after a label in its colour."""
+    """Print one line on stderr, after a label in its colour."""
     start = f"{click.style(label, fg=colour)}: " if label else ""
     click.echo(f"{start}{shown(text)}", err=True)
 
@@ -80,7 +80,7 @@ def show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Print what a library warns of, in the place of `warnings.showwarning`."""
+    """Print the warning of a library, in place of `warnings.showwarning`."""
     print_message(" ".join(str(message).split()), category.__name__, "yellow")
 
 
@@ -89,24 +89,24 @@ def _json_escape(match: re.Match[str]) -> str:
 
 
 DONE = 0
-#: An input, or a record, does not say what it should; or the system refuses (no permission, a full disk).
+#: An input or a record is at fault, or the system refuses (no permission, a full disk).
 FAULT = 1
 USAGE = 2
 #: Refused: something would be lost.
 LOSSY = 3
-#: Some of several inputs failed, the others are done.
+#: Some of several inputs failed; the others are done.
 SOME_FAILED = 4
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
-#: Letters of a sentence that are shown: what stands in a file may be of any length.
+#: How many letters of a sentence are shown: what a file holds may be of any length.
 _LONGEST = 2000
 
 _REMEDIES = {
     errno.ENOSPC: "free some space, then {again}",
     errno.EDQUOT: "free some space, then {again}",
     errno.EIO: "check the disk, then {again}",
-    errno.EFBIG: "raise the limit of 'ulimit -f', or name a place where files may be larger",
+    errno.EFBIG: "raise the limit with 'ulimit -f', or name a place where files may be larger",
     errno.EACCES: "check its permissions, or name another place",
     errno.EPERM: "check its permissions, or name another place",
     errno.EROFS: "name a place that can be written",
@@ -115,17 +115,17 @@ _REMEDIES = {
 
 
 def exit_code(error: BaseException) -> int:
-    """The exit code an error ends the program with."""
+    """Return the exit code an error ends the program with."""
     if isinstance(error, UsageError):
         return USAGE
     return LOSSY if isinstance(error, LossError) else FAULT
 
 
 def sentence(error: BaseException, place: str = "", *, again: str = "try again") -> str:
-    """An error in one sentence: what is wrong, where, and what to do.
+    """Return an error in one sentence: what is wrong, where, and what to do.
 
-    `place` is where, should the error not say; `again` how to go on when its cause is gone. Of what is wrong inside of
-    a record the error says the node only.
+    `place` is where, in case the error does not say; `again` says how to go on once the cause is gone. An error inside
+    a record names only the node.
     """
     if isinstance(error, Exception) and not isinstance(error, (MolrecError, OSError)):
         from molrec_convert.plugin_faults import plugin_fault
@@ -157,5 +157,5 @@ def sentence(error: BaseException, place: str = "", *, again: str = "try again")
 
 
 def print_error(text: str) -> None:
-    """One sentence on stderr."""
+    """Print one sentence on stderr."""
     print_message(f"mrec: {' '.join(text.split())}")

@@ -1,4 +1,4 @@
-"""The fidelity report on stderr, grouped by kind, and as a file; and how much a command tells at all."""
+"""What commands report: the fidelity report, grouped by kind or as a file, and the progress of long work."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import click
 
@@ -20,14 +19,12 @@ from molrec_convert.errors import UsageError
 from molrec_convert.report import Fate, Item, Report, shape_of
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import TaskID
 
 __all__ = [
     "REPORT_OPTIONS",
     "Counter",
-    "MigrationBar",
-    "Quiet",
-    "TerminalProgress",
+    "MigrationCounter",
     "check_replaced",
     "check_report_path",
     "is_quiet",
@@ -43,21 +40,22 @@ __all__ = [
     "written_at",
 ]
 
+#: Label of a line → its colour; None is plain, all others are red.
 _COLOURS = {"carried": None, "converted": "cyan", "derived": "cyan", "dropped": "yellow", "warning": "yellow"}
-#: Where the context of a running command keeps how much it is to tell.
-_TELLS = f"{__name__}.tells"
-#: So many names of a group are shown.
+#: Where the context of a running command keeps whether it is verbose or quiet.
+_VERBOSITY = f"{__name__}.verbosity"
+#: How many names of a group are shown.
 _MOST_NAMES = 6
 
 _T = TypeVar("_T")
 
 
-def _tells(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+def _set_verbosity(context: click.Context, parameter: click.Parameter, value: bool) -> None:
     """Keep "verbose" or "quiet" in the context."""
     if value:
-        if _TELLS in context.meta:
-            raise click.UsageError("--verbose and --quiet exclude each other: leave one off", context)
-        context.meta[_TELLS] = parameter.name
+        if _VERBOSITY in context.meta:
+            raise click.UsageError("--verbose and --quiet exclude each other: leave out one", context)
+        context.meta[_VERBOSITY] = parameter.name
 
 
 #: How much of its report a command shows; the same flags in every command that has one.
@@ -66,14 +64,14 @@ REPORT_OPTIONS = (
         ["-v", "--verbose"],
         is_flag=True,
         expose_value=False,
-        callback=_tells,
+        callback=_set_verbosity,
         help="Show every item of the report, carried ones too, a line each.",
     ),
     click.Option(
         ["-q", "--quiet"],
         is_flag=True,
         expose_value=False,
-        callback=_tells,
+        callback=_set_verbosity,
         help="Show errors only: no report, no counts, no progress.",
     ),
 )
@@ -87,12 +85,12 @@ def report_options(command: click.Command) -> click.Command:
 
 def is_quiet() -> bool:
     """True if the running command is to show errors only."""
-    return _asked() == "quiet"
+    return _verbosity() == "quiet"
 
 
 def is_verbose() -> bool:
     """True if the running command is to show everything there is."""
-    return _asked() == "verbose"
+    return _verbosity() == "verbose"
 
 
 def show_report(report: Report) -> None:
@@ -126,9 +124,10 @@ def report_lines(report: Report, *, grouped: bool = True) -> Iterator[tuple[str,
     yield from (("cut off", text) for text in report.truncations)
 
 
-def _asked() -> str:
+def _verbosity() -> str:
+    """Return "verbose", "quiet", or nothing."""
     context = click.get_current_context(silent=True)
-    return "" if context is None else str(context.meta.get(_TELLS, ""))
+    return "" if context is None else str(context.meta.get(_VERBOSITY, ""))
 
 
 def _groups(things: Iterable[_T], kind: Callable[[_T], Hashable]) -> list[list[_T]]:
@@ -140,7 +139,7 @@ def _groups(things: Iterable[_T], kind: Callable[[_T], Hashable]) -> list[list[_
 
 
 def _item_kind(item: Item) -> tuple[str, str]:
-    """Return what items of one line have in common: the group they are in, and the reason but for its particulars."""
+    """Return what the items of one line have in common: their group, and the shape of the reason."""
     return item.name.rpartition("/")[0], shape_of(item.detail)
 
 
@@ -175,7 +174,7 @@ def check_report_path(path: Path, others: Iterable[Path]) -> None:
     named = os.path.realpath(path)
     for other in others:
         if os.path.realpath(other) == named:
-            raise UsageError(f"the report would replace {other}: name another file behind --report")
+            raise UsageError(f"the report would replace {other}: name another file after --report")
     if not path.parent.is_dir():
         raise UsageError(f"cannot write the report {path}: there is no directory {path.parent}")
     if path.is_dir():
@@ -187,13 +186,13 @@ def check_report_path(path: Path, others: Iterable[Path]) -> None:
 
 
 def check_replaced(path: Path, flag: str, beginning: bytes) -> None:
-    """Refuse to write over a file that is there and does not begin as what an option writes does."""
+    """Refuse to replace a file that does not begin like those an option writes."""
     if not path.is_file():
         return
     with path.open("rb") as file:
         head = file.read(len(beginning))
     if head and head.lower() != beginning.lower():
-        raise UsageError(f"{path} is there and nothing {flag} has written: name another file, or remove it")
+        raise UsageError(f"{path} exists and was not written by {flag}: name another file, or remove it")
 
 
 @contextmanager
@@ -209,7 +208,7 @@ def written_at(path: Path) -> Iterator[Path]:
 
 
 def write_report(report: Report, path: Path, facts: dict[str, Any]) -> None:
-    """Every item as JSON, with the facts of the conversion in front; `-` is stdout."""
+    """Write every item as JSON, after the facts of the conversion; `-` is standard output."""
     text = json.dumps({**facts, **report.to_json()}, ensure_ascii=False, indent=2)
     if str(path) == "-":
         print_json_text(text)
@@ -223,7 +222,17 @@ def _line(label: str, text: str) -> None:
     print_message(" ".join(text.split()), label, _COLOURS.get(label, "red"))
 
 
-class Counter:
+class _Watcher:
+    """A context manager around long work, of which nothing is shown."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *how: object) -> None:
+        return None
+
+
+class Counter(_Watcher):
     """Counts frames; shows nothing. What was counted under the last label stays in `frames` and `nbytes`."""
 
     def __init__(self) -> None:
@@ -240,81 +249,9 @@ class Counter:
         self.frames += frames
         self.nbytes += nbytes
 
-    def __enter__(self) -> Counter:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
-
-
-class TerminalProgress(Counter):
-    """A bar with frames, rate and time left, gone when the work is done."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            SpinnerColumn,
-            TextColumn,
-            TimeRemainingColumn,
-        )
-
-        self._bar: Progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        self._task: TaskID | None = None
-
-    def start(self, label: str, total: int | None) -> None:
-        """See `molrec_convert.formats.Progress`."""
-        super().start(label, total)
-        if self._task is not None:
-            self._bar.remove_task(self._task)
-        self._task = self._bar.add_task(label, total=total, rate="")
-
-    def advance(self, frames: int, nbytes: int = 0) -> None:
-        """See `molrec_convert.formats.Progress`."""
-        super().advance(frames, nbytes)
-        if self._task is None:
-            self.start("frames", None)
-        assert self._task is not None
-        self._bar.update(self._task, advance=frames, rate=self._rate())
-
-    def _rate(self) -> str:
-        elapsed = next((task.elapsed for task in self._bar.tasks if task.id == self._task), None)
-        if not elapsed:
-            return ""
-        text = f"{self.frames / elapsed:,.0f} frames/s"
-        return f"{text}, {self.nbytes / elapsed / 1e6:,.0f} MB/s" if self.nbytes else text
-
-    def __enter__(self) -> TerminalProgress:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
-
-
-def watch() -> Counter:
-    """Return who watches: a bar where stderr is a terminal and the command not quiet, else nobody but the counter."""
-    return TerminalProgress() if sys.stderr.isatty() and not is_quiet() else Counter()
-
-
-class Quiet:
-    """Remembers, shows nothing."""
+class MigrationCounter(_Watcher):
+    """Counts records and failures of a migration; shows nothing."""
 
     def __init__(self) -> None:
         self.records = self.failures = 0
@@ -326,51 +263,97 @@ class Quiet:
         """See `molrec_convert.migration.outputs.outcome.Watcher`."""
         self.records, self.failures = records, failures
 
-    def __enter__(self) -> Quiet:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
+class _Bar:
+    """A bar on standard error, gone when the work is done; `counts`: how much of how many, in numbers."""
 
-
-class MigrationBar(Quiet):
-    """A bar over the inputs' bytes, gone when the work is done."""
-
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *, counts: bool) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            SpinnerColumn,
+            TextColumn,
+            TimeRemainingColumn,
+        )
 
-        self._bar: Progress = Progress(
+        self.progress: Progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(),
+            *([MofNCompleteColumn()] if counts else []),
             TextColumn("{task.fields[state]}"),
             TimeRemainingColumn(),
             console=Console(stderr=True),
             transient=True,
         )
         self._task: TaskID | None = None
-        self._inputs = self._done = self._bytes = self._first = 0
+
+    def begin(self, label: str, total: int | None) -> None:
+        """Show a new bar in the place of the one before."""
+        if self._task is not None:
+            self.progress.remove_task(self._task)
+        self._task = self.progress.add_task(label, total=total, state="")
+
+    def update(self, advance: int, state: str) -> None:
+        """Show that so much more is done, and a text behind the bar."""
+        if self._task is not None:
+            self.progress.update(self._task, advance=advance, state=state)
+
+
+class _TerminalCounter(Counter):
+    """A bar with frames, rate and time left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._bar = _Bar(counts=True)
+        self._began: float | None = None
+
+    def start(self, label: str, total: int | None) -> None:
+        """See `molrec_convert.formats.Progress`."""
+        super().start(label, total)
+        self._bar.begin(label, total)
+        self._began = time.monotonic()
+
+    def advance(self, frames: int, nbytes: int = 0) -> None:
+        """See `molrec_convert.formats.Progress`."""
+        if self._began is None:
+            self.start("frames", None)
+        super().advance(frames, nbytes)
+        elapsed = max(time.monotonic() - (self._began or 0.0), 1e-3)
+        rate = f", {self.nbytes / elapsed / 1e6:,.0f} MB/s" if self.nbytes else ""
+        self._bar.update(frames, f"{self.frames / elapsed:,.0f} frames/s{rate}")
+
+    def __enter__(self) -> Self:
+        self._bar.progress.start()
+        return self
+
+    def __exit__(self, *how: object) -> None:
+        self._bar.progress.stop()
+
+
+class _MigrationBar(MigrationCounter):
+    """A bar over the inputs' bytes, with rates, time left and failures."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._bar = _Bar(counts=False)
+        self._inputs = self._done = self._bytes = 0
+        self._first = -1
         self._began = 0.0
 
     def stage(self, label: str, inputs: int, nbytes: int) -> None:
-        """A new bar."""
-        if self._task is not None:
-            self._bar.remove_task(self._task)
+        """See `molrec_convert.migration.outputs.outcome.Watcher`."""
         self._inputs, self._done, self._bytes, self._first = inputs, 0, 0, -1
         self._began = time.monotonic()
-        self._task = self._bar.add_task(label, total=max(nbytes, 1), state="")
+        self._bar.begin(label, max(nbytes, 1))
 
     def advance(self, inputs: int, nbytes: int, records: int, failures: int) -> None:
-        """That much further."""
+        """See `molrec_convert.migration.outputs.outcome.Watcher`."""
         super().advance(inputs, nbytes, records, failures)
-        if self._task is None:
-            return
         if self._first < 0:
-            # what an earlier attempt did is no speed of this one
+            # what an earlier attempt did does not count for the rate of this one
             self._first, self._began = records, time.monotonic()
         else:
             self._bytes += nbytes
@@ -378,18 +361,26 @@ class MigrationBar(Quiet):
         seconds = max(time.monotonic() - self._began, 1e-3)
         rate = f"{(records - self._first) / seconds:,.0f} records/s, {self._bytes / seconds / 1e6:,.1f} MB/s"
         failed = f", {failures:,} failed" if failures else ""
-        self._bar.update(self._task, advance=nbytes, state=f"{self._done:,}/{self._inputs:,} inputs, {rate}{failed}")
+        self._bar.update(nbytes, f"{self._done:,}/{self._inputs:,} inputs, {rate}{failed}")
 
-    def __enter__(self) -> MigrationBar:
-        self._bar.start()
+    def __enter__(self) -> Self:
+        self._bar.progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
+    def __exit__(self, *how: object) -> None:
+        self._bar.progress.stop()
 
 
-def watch_migration() -> Quiet:
-    """Return a bar where standard error is a terminal and the command not quiet."""
-    return MigrationBar() if sys.stderr.isatty() and not is_quiet() else Quiet()
+def _has_bar() -> bool:
+    """True if progress is shown: standard error is a terminal, and the command not quiet."""
+    return sys.stderr.isatty() and not is_quiet()
+
+
+def watch() -> Counter:
+    """Return what counts the frames of a conversion, and shows a bar where there is someone to see it."""
+    return _TerminalCounter() if _has_bar() else Counter()
+
+
+def watch_migration() -> MigrationCounter:
+    """Return what counts the records of a migration, and shows a bar where there is someone to see it."""
+    return _MigrationBar() if _has_bar() else MigrationCounter()

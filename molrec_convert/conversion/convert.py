@@ -373,6 +373,7 @@ def _convert(
                     note["units"] = [str(target_units), dict(dimensions or {})]
                     note["species"] = repr(species)
                     write_staged(shaped, target_format, staging, writing, note, resume=resume, strict=strict)
+                    _count(shaped, target_format, report)
                 return report
             except LayoutChanged as changed:
                 if changed.hint in reading.hints:
@@ -388,6 +389,14 @@ def _convert(
                 raise told from error
             finally:
                 source.close()
+
+
+def _count(written: Record | Collection, target: Format, report: Report) -> None:
+    """Report how many records and frames a collection that was written has."""
+    if isinstance(written, Collection) and target.kind == "collection":
+        report.records, report.frames = len(written), written.n_frames
+    elif target.kind == "collection":
+        report.records = 1
 
 
 def _with_species(source: Record | Collection, species: Mapping[str, Any], report: Report) -> Record | Collection:

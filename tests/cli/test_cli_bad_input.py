@@ -201,7 +201,7 @@ def test_a_full_disk(source: Any, tmp_path: Path) -> None:
     script = f"{mount} && cd {disk} && {code} convert {dump} run.mrec; code=$?; ls; exit $code"
     done = subprocess.run([*unshare, "sh", "-c", script], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 1
-    assert "no space left on device; free some space, then go on with --resume" in check_sentence(done.stderr)
+    assert "no space left on device; free some space, then continue with --resume" in check_sentence(done.stderr)
     assert "run.mrec" not in done.stdout.split()
 
 

@@ -252,7 +252,7 @@ def test_interruption_says_how_to_go_on(toy: Any, tmp_path: Path, capsys: Any) -
     source, target = toy(f"{FRAMES}interrupt\n"), tmp_path / "a.mrec"
     assert run(["convert", str(source), str(target)]) == 130
     err = capsys.readouterr().err
-    assert err == f"mrec: interrupted, {target} is not written; the same command with --resume goes on from here\n"
+    assert err == f"mrec: interrupted, {target} is not written; the same command with --resume continues from here\n"
     assert not target.exists()
     assert run(["convert", str(toy()), str(target), "--overwrite"]) == 0
 
@@ -263,7 +263,7 @@ def test_an_interrupted_conversion_is_resumed(toy: Any, tmp_path: Path, capsys: 
     assert run(["convert", str(source), str(whole)]) == 0
     flag.touch()
     assert run(["convert", str(source), str(target)]) == 130
-    assert "--resume goes on from here" in capsys.readouterr().err
+    assert "--resume continues from here" in capsys.readouterr().err
     flag.unlink()
     assert run(["convert", str(source), str(target), "--resume", "--frames", "1:"]) == 2
     err = capsys.readouterr().err
@@ -279,7 +279,7 @@ def test_a_full_disk_is_one_sentence(toy: Any, tmp_path: Path, capsys: Any) -> N
     source, target = toy(f"warn odd\n{FRAMES}full\n"), tmp_path / "a.mrec"
     assert run(["convert", str(source), str(target)]) == 1
     assert capsys.readouterr().err == (
-        f"mrec: {target}: no space left on device; free some space, then go on with --resume\n"
+        f"mrec: {target}: no space left on device; free some space, then continue with --resume\n"
     )
     assert not target.exists()
 

@@ -75,7 +75,7 @@ def test_verbose_and_quiet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert run(["convert", str(record), str(tmp_path / "v.extxyz"), "-q", "--strict"]) == 3
     assert capsys.readouterr().err.count("\n") == 1
     assert run(["convert", str(record), str(tmp_path / "v.extxyz"), "-q", "-v"]) == 2
-    assert "leave one off" in capsys.readouterr().err
+    assert "leave out one" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["convert", "join", "migrate", "merge", "select", "split"])

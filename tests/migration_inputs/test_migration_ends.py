@@ -103,7 +103,7 @@ def test_interrupted_from_the_keyboard(tmp_path: Path, seconds: float) -> None:
         os.killpg(child.pid, signal.SIGINT)
     _, said = child.communicate(timeout=300)
     if not ended and child.returncode != 0:
-        assert said == f"mrec: interrupted, {target} is not complete; the same command goes on from here\n"
+        assert said == f"mrec: interrupted, {target} is not complete; the same command continues from here\n"
         assert child.returncode == 130
     run([source], target)
     run([source], tmp_path / "b.mrec.lmdb")
