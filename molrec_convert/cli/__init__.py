@@ -1,7 +1,7 @@
 """The command line: `mrec`, also installed as `molrec-convert`.
 
-Commands are thin: they parse arguments, call one function below, print. Results go to stdout; reports, warnings and
-progress to stderr. Nothing is imported before the command that needs it.
+Commands are thin: they parse arguments, call one function of the package, and print. Results go to stdout; reports,
+warnings and progress to stderr. Nothing is imported before the command that needs it.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ TRACEBACK = "MOLREC_TRACEBACK"
 
 
 def main() -> NoReturn:
-    """The program: run the command line it was started with and exit."""
-    # Threads that parse and compress take turns with the one that writes: at 5 ms a turn they wait for each other.
+    """Run the command line the program was started with, and exit."""
+    # Threads that parse and compress take turns with the one that writes: with turns of 5 ms they wait for each other.
     sys.setswitchinterval(0.0005)
     warnings.showwarning = show_warning
     sys.exit(run(sys.argv[1:]))
@@ -45,7 +45,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run a command line and return its exit code; every error is one sentence on stderr."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            # The program was started with this stream closed: what it says is for nobody.
+            # The program was started with this stream closed: nobody reads it.
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -54,7 +54,7 @@ def run(arguments: Sequence[str]) -> int:
         code = _run(list(arguments))
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read our output has seen enough; what is left in the buffer must not print_error at exit either.
+        # Whoever read our output has seen enough; what is left in the buffer must not raise at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     return code

@@ -36,17 +36,17 @@ COMMANDS = {
 _EPILOG = """\b
 Examples:
   mrec convert rundir run.mrec          a LAMMPS run becomes a record
-  mrec info run.mrec                    what is in it
+  mrec info run.mrec                    what it holds
   mrec validate run.mrec && mrec pack run.mrec
 
-Exit codes: 0 done, 1 input or contract fault, 2 usage, 3 refused as lossy, 4 some inputs failed.
+Exit codes: 0 done, 1 faulty input, 2 usage error, 3 refused because something would be lost, 4 some inputs failed.
 """
 
 _VERBOSE = "molrec_convert.verbose"
 
 
 class App(click.Group):
-    """`mrec`: the commands of the package, and those plugins add."""
+    """`mrec`: the commands of the package, and those that plugins add."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -76,12 +76,12 @@ class App(click.Group):
         self._extended = False
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names of all commands, ours first."""
+        """Return the names of all commands, ours first."""
         self._extend()
         return [*COMMANDS, *sorted(name for name in self.commands if name not in COMMANDS)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name, imported now."""
+        """Import and return the command of that name."""
         if cmd_name in COMMANDS:
             module = importlib.import_module(f"molrec_convert.cli.{COMMANDS[cmd_name][0]}")
             found = getattr(module, f"{cmd_name.replace('-', '_')}_command")
@@ -93,7 +93,7 @@ class App(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command `args` begin with; an unknown one is an error that names those that are near."""
+        """Return the command `args` begin with; an unknown one is an error that names the nearest."""
         name = args[0]
         if self.get_command(ctx, name) is None:
             known = self.list_commands(ctx)
@@ -103,7 +103,7 @@ class App(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands, without importing ours."""
+        """Write the list of commands, without importing ours."""
         rows = []
         for name in self.list_commands(ctx):
             command = None if name in COMMANDS else self.commands[name]
@@ -142,7 +142,7 @@ def show_problems() -> None:
 
 
 def sentence_of(error: Exception) -> str:
-    """What a plugin raised, in one line."""
+    """Return what a plugin raised, in one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 

@@ -1,4 +1,4 @@
-"""`mrec merge`."""
+"""Commands on collections: merge, select, split, verify, stats."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import click
 from molrec_convert.cli.options import PATH, RECORD_OPTIONS, counts_of, directory_size, examples, human_size
 from molrec_convert.cli.output import DONE, FAULT, print_json, print_lines, print_message
 from molrec_convert.cli.reporting import check_replaced, report_options, show_closing, show_report, watch, written_at
-from molrec_convert.conversion.splitting import DEFAULT_FRACTIONS
 from molrec_convert.errors import UsageError
 
 __all__ = ["merge_command", "select_command", "split_command", "stats_command", "verify_command"]
@@ -32,10 +31,10 @@ __all__ = ["merge_command", "select_command", "split_command", "stats_command", 
 def merge_command(paths: tuple[Path, ...], output: Path, overwrite: bool) -> None:
     """Write the records of all COLLECTIONs, in their order, as one collection TARGET.
 
-    Values are copied as they are stored, nothing is decoded, where per-step keys and columns are the same; else what
-    only some have is missing in the others. Units and force field must be the same; what else differs is said. A TARGET
-    that ends in .json becomes a manifest of the files where they lie, which is read as one collection: their
-    declarations must be equal then.
+    Where per-step keys and columns are the same, values are copied as they are stored; nothing is decoded. Otherwise,
+    what only some have is missing in the others. Units and force field must be the same; other differences are
+    reported. A TARGET that ends in .json becomes a manifest of the files where they are, which is read as one
+    collection; their declarations must then be equal.
     """
     from molrec_convert.report import Report
     from molrec_convert.stores.lmdb.sharded import open_collection
@@ -49,7 +48,7 @@ def merge_command(paths: tuple[Path, ...], output: Path, overwrite: bool) -> Non
         check_apart(output, paths)
         save_set(paths, output, overwrite=overwrite)
     elif not output.name.endswith(".mrec.lmdb"):
-        raise UsageError(f"{output} is to be a collection, whose name ends in .mrec.lmdb, or a manifest, in .json")
+        raise UsageError(f"{output} must end in .mrec.lmdb, for a collection, or in .json, for a manifest")
     else:
         from molrec_convert.migration.failures import join_failures
         from molrec_convert.migration.state import State
@@ -71,7 +70,7 @@ def merge_command(paths: tuple[Path, ...], output: Path, overwrite: bool) -> Non
     epilog=examples(
         "mrec select all.mrec.lmdb 'n_atoms <= 20 and energy < -3' -o small.mrec.lmdb",
         'mrec select all.mrec.lmdb \'formula == "H2 O" or formula == "H2 O2"\' -o water.mrec.lmdb',
-        "mrec select all.mrec.lmdb 'n_atoms == 3'           only say how many there are",
+        "mrec select all.mrec.lmdb 'n_atoms == 3'           only count them",
     ),
 )
 @click.argument("path", type=PATH, metavar="COLLECTION")
@@ -81,8 +80,8 @@ def merge_command(paths: tuple[Path, ...], output: Path, overwrite: bool) -> Non
 def select_command(path: Path, condition: str, output: Path | None, overwrite: bool) -> None:
     """Write the records of COLLECTION that fit CONDITION as a collection TARGET.
 
-    CONDITION compares index columns: NAME OP VALUE with = != < <= > >=, joined by 'and', 'or' and parentheses, as
-    --select of the other commands. Values are copied as they are stored. Without TARGET the records are counted.
+    CONDITION compares index columns: NAME OP VALUE with = != < <= > >=, joined by 'and', 'or' and parentheses, like
+    --select of the other commands. Values are copied as they are stored. Without TARGET the records are only counted.
     """
     from molrec_convert.conversion.convert import read
     from molrec_convert.conversion.write_selection import write_some
@@ -120,16 +119,20 @@ _SUFFIX = ".mrec.lmdb"
 @click.argument("path", type=PATH, metavar="COLLECTION")
 @click.option("--by", metavar="COLUMN", help="Records with equal values of this index column stay together.")
 @click.option(
-    "--fractions", default=DEFAULT_FRACTIONS, show_default=True, metavar="NAME=PART,...", help="Sides and their parts."
+    "--fractions",
+    default="train=0.8,valid=0.1,test=0.1",
+    show_default=True,
+    metavar="NAME=PART,...",
+    help="The sides and their parts of the records.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Another number, another division.")
-@click.option("-o", "--output", metavar="NAME", help="Name of each side, {} in it stands for the side's own.")
-@click.option("--overwrite", is_flag=True, help="Replace what has the names, once the new one is complete.")
+@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Another number divides anew.")
+@click.option("-o", "--output", metavar="NAME", help="Name of each target; {} in it stands for the name of the side.")
+@click.option("--overwrite", is_flag=True, help="Replace existing targets, each once the new one is complete.")
 def split_command(path: Path, by: str | None, fractions: str, seed: int, output: str | None, overwrite: bool) -> None:
     """Divide COLLECTION at random into collections beside it: train, valid and test, or what --fractions names.
 
-    With --by no value of that index column is on two sides; records without a value stand for themselves. The same
-    records, fractions and seed give the same division anywhere.
+    With --by, records with the same value of that index column are on the same side; a record without a value is
+    divided by itself. The same records, fractions and seed give the same division anywhere.
     """
     from molrec_convert.conversion.convert import read
     from molrec_convert.conversion.splitting import parse_fractions, split_positions
@@ -142,10 +145,10 @@ def split_command(path: Path, by: str | None, fractions: str, seed: int, output:
     sides = parse_fractions(fractions)
     targets = {name: _target(path, output, name) for name in sides}
     report = Report()
-    # the sides belong together: no two divisions are mixed under their names
+    # the sides belong together: two divisions at once must not mix under their names
     with TargetLock(_target(path, output, "")), read(path, verify=True) as collection:
         if isinstance(collection, Record):
-            raise click.UsageError(f"{path} is one record: a collection is divided")
+            raise click.UsageError(f"{path} is one record, and only a collection can be divided")
         positions = split_positions(collection, sides, by=by, seed=seed)
         for target in targets.values():
             check_target(target, overwrite=overwrite)
@@ -162,7 +165,7 @@ def split_command(path: Path, by: str | None, fractions: str, seed: int, output:
 
 
 def _target(path: Path, output: str | None, side: str) -> Path:
-    """Where a side goes."""
+    """Return where a side goes."""
     if output is not None:
         if "{}" not in output:
             raise click.UsageError(f"-o {output}: the name has no {{}}, which stands for the side")
@@ -182,18 +185,18 @@ def _target(path: Path, output: str | None, side: str) -> Path:
 @click.argument("path", type=PATH, metavar="COLLECTION")
 @click.option("--against", multiple=True, required=True, metavar="INPUT", help="A source, a glob, a directory, @LIST.")
 @click.argument("more", nargs=-1, metavar="[INPUT]...")
-@click.option("--sample", default="all", show_default=True, metavar="N%|all", help="How many records are compared.")
-@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Another number, another sample.")
+@click.option("--sample", default="all", show_default=True, metavar="N%|all", help="How many records to compare.")
+@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Another number samples anew.")
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
 def verify_command(
     path: Path, against: tuple[str, ...], more: tuple[str, ...], sample: str, seed: int, as_json: bool
 ) -> int:
-    """Read the sources of COLLECTION again and compare its records and its index with them, bit for bit.
+    """Check COLLECTION against its source files: read them again and compare records and index, bit for bit.
 
-    The exit code is 1 if any differs, is not in the collection, or is there twice.
+    The exit code is 1 if any record differs, is not in the collection, or is there twice.
 
-    Which record is of which source its index says, where 'mrec migrate' made it; else the sources are to be named in
-    the order they were. What a migration was asked to do (units, names, fills) is taken into account.
+    The index of a collection made by 'mrec migrate' says which record came from which source; otherwise name the
+    sources in the order they had. The options of the migration (units, names, fills) are taken into account.
     """
     from molrec_convert.conversion.convert import read
     from molrec_convert.migration.verify import parse_sample, verify_collection
@@ -211,7 +214,7 @@ def verify_command(
         print_lines(result.lines)
     for text in result.notes:
         print_message(f"note: {text}")
-    counts = ((result.different, "differ"), (result.absent, "are absent"), (result.surplus, "are there once more"))
+    counts = ((result.different, "differ"), (result.absent, "are absent"), (result.surplus, "are there twice"))
     verdict = ", ".join(f"{count:,} {what}" for count, what in counts if count) or "equal to their sources"
     print_message(f"{path}: {result.compared:,} of {result.records:,} records compared, {verdict}")
     return DONE if result.is_equal else FAULT
@@ -227,7 +230,7 @@ def verify_command(
 )
 @click.argument("path", type=PATH, metavar="COLLECTION")
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
-@click.option("--html", "page", type=PATH, metavar="FILE", help="Write a page with drawings.")
+@click.option("--html", "page", type=PATH, metavar="FILE", help="Write a page with charts.")
 @click.option("--png", "picture", type=PATH, metavar="FILE", help="Draw elements and histograms (needs matplotlib).")
 def stats_command(
     path: Path,
@@ -237,9 +240,9 @@ def stats_command(
     record: int | slice | None,
     select: str | None,
 ) -> None:
-    """Show what the numbers of COLLECTION are like: counts, elements, ranges and histograms of every column and key.
+    """Summarize the numbers of COLLECTION: counts, elements, ranges and histograms of every column and key.
 
-    All records are read, once. Text goes to standard output; --html and --png write files beside that.
+    All records are read once. Text goes to standard output; --html and --png write files as well.
     """
     from molrec_convert.conversion.convert import read
     from molrec_convert.inspect.stats import collect_statistics, save_picture, statistics_lines, statistics_page

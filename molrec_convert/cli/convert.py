@@ -1,4 +1,8 @@
-"""`mrec convert`."""
+"""`mrec convert` and `mrec join`; `-` as a source and as a target.
+
+Standard input is spooled to a temporary file, standard output filled from one: a source may be read more than once, and
+a target is handed out when it is whole, so neither can be a pipe itself.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +64,7 @@ _Told = TypeVar("_Told", MolrecError, Report)
 
 @contextmanager
 def standard_input(sources: Sequence[Path]) -> Iterator[list[Path]]:
-    """The sources, with a file that holds all of standard input in the place of `-`."""
+    """Yield the sources, with a file that holds all of standard input in place of `-`."""
     streams = [source for source in sources if str(source) == STREAM]
     if not streams:
         yield list(sources)
@@ -76,12 +80,12 @@ def standard_input(sources: Sequence[Path]) -> Iterator[list[Path]]:
 
 @contextmanager
 def standard_output(target: Path, to_format: str | None, *, dry_run: bool) -> Iterator[Path]:
-    """The target; for `-` a file that is copied to standard output when it is whole."""
+    """Yield the target; for `-` a file that is copied to standard output when it is whole."""
     if str(target) != STREAM:
         yield target
         return
     if to_format is None:
-        raise UsageError("standard output has no name that tells its format: name it with --to")
+        raise UsageError("the format of standard output is not known: name it with --to")
     with tempfile.TemporaryDirectory(prefix="mrec-") as folder:
         written = Path(folder) / _OUTPUT
         yield written
@@ -94,7 +98,7 @@ def standard_output(target: Path, to_format: str | None, *, dry_run: bool) -> It
 
 
 def name_streams(told: _Told, sources: Sequence[Path], target: Path) -> _Told:
-    """What is told of temporary files, of the streams they stand for instead."""
+    """Name the streams in an error or a report, instead of the temporary files that stand for them."""
     names = {str(path): path.name for path in [*sources, target] if path.name in (_INPUT, _OUTPUT)}
 
     def said(text: str) -> str:
@@ -136,7 +140,7 @@ _JOIN_EXAMPLES = examples(
 
 
 def _frames(context: Context, parameter: click.Parameter, value: str | None) -> Frames | None:
-    """`a:b:c`, or one frame, or several of them with commas between."""
+    """Return `a:b:c`, or one frame, or several of them with commas between."""
     if value is None:
         return None
     found = [parse_slice(part) for part in value.split(",")]
@@ -154,7 +158,7 @@ def _frames(context: Context, parameter: click.Parameter, value: str | None) -> 
 
 
 def _precision(context: Context, parameter: click.Parameter, values: Sequence[str]) -> float | dict[str, float] | None:
-    """Each `P` (for x, y and z, once at most) or `COLUMN=P`."""
+    """Return the precisions: each is `P` (for x, y and z, once at most) or `COLUMN=P`."""
     plain: list[float] = []
     named: dict[str, float] = {}
     for value in values:
@@ -177,11 +181,11 @@ def _precision(context: Context, parameter: click.Parameter, values: Sequence[st
 
 
 def _columns(context: Context, parameter: click.Parameter, values: Sequence[str]) -> list[str] | None:
-    """Comma-separated lists, joined."""
+    """Return comma-separated lists as one."""
     return [column.strip() for value in values for column in value.split(",") if column.strip()] or None
 
 
-#: How a target is written, the same flags in every command that writes one.
+#: How a target is written: the same flags in every command that writes one.
 WRITING_OPTIONS: tuple[click.Parameter, ...] = (
     *UNIT_OPTIONS,
     *ELEMENT_OPTIONS,
@@ -189,26 +193,26 @@ WRITING_OPTIONS: tuple[click.Parameter, ...] = (
         ["--report", "report_path"],
         type=PATH,
         metavar="FILE",
-        help="Write what became of every item as JSON ('-': to standard output).",
+        help="Write as JSON what became of every item ('-': to standard output).",
     ),
-    click.Option(["--strict"], is_flag=True, help="Refuse, before anything is written, what would lose something."),
-    click.Option(["--dry-run"], is_flag=True, help="Only say what would be lost; write nothing."),
-    click.Option(["--resume"], is_flag=True, help="Go on where an interrupted conversion to TARGET stopped."),
+    click.Option(["--strict"], is_flag=True, help="Refuse to lose anything, before anything is written."),
+    click.Option(["--dry-run"], is_flag=True, help="Report what would be lost; write nothing."),
+    click.Option(["--resume"], is_flag=True, help="Continue where an interrupted conversion to TARGET stopped."),
     click.Option(["--overwrite"], is_flag=True, help="Replace TARGET, once the new one is complete."),
-    click.Option(["--allow-truncated"], is_flag=True, help="Exit with 0 although the last frame is cut off."),
+    click.Option(["--allow-truncated"], is_flag=True, help="Exit with 0 even if the last frame is cut off."),
     *REPORT_OPTIONS,
 )
 
 _PARAMETERS: list[click.Parameter] = [
     click.Argument(["paths"], nargs=-1, required=True, type=PATH, metavar="SOURCE... TARGET"),
-    click.Option(["--from", "from_format"], metavar="FORMAT", help="Format of the source, where it is not recognised."),
-    click.Option(["--to", "to_format"], metavar="FORMAT", help="Format of the target, where its name does not tell."),
+    click.Option(["--from", "from_format"], metavar="FORMAT", help="Format of the source, if it is not recognised."),
+    click.Option(["--to", "to_format"], metavar="FORMAT", help="Format of the target, if its name does not say."),
     click.Option(
         ["--frames"],
         callback=_frames,
         metavar="A:B:C,...",
-        help="Only these frames: Python slices and numbers, in their order (0,5,10:20). Of a file whose configurations "
-        "become records only these configurations, of any other collection these frames of each record.",
+        help="Only these frames: Python slices and numbers, in this order (0,5,10:20). For a file whose configurations "
+        "become records, only these configurations; for any other collection, these frames of each record.",
     ),
     click.Option(
         ["--columns"], callback=_columns, multiple=True, metavar="X,Y,Z", help="Only these columns of the frames."
@@ -218,7 +222,7 @@ _PARAMETERS: list[click.Parameter] = [
         callback=_precision,
         multiple=True,
         metavar="[COLUMN=]P",
-        help="Round x, y and z to this tolerance, or with COLUMN=P that column; may be repeated.",
+        help="Round x, y and z to this tolerance, or one column with COLUMN=P; may be repeated.",
     ),
     *RECORD_OPTIONS,
     click.Option(
@@ -226,7 +230,7 @@ _PARAMETERS: list[click.Parameter] = [
         type=click.Choice(ARRANGEMENTS),
         help="What the configurations in a file become: one trajectory, a collection, or separate records.",
     ),
-    click.Option(["--each"], is_flag=True, help="Every SOURCE is a record of its own in the collection TARGET."),
+    click.Option(["--each"], is_flag=True, help="Make each SOURCE a record of its own in the collection TARGET."),
     *WRITING_OPTIONS,
 ]
 
@@ -238,16 +242,15 @@ _JOIN_PARAMETERS: list[click.Parameter] = [
         type=click.Choice(["first", "last", "refuse"]),
         default="refuse",
         show_default=True,
-        help="Where steps overlap: the earlier source's frames as far as they go, the later one's from where it "
-        "begins, or neither.",
+        help="Where steps overlap, take all frames of the earlier source, or all of the later one, or refuse.",
     ),
     click.Option(
         ["--shift-time"],
         is_flag=True,
-        help="Let steps and times of a source that start again go on where the one before it ended.",
+        help="Let steps and times that start again continue where the source before ended.",
     ),
-    click.Option(["--from", "from_format"], metavar="FORMAT", help="Format of all sources, where not recognised."),
-    click.Option(["--to", "to_format"], metavar="FORMAT", help="Format of TARGET, where its name does not tell."),
+    click.Option(["--from", "from_format"], metavar="FORMAT", help="Format of all sources, if it is not recognised."),
+    click.Option(["--to", "to_format"], metavar="FORMAT", help="Format of TARGET, if its name does not say."),
     *WRITING_OPTIONS,
 ]
 

@@ -25,9 +25,9 @@ _HEADS = ("name", "title", "reads", "writes", "files")
 @click.argument("name", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
 def formats_command(name: tuple[str, ...], as_json: bool) -> None:
-    """List the formats: what each reads and writes, by which file names it is known, what it loses.
+    """List the formats: what each reads and writes, its file names, what it loses.
 
-    With NAMEs only those, with their options.
+    With NAMEs, only those formats, with their options.
     """
     from molrec_convert.plugins import format_named, formats
 
@@ -48,7 +48,7 @@ def _row(entry: Format) -> tuple[str, ...]:
 
 
 def _fates(entry: Format) -> Iterator[str]:
-    """What becomes of each section of a record, each way."""
+    """Yield what becomes of each section of a record, each way."""
     for section, capability in entry.carries.items():
         words = []
         if entry.reads is not None and capability.read != "none":

@@ -58,11 +58,11 @@ def _names(context: click.Context, parameter: click.Parameter, values: Sequence[
     return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
 
 
-#: What `ELEMENT_OPTIONS` are called, which go to the readers as options of formats do.
+#: Names of the `ELEMENT_OPTIONS`, which go to the readers like options of formats.
 _ELEMENTS = ("elements", "guess_elements")
 _PARAMETERS: list[click.Parameter] = [
     click.Argument(["inputs"], nargs=-1, required=True, metavar="INPUT..."),
-    click.Option(["-o", "--output", "target"], required=True, type=PATH, metavar="OUT", help="What to make."),
+    click.Option(["-o", "--output", "target"], required=True, type=PATH, metavar="OUT", help="What to write."),
     click.Option(
         ["--as", "as_"],
         type=click.Choice(["collection", "records"]),
@@ -72,19 +72,21 @@ _PARAMETERS: list[click.Parameter] = [
     click.Option(
         ["--split"],
         type=click.Choice(["frames", "files", "rows"]),
-        help="What becomes a record: each frame, each file, each row of a database. "
-        "Without it rows, configurations of a file, or the file, whatever the format holds.",
+        help="What becomes a record: each frame, each file, or each row of a database. "
+        "Default: rows, configurations of a file, or the file, depending on the format.",
     ),
-    click.Option(["--dry-run"], is_flag=True, help="Look at all inputs, show the plan, write nothing."),
+    click.Option(["--dry-run"], is_flag=True, help="Look at all inputs and show the plan; write nothing."),
     click.Option(
         ["--units"],
         metavar="UNITS",
-        help="Units of the collection, a preset (metal) or QUANTITY=UNIT,...: inputs that state others are converted, "
-        "those that state none are taken to be in them.",
+        help="Units of the collection, a preset (metal) or QUANTITY=UNIT,...: inputs that state other units are "
+        "converted, those that state none are taken to be in these.",
     ),
     DIMENSION_OPTION,
     *ELEMENT_OPTIONS,
-    click.Option(["--fill"], multiple=True, metavar="NAME=VALUE", help="What stands where a key or column is missing."),
+    click.Option(
+        ["--fill"], multiple=True, metavar="NAME=VALUE", help="The value to use where a key or column is missing."
+    ),
     click.Option(["--rename"], multiple=True, metavar="OLD=NEW", help="Another name for a key or column."),
     click.Option(["--drop"], multiple=True, metavar="NAME", help="Leave out a key, column (atoms/x) or block."),
     click.Option(
@@ -92,15 +94,15 @@ _PARAMETERS: list[click.Parameter] = [
         callback=_names,
         multiple=True,
         metavar="NAME,...",
-        help="Leave out all keys, columns (atoms/x) and blocks whose names fit, with * and ? for any letters.",
+        help="Leave out all keys, columns (atoms/x) and blocks whose names match, with * and ? as wildcards.",
     ),
     click.Option(
         ["--only"],
         callback=_names,
         multiple=True,
         metavar="NAME,...",
-        help="Of per-step keys and columns of the atoms take only those whose names fit; what says what an atom is, "
-        "and where, stays.",
+        help="Take only the per-step keys and columns of atoms whose names match; identities and positions of atoms "
+        "are kept.",
     ),
     click.Option(
         ["--rules"],
@@ -108,49 +110,53 @@ _PARAMETERS: list[click.Parameter] = [
         metavar="FILE",
         help="Options for some inputs: TOML, [[input]] with match = 'runs/*.xyz', units, energy_key and so on.",
     ),
-    click.Option(["--index"], multiple=True, metavar="KEY", help="A further index column: a key of the records."),
+    click.Option(["--index"], multiple=True, metavar="KEY", help="Add an index column: a key of the records."),
     click.Option(["--group-by"], metavar="KEY", help="The key whose values become the index column molecule_id."),
     click.Option(
         ["--declaration"],
         type=PATH,
         metavar="FILE",
-        help="Declaration and units: JSON, or another collection; the first pass over the inputs is left out. "
-        "Keys and columns it does not have are left out, and that is said.",
+        help="Take declaration and units from JSON or from another collection, without a first pass over the inputs. "
+        "Keys and columns it does not have are left out and reported.",
     ),
     click.Option(
         ["--shard-records"],
         type=click.IntRange(1),
         metavar="N",
-        help="Make a set of files in the directory OUT, of N records each; it is read as one collection.",
+        help="Write a set of files of N records each to the directory OUT; it is read as one collection.",
     ),
     click.Option(["--dedupe"], is_flag=True, help="Leave out records whose content is there already."),
     click.Option(
         ["--on-error"],
         type=click.Choice(["skip", "stop"]),
         default="skip",
-        help="An input at fault is noted in OUT's .failures.jsonl and the rest goes on, or everything stops.",
+        help="Note a faulty input in OUT's .failures.jsonl and go on with the rest, or stop at once.",
     ),
-    click.Option(["--workers"], type=click.IntRange(1), metavar="N", help="Processes; one for each processor without."),
+    click.Option(
+        ["--workers"], type=click.IntRange(1), metavar="N", help="Number of processes; default: one for each processor."
+    ),
     click.Option(
         ["--engine"],
         type=click.Choice(["local", "dask"]),
         default="local",
-        help="Processes of this machine, or workers of Dask: of --scheduler, else --workers that are started here.",
+        help="Processes on this machine, or Dask workers: those of --scheduler, or --workers started here.",
     ),
     click.Option(["--scheduler"], metavar="ADDRESS", help="The Dask scheduler, tcp://HOST:PORT; with --engine dask."),
-    click.Option(["--from", "from_format"], metavar="FORMAT", help="Format of all inputs, where not recognised."),
-    click.Option(["--report", "report_path"], type=PATH, metavar="FILE", help="Write what became of every item."),
-    click.Option(["--overwrite"], is_flag=True, help="Replace OUT, or start over what was begun otherwise."),
+    click.Option(["--from", "from_format"], metavar="FORMAT", help="Format of all inputs, if it is not recognised."),
+    click.Option(
+        ["--report", "report_path"], type=PATH, metavar="FILE", help="Write as JSON what became of every item."
+    ),
+    click.Option(["--overwrite"], is_flag=True, help="Replace OUT, or start over what was begun with other options."),
     *REPORT_OPTIONS,
 ]
 
 
 def _migrate(inputs: Sequence[str], **arguments: Any) -> int:
-    """Many files, runs, rows of databases: one collection.
+    """Make one collection of many files, runs, and rows of databases.
 
-    INPUT is a path, a glob (quoted), a directory that is searched, '@FILE', a list of paths, or '-', a list on standard
-    input. Records have the order of the inputs. What is killed goes on when the same command is run again; inputs of a
-    collection that is complete are recognised, and only new ones are added to it.
+    INPUT is a path, a glob (quoted), a directory to search, '@FILE', a list of paths, or '-', a list on standard input.
+    Records have the order of the inputs. If it is killed, run the same command again and it continues. Run it again
+    after it is complete, and only inputs that are new are added.
     """
     context = click.get_current_context()
     assert isinstance(context.command, FormatCommand)
@@ -199,7 +205,7 @@ def _migrate(inputs: Sequence[str], **arguments: Any) -> int:
 
 
 def _facts(inputs: Sequence[str], target: Path, outcome: Outcome, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return what a report says beside the items: every input at fault, conflict and file left aside."""
+    """Return what a report says beside the items: faulty inputs, conflicts, files left aside."""
     from molrec_convert.migration.failures import read_failures
 
     plan, noted = outcome.plan, []
@@ -220,15 +226,15 @@ def _facts(inputs: Sequence[str], target: Path, outcome: Outcome, arguments: dic
 
 
 def _check_engine(arguments: dict[str, Any]) -> None:
-    """Refuse options of engines that do not go together."""
+    """Refuse options of engines that contradict each other."""
     scheduler = arguments["scheduler"]
     if arguments["engine"] == "local":
         if scheduler is not None:
-            raise UsageError("--scheduler is for --engine dask: say that, too, or leave it off")
+            raise UsageError("--scheduler needs --engine dask: add that, or leave it out")
     elif arguments["as_"] == "records":
-        raise UsageError("--engine dask makes a collection: leave off --as records, or the engine")
+        raise UsageError("--engine dask makes a collection: leave out --as records, or the engine")
     elif scheduler is not None and arguments["workers"] is not None:
-        raise UsageError("--workers are started here, and a --scheduler has workers of its own: leave one of them off")
+        raise UsageError("--workers are started here, and a --scheduler has workers of its own: leave out one of them")
 
 
 def _engine(arguments: dict[str, Any]) -> Engine:
@@ -253,7 +259,7 @@ def _settings(arguments: dict[str, Any], options: dict[str, Any]) -> Settings:
         )
         for name in collecting:
             if arguments[name]:
-                raise UsageError(f"--{name.replace('_', '-')} is for a collection: leave off --as records")
+                raise UsageError(f"--{name.replace('_', '-')} is for a collection: leave out --as records")
         if units is not None:
             options = {**options, "units": units}
     declaration = arguments["declaration"]
@@ -288,7 +294,7 @@ def _run(inputs: Sequence[str], target: Path, settings: Settings, arguments: dic
 
 
 def _plan_lines(outcome: Outcome) -> Iterator[str]:
-    """The plan, a thing a line."""
+    """Yield the plan line by line."""
     from molrec_convert.migration.failures import failure_text
     from molrec_convert.migration.plans.conflicts import conflict_texts
 
@@ -343,7 +349,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def migrate_command() -> click.Command:
-    """The command, with a flag for each option of the formats that are read."""
+    """Return the command, with a flag for each option of the formats that are read."""
     taken = {parameter.name or "" for parameter in _PARAMETERS} | {"units"}
     readable = [
         dataclasses.replace(entry, write_options=NoOptions) for entry in formats().values() if entry.reads is not None

@@ -1,4 +1,4 @@
-"""The options of all formats as flags of a command. The same option of several formats is one flag."""
+"""Options that several commands share, those of all formats among them, and helpers for paths and sizes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class FormatFlag:
 
     @property
     def parameter(self) -> click.Option:
-        """The flag as click knows it; its name in the code is that of the option."""
+        """Return the flag as click takes it; in the code it has the name of the option."""
         option = self.option
         text = f"{option.help} [{', '.join(self.formats)}]"
         if option.kind is bool:
@@ -61,7 +61,7 @@ class FormatFlag:
 
 
 class FormatCommand(click.Command):
-    """A command with `parameters` of its own and the options of all formats, which have a section of their own."""
+    """A command with `parameters` of its own and the options of all formats, in a section of their own."""
 
     def __init__(self, parameters: Sequence[click.Parameter], flags: list[FormatFlag], **settings: Any) -> None:
         self.flags = flags
@@ -69,7 +69,7 @@ class FormatCommand(click.Command):
         super().__init__(**settings, params=[*parameters, *self._of_formats])
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Two sections of options."""
+        """Write the two sections of options."""
         ours = [p for p in self.get_params(ctx) if p not in self._of_formats and isinstance(p, click.Option)]
         for title, parameters in (("Options", ours), ("Options of formats", self._of_formats)):
             rows = [row for row in (parameter.get_help_record(ctx) for parameter in parameters) if row is not None]
@@ -89,7 +89,10 @@ def words(context: click.Context, parameter: click.Parameter, value: str | None)
 
 
 def format_flags(formats: Iterable[Format], taken: Container[str]) -> list[FormatFlag]:
-    """One flag for each option that some format has, ours (`taken`) left out."""
+    """Return one flag for each option that some format has, but for those that are `taken`.
+
+    An option that several formats have is one flag.
+    """
     flags: dict[str, FormatFlag] = {}
     for entry in formats:
         for cls in (entry.read_options, entry.write_options):
@@ -108,7 +111,7 @@ def format_flags(formats: Iterable[Format], taken: Container[str]) -> list[Forma
 
 
 def given(context: click.Context, names: Iterable[str]) -> dict[str, Any]:
-    """The values of those options that stand on the command line."""
+    """Return the values of those options that are given on the command line."""
     return {
         name: context.params[name]
         for name in names
@@ -116,12 +119,12 @@ def given(context: click.Context, names: Iterable[str]) -> dict[str, Any]:
     }
 
 
-#: A path argument; whether it exists is checked by `existing`, in our words.
+#: A path argument; `existing` checks that it exists.
 PATH = click.Path(path_type=Path)
 
 
 def parse_slice(text: str) -> slice | int | None:
-    """`a:b:c` as a slice, one number as itself; None for anything else."""
+    """Return `a:b:c` as a slice, one number as itself; None for anything else."""
     try:
         numbers = [int(part) if part.strip() else None for part in text.split(":")]
     except ValueError:
@@ -132,7 +135,7 @@ def parse_slice(text: str) -> slice | int | None:
 
 
 def _record(context: click.Context, parameter: click.Parameter, value: str | None) -> int | slice | None:
-    """One record of a collection by its number, or a slice of them."""
+    """Return one record of a collection by its number, or a slice of them."""
     if value is None:
         return None
     found = parse_slice(value)
@@ -141,24 +144,24 @@ def _record(context: click.Context, parameter: click.Parameter, value: str | Non
     return found
 
 
-#: Which records of a collection, the same flags in every command.
+#: Which records of a collection: the same flags in every command.
 RECORD_OPTIONS = (
     click.Option(
         ["--record"],
         callback=_record,
         metavar="N",
-        help="Of a collection only record N, counted from 0; A:B:C are several, as a Python slice.",
+        help="Only record N of a collection, counted from 0; A:B:C takes several, like a Python slice.",
     ),
     click.Option(
         ["--select"],
         metavar="CONDITION",
-        help="Of a collection only the records that fit: NAME OP VALUE over its index columns, with 'and', 'or', (…).",
+        help="Only the records of a collection that fit: NAME OP VALUE over its index columns, with 'and', 'or', (…).",
     ),
 )
 
 
 def _dimensions(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str] | None:
-    """Return NAME=DIMENSION pairs, separated by commas."""
+    """Return NAME=DIMENSION pairs, which commas separate."""
     from molrec_convert.quantities.dimensions import parse_dimensions
 
     pairs: dict[str, str] = {}
@@ -170,21 +173,21 @@ def _dimensions(context: click.Context, parameter: click.Parameter, values: tupl
     return parse_dimensions(pairs) or None
 
 
-#: What names are that have no known dimension, the same flag in every command.
+#: The dimensions of names that are not known: the same flag in every command.
 DIMENSION_OPTION = click.Option(
     ["--dimension", "dimensions"],
     callback=_dimensions,
     multiple=True,
     metavar="NAME=DIMENSION,...",
-    help="What columns and keys are that have no known dimension: gap=energy,dip=charge*length, none for a number.",
+    help="The dimensions of columns and keys that are not known: gap=energy,dip=charge*length; none for a pure number.",
 )
-#: Units of what is written, the same flags in every command.
+#: Units of what is written: the same flags in every command.
 UNIT_OPTIONS = (
     click.Option(
         ["--target-units"],
         metavar="UNITS",
-        help="Units of what is written, in place of its format's own: a style such as metal, QUANTITY=UNIT,..., or "
-        "none for the numbers as they are.",
+        help="Units to write, in place of those of the format: a style such as metal, QUANTITY=UNIT,..., or none for "
+        "the numbers as they are.",
     ),
     DIMENSION_OPTION,
 )
@@ -202,36 +205,36 @@ def _elements(context: click.Context, parameter: click.Parameter, value: str | N
     return words
 
 
-#: Elements of atom types, the same flags in every command.
+#: Elements of atom types: the same flags in every command.
 ELEMENT_OPTIONS = (
     click.Option(
         ["--elements"],
         callback=_elements,
         metavar="SYMBOLS",
-        help="Element of each atom type, for atoms that have none: C,H,O from type 1 on, 1=C,2=H, or by label "
-        "CT=C,HC=H; X for a type that is none.",
+        help="The element of each atom type, where atoms have none: C,H,O from type 1 on, 1=C,2=H, or by label "
+        "CT=C,HC=H; X for a type that is no element.",
     ),
     click.Option(
-        ["--guess-elements"], is_flag=True, help="Propose elements from labels that are symbols, and from masses."
+        ["--guess-elements"], is_flag=True, help="Propose elements, from labels that are symbols and from masses."
     ),
 )
 
 
 def record_options(command: click.Command) -> click.Command:
-    """The command with the flags that choose records of a collection."""
+    """Return the command with the flags that choose records of a collection."""
     command.params.extend(RECORD_OPTIONS)
     return command
 
 
 def existing(path: Path) -> Path:
-    """The path, which must be there."""
+    """Return the path, which must exist."""
     if not path.exists():
         raise MissingInputError(path)
     return path
 
 
 def stored(path: Path) -> Path:
-    """The path, which must be there; FormatError where it is a file of another format, which `convert` reads."""
+    """Return the path, which must exist; raise FormatError for a file of another format, which `convert` reads."""
     existing(path)
     if ".mrec" in path.name or path.suffix in (".zip", ".lmdb") or (path / "zarr.json").is_file():
         return path
@@ -252,18 +255,18 @@ def stored(path: Path) -> Path:
 
 
 def examples(*lines: str) -> str:
-    """The end of a help text."""
+    """Return the end of a help text."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
 def counts_of(collection: Collection) -> str:
-    """How many records and frames a collection has: `1 record, 20 frames`."""
+    """Return how many records and frames a collection has: `1 record, 20 frames`."""
     counts = ((len(collection), "record"), (collection.n_frames, "frame"))
     return ", ".join(f"{number:,} {noun}{'' if number == 1 else 's'}" for number, noun in counts)
 
 
 def human_size(nbytes: float) -> str:
-    """Bytes as a person reads them: `1.4 MB`."""
+    """Return a number of bytes as a person reads it: `1.4 MB`."""
     for unit in ("B", "kB", "MB", "GB"):
         if nbytes < 999.5:
             return f"{nbytes:.0f} {unit}" if unit == "B" or nbytes >= 99.95 else f"{nbytes:.1f} {unit}"
@@ -272,7 +275,7 @@ def human_size(nbytes: float) -> str:
 
 
 def directory_size(path: Path) -> int:
-    """Bytes of a file, or of all files of a directory."""
+    """Return the bytes of a file, or of all files of a directory."""
     if not path.is_dir():
         return path.stat().st_size
     return sum(os.lstat(os.path.join(folder, name)).st_size for folder, _, names in os.walk(path) for name in names)

@@ -1,4 +1,4 @@
-"""`mrec info`."""
+"""Commands that look at what is stored: info, tree, validate, diff; pack and unpack."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["diff_command", "info_command", "pack_command", "tree_command", "unpa
 )
 @click.argument("path", type=PATH, nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
-@click.option("--from", "from_format", metavar="FORMAT", help="Format of PATH, where it is not recognised.")
+@click.option("--from", "from_format", metavar="FORMAT", help="Format of PATH, if it is not recognised.")
 def info_command(
     path: tuple[Path, ...],
     as_json: bool,
@@ -43,8 +43,8 @@ def info_command(
 ) -> None:
     """Show what PATH holds: version, units, system, box, frames, columns, method, size.
 
-    PATH is a record, a collection, or any file that can be read; several belong together as for `convert`. Only
-    metadata is read.
+    PATH is a record, a collection, or any file that can be read; several that belong together are read as by
+    'mrec convert'. Only metadata is read.
     """
     from molrec_convert.conversion.convert import read
     from molrec_convert.inspect.summary.record import summarize, summary_rows, text_lines
@@ -115,10 +115,10 @@ def tree_command(
 ) -> None:
     """Show the tree of the stored record PATH, or only some SECTIONs of it.
 
-    Groups and arrays as they lie in the store: attributes, dtypes, shapes, leading values, chunks and codecs.
+    It lists groups and arrays as they are stored: attributes, dtypes, shapes, first values, chunks and codecs.
 
-    Of a collection its keys, each with what its value holds; of those that are numbered the first six, --files lists
-    all. SECTION may be a key then, shown byte range by byte range: index, ff, or r, s or f with a number.
+    For a collection it lists the keys, each with what its value holds; of numbered keys the first six, with --files
+    all. SECTION may then be a key, which is shown byte range by byte range: index, ff, or r, s or f with a number.
     """
     from molrec_convert.inspect.tree import file_lines, is_collection, is_set, overview_lines, tree_lines
 
@@ -128,10 +128,7 @@ def tree_command(
     if files and overview:
         raise click.UsageError("--files and --overview are two answers: ask for one")
     where = stored(path)
-    if is_set(where):
-        _show_set(where, section, record, select)
-        return
-    if is_collection(where):
+    if is_set(where) or is_collection(where):
         _show_collection(where, section, overview, files, record, select)
         return
     if record is not None or select is not None:
@@ -142,50 +139,36 @@ def tree_command(
     print_lines(file_lines(where) if files else tree_lines(where, section, zarr=not no_zarr))
 
 
-def _show_set(path: Path, section: tuple[str, ...], record: int | slice | None, select: str | None) -> None:
-    from molrec_convert.inspect.tree import key_named, set_key_lines, set_lines
+def _show_collection(
+    path: Path, section: tuple[str, ...], overview: bool, files: bool, record: int | slice | None, select: str | None
+) -> None:
+    """Print the tree of a collection, in one file or in several, or the values of some of its keys byte by byte."""
+    from molrec_convert.inspect import tree
 
-    keys = [key for name in section if (key := key_named(name)) is not None]
+    in_set = tree.is_set(path)
+    keys = [key for name in section if (key := tree.key_named(name)) is not None]
+    chosen: list[int] | None = None
     if keys:
         if len(keys) < len(section) or record is not None or select is not None:
             raise click.UsageError("keys are shown byte by byte: leave out sections, --record and --select")
         for number, key in enumerate(keys):
-            print_lines(["", *set_key_lines(path, key)] if number else set_key_lines(path, key))
+            lines = tree.set_key_lines(path, key) if in_set else tree.value_lines(path, key)
+            print_lines(["", *lines] if number else lines)
         return
-    chosen: list[int] | None = None
     if record is not None or select is not None:
+        if not in_set and (overview or files):
+            raise click.UsageError("--overview and --files show all keys: leave out --record and --select")
         from molrec_convert.conversion.collecting import positions
         from molrec_convert.stores.lmdb.sharded import open_collection
 
         with open_collection(path, verify=True) as collection:
             chosen = positions(collection, record, select)
-    print_lines(set_lines(path, section, records=chosen))
-
-
-def _show_collection(
-    path: Path, section: tuple[str, ...], overview: bool, files: bool, record: int | slice | None, select: str | None
-) -> None:
-    from molrec_convert.inspect.tree import collection_lines, key_lines, key_named, key_overview, value_lines
-
-    keys = [key for name in section if (key := key_named(name)) is not None]
-    if keys:
-        if len(keys) < len(section) or record is not None or select is not None:
-            raise click.UsageError("keys are shown byte by byte: leave out sections, --record and --select")
-        for number, key in enumerate(keys):
-            print_lines(["", *value_lines(path, key)] if number else value_lines(path, key))
-        return
-    if record is None and select is None:
-        lines = key_overview(path) if overview else key_lines(path) if files else collection_lines(path, section)
-        print_lines(lines)
-        return
-    if overview or files:
-        raise click.UsageError("--overview and --files show all keys: leave out --record and --select")
-    from molrec_convert.conversion.collecting import positions
-    from molrec_convert.stores.lmdb.reader import open_collection
-
-    with open_collection(path, verify=True) as collection:
-        chosen = positions(collection, record, select)
-    print_lines(collection_lines(path, section, records=chosen))
+    if in_set:
+        print_lines(tree.set_lines(path, section, records=chosen))
+    elif chosen is None and (overview or files):
+        print_lines(tree.key_overview(path) if overview else tree.key_lines(path))
+    else:
+        print_lines(tree.collection_lines(path, section, records=chosen))
 
 
 @click.command(
@@ -197,7 +180,7 @@ def _show_collection(
 def validate_command(path: Path, as_json: bool) -> int:
     """Check the stored record, or the collection, PATH against every rule of the contract, and list all findings.
 
-    An error is what readers refuse: exit code 1. A warning is what they cope with: exit code 0.
+    Errors are what readers refuse: exit code 1. Warnings are what they can read: exit code 0.
     """
     from molrec_convert.inspect.validation import Severity, validate
 
@@ -235,15 +218,15 @@ def _count(number: int, noun: str) -> str:
 )
 @click.argument("first", type=PATH, metavar="A")
 @click.argument("second", type=PATH, metavar="B")
-@click.option("--quiet", "-q", is_flag=True, help="Print nothing, only set the exit code.")
+@click.option("--quiet", "-q", is_flag=True, help="Print nothing; only set the exit code.")
 def diff_command(first: Path, second: Path, quiet: bool, record: int | slice | None, select: str | None) -> int:
-    """Compare the records A and B: one difference a line, exit code 1 when there is any.
+    """Compare the records A and B: one difference a line, exit code 1 if there is any.
 
     Compared are sections, columns (dtype, shape, values bit for bit, masks, precision), typed meta, the declaration,
     every resolved frame, and unknown content; not chunks, codecs, the order of keys, or who wrote the record.
 
-    Two collections are compared record by record, by their numbers; a collection of one, or the record that is chosen
-    of a collection, with a record.
+    Two collections are compared record by record, by number. A record is compared with a collection of one, or with the
+    record chosen from a collection.
     """
     from molrec_convert.conversion.convert import read
     from molrec_convert.report import Report
@@ -263,7 +246,7 @@ def diff_command(first: Path, second: Path, quiet: bool, record: int | slice | N
 
 
 def _settled(record: Any, stack: ExitStack) -> Any:
-    """The record as a store has it, where that turns out only at the end which columns never change."""
+    """Return the record as it is once stored, if only its end shows which columns never change."""
     from molrec_convert.conversion.convert import read, write
 
     trajectory = record.trajectory
@@ -275,7 +258,7 @@ def _settled(record: Any, stack: ExitStack) -> Any:
 
 
 def _differences(a: Any, b: Any, record: int | slice | None, select: str | None, stack: ExitStack) -> Iterator[str]:
-    """The lines for two records, two collections, or one of each; `stack` closes what is opened for that."""
+    """Return the differences of two records, two collections, or one of each; `stack` closes what they need open."""
     from molrec_convert.conversion.collecting import chosen, standing_alone
     from molrec_convert.inspect.diff import collection_differences, differences
     from molrec_convert.model.record import Record
@@ -309,11 +292,11 @@ _OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace TARGET, onc
 def pack_command(path: Path, target: Path | None, overwrite: bool) -> None:
     """Pack the record directory PATH into the file TARGET (by default PATH.zip). The directory stays.
 
-    The packed record is read in place; it is closed, nothing can be appended to it.
+    The packed record is read in place; nothing can be appended to it.
     """
     from molrec_convert.stores.zarr.packing import pack
 
-    _refuse_collection(path, "packed: it is a file, or a set of files, as it is")
+    _refuse_collection(path, "packed: it is one file, or a set of files, already")
     goal = path.parent / f"{path.resolve().name}.zip" if target is None else target
     pack(existing(path), goal, overwrite=overwrite)
     print_message(f"{goal}: {human_size(directory_size(goal))}")
@@ -340,6 +323,6 @@ def _refuse_collection(path: Path, what: str) -> None:
 
     if is_collection(path) or is_set(path):
         raise UsageError(
-            f"{path} is a collection, which cannot be {what}; a record is taken out of it with "
+            f"{path} is a collection, which cannot be {what}; take a record out of it with "
             f"'mrec convert {path} TARGET.mrec --record N'"
         )

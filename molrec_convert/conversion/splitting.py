@@ -20,10 +20,7 @@ from molrec_convert.model.collection.collection import Collection
 from molrec_convert.model.distinct_values import distinct
 from molrec_convert.model.frame import Column
 
-__all__ = ["DEFAULT_FRACTIONS", "parse_fractions", "split_positions"]
-
-#: Sides and their parts of the records, where none are named.
-DEFAULT_FRACTIONS = "train=0.8,valid=0.1,test=0.1"
+__all__ = ["parse_fractions", "split_positions"]
 
 
 def parse_fractions(text: str) -> dict[str, float]:
@@ -37,7 +34,7 @@ def parse_fractions(text: str) -> dict[str, float]:
         except ValueError:
             value = math.nan
         if not equals or not name or not 0 < value <= 1:
-            raise UsageError(f"fractions are NAME=PART,... like {DEFAULT_FRACTIONS}: found {part.strip()!r}")
+            raise UsageError(f"fractions are NAME=PART,... like train=0.8,valid=0.1,test=0.1: found {part.strip()!r}")
         if name in fractions:
             raise UsageError(f"the side {name!r} is named twice")
         if "/" in name or name.startswith("."):

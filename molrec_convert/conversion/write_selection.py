@@ -27,9 +27,9 @@ def write_some(
     try:
         found = detect_target(Path(target))
     except UsageError:
-        raise UsageError(f"{target} is to be a collection, whose name ends in .mrec.lmdb") from None
+        raise UsageError(f"{target} must end in .mrec.lmdb: a collection is written") from None
     if found.kind != "collection":
-        raise UsageError(f"{target} is to be a collection, whose name ends in .mrec.lmdb, not {found.title}")
+        raise UsageError(f"{target} must end in .mrec.lmdb: a collection is written, not {found.title}")
     if found.name == "mrec-lmdb":
         from molrec_convert.stores.lmdb.file.copy_records import is_stored, take_records
 

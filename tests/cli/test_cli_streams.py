@@ -121,7 +121,7 @@ def test_messages_name_the_stream(monkeypatch: pytest.MonkeyPatch, capsys: pytes
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("-", "-"), "standard output has no name that tells its format: name it with --to"),
+        (("-", "-"), "the format of standard output is not known: name it with --to"),
         (("-", "-", "-", "--to", "numbers"), "standard input is one source"),
         (("-", "-", "--to", "numbers", "--report", "-"), "standard output is the target"),
         (("-", "-", "--to", "numbers", "--as", "records"), "name a target other than standard output"),

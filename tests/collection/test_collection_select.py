@@ -63,7 +63,7 @@ def test_wrong_calls_are_one_sentence(many: Path, tmp_path: Path, capsys: pytest
         (["select", many, "energy >", "-o", target], "found the end, expected a value"),
         (["select", many, "energy < -100", "-o", target], "no record of"),
         (["select", many, "energy < 0", "-o", many], "is the source"),
-        (["select", many, "energy < 0", "-o", tmp_path / "x.mrec"], "is to be a collection"),
+        (["select", many, "energy < 0", "-o", tmp_path / "x.mrec"], "must end in .mrec.lmdb"),
         (["select", tmp_path / "r.mrec", "energy < 0", "-o", target], "is one record"),
     ):
         assert run([*map(str, arguments)]) == 2, arguments
@@ -83,6 +83,6 @@ def test_names_of_no_collection_are_told_in_one_line(many, tmp_path, capsys, tar
         place = str(tmp_path / (f"{{}}-{target}" if command[0] == "split" else target))
         assert run([*map(str, command), "-o", place]) == 2
         told = capsys.readouterr().err
-        assert "is to be a collection, whose name ends in .mrec.lmdb" in told
+        assert "must end in .mrec.lmdb" in told
         assert len(told) < 150 + len(place)
     assert [path.name for path in tmp_path.iterdir()] == ["many.mrec.lmdb"]
