@@ -160,7 +160,7 @@ def test_wrong_calls(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["--fractions", "a=0.5"], "add up to 0.5"),
         (["-o", "x.mrec.lmdb"], "has no {}"),
         (["-o", str(tmp_path / "no" / "{}.mrec.lmdb")], "there is no directory"),
-        (["-o", str(tmp_path / "{}.mrec")], "is to be a collection"),
+        (["-o", str(tmp_path / "{}.mrec")], "must end in .mrec.lmdb"),
     ):
         assert run(["split", str(source), *arguments]) == 2
         assert text in capsys.readouterr().err

@@ -145,7 +145,7 @@ def test_options_that_do_not_go_together(tmp_path, capsys):
     common = (tmp_path / "in", "-o", tmp_path / "a.mrec.lmdb", "--units", "metal")
     address = "tcp://127.0.0.1:9"
     for arguments, said in (
-        (("--scheduler", address), "--scheduler is for --engine dask"),
+        (("--scheduler", address), "--scheduler needs --engine dask"),
         (("--engine", "dask", "--scheduler", address, "--workers", 2), "--workers are started here"),
         (("--engine", "dask", "--as", "records"), "--engine dask makes a collection"),
     ):
