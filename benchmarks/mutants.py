@@ -440,7 +440,7 @@ def _shape(text: str) -> str:
 
 def _walk(paths: list[Path], named: str | None, seed: Seed) -> None:
     """Read a source to its end, and what `mrec info` says of it."""
-    from molrec_convert.conversion.convert import read
+    from molrec_convert.conversion.reading import read
     from molrec_convert.inspect.summary.collection import collection_rows, summarize_collection
     from molrec_convert.inspect.summary.record import summarize, summary_rows, text_lines
     from molrec_convert.model.record import Record
@@ -517,7 +517,7 @@ def _rules(path: Path, folder: Path) -> None:
 
 def _changed(seed: Seed, path: Path, folder: Path) -> str:
     """How a store differs from the one it is a mutant of; empty where it does not."""
-    from molrec_convert.conversion.convert import read
+    from molrec_convert.conversion.reading import read
     from molrec_convert.inspect.diff import collection_differences, differences
     from molrec_convert.model.record import Record
 

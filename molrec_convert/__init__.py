@@ -19,11 +19,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from molrec_convert._version import __version__
-from molrec_convert.wiring import provide
+from molrec_convert.wiring import register
 
 if TYPE_CHECKING:
+    from molrec_convert.api import from_ase, from_universe, resolve
     from molrec_convert.conversion.continuing import join_records
-    from molrec_convert.conversion.convert import append, convert, join, open, read, write
+    from molrec_convert.conversion.convert import convert, join, write
+    from molrec_convert.conversion.reading import append, open, read
     from molrec_convert.errors import (
         ContractError,
         FormatError,
@@ -53,9 +55,7 @@ if TYPE_CHECKING:
         Trajectory,
     )
     from molrec_convert.model.collection.collection import Collection, MemoryCollection
-    from molrec_convert.offered import from_ase, from_universe
     from molrec_convert.report import Report
-    from molrec_convert.resolving import resolve
     from molrec_convert.stores.lmdb.dataset import CollectionDataset
     from molrec_convert.stores.lmdb.merging import merge_collections
     from molrec_convert.stores.lmdb.sharded import open_collection
@@ -63,54 +63,38 @@ if TYPE_CHECKING:
     from molrec_convert.stores.lmdb.writer import CollectionWriter
     from molrec_convert.stores.zarr.sections.metrics_log import MetricsLog
 
-_HOME = {
-    **dict.fromkeys(("append", "convert", "join", "open", "read", "write"), "molrec_convert.conversion.convert"),
-    **dict.fromkeys(
-        ("ContractError", "FormatError", "LossError", "MolrecError", "UnsupportedError", "UsageError"),
-        "molrec_convert.errors",
-    ),
-    **dict.fromkeys(("Capability", "Format", "ReadContext", "WriteContext", "option"), "molrec_convert.formats"),
-    "hookimpl": "molrec_convert.hookspecs",
-    "join_records": "molrec_convert.conversion.continuing",
-    **dict.fromkeys(
-        (
-            "Block",
-            "Box",
-            "Column",
-            "Declaration",
-            "Event",
-            "ForceField",
-            "Frame",
-            "FrameBatch",
-            "MemoryTrajectory",
-            "Meta",
-            "Metrics",
-            "Observable",
-            "Observables",
-            "Record",
-            "Series",
-            "Trajectory",
-        ),
-        "molrec_convert.model",
-    ),
-    **dict.fromkeys(("Collection", "MemoryCollection"), "molrec_convert.model.collection.collection"),
-    "CollectionDataset": "molrec_convert.stores.lmdb.dataset",
-    "CollectionWriter": "molrec_convert.stores.lmdb.writer",
-    "ShardedCollectionWriter": "molrec_convert.stores.lmdb.sharded_writer",
-    "merge_collections": "molrec_convert.stores.lmdb.merging",
-    "MetricsLog": "molrec_convert.stores.zarr.sections.metrics_log",
-    "Report": "molrec_convert.report",
-    "from_ase": "molrec_convert.offered",
-    "from_universe": "molrec_convert.offered",
-    "open_collection": "molrec_convert.stores.lmdb.sharded",
-    "resolve": "molrec_convert.resolving",
+#: Module → the public names it has.
+_PUBLIC = {
+    "molrec_convert.conversion.continuing": "join_records",
+    "molrec_convert.conversion.convert": "convert join write",
+    "molrec_convert.conversion.reading": "append open read",
+    "molrec_convert.errors": "ContractError FormatError LossError MolrecError UnsupportedError UsageError",
+    "molrec_convert.formats": "Capability Format ReadContext WriteContext option",
+    "molrec_convert.hookspecs": "hookimpl",
+    "molrec_convert.model": "Block Box Column Declaration Event ForceField Frame FrameBatch MemoryTrajectory Meta Metrics "
+    "Observable Observables Record Series Trajectory",
+    "molrec_convert.model.collection.collection": "Collection MemoryCollection",
+    "molrec_convert.api": "from_ase from_universe resolve",
+    "molrec_convert.report": "Report",
+    "molrec_convert.stores.lmdb.dataset": "CollectionDataset",
+    "molrec_convert.stores.lmdb.merging": "merge_collections",
+    "molrec_convert.stores.lmdb.sharded": "open_collection",
+    "molrec_convert.stores.lmdb.sharded_writer": "ShardedCollectionWriter",
+    "molrec_convert.stores.lmdb.writer": "CollectionWriter",
+    "molrec_convert.stores.zarr.sections.metrics_log": "MetricsLog",
 }
+_HOME = {name: module for module, names in _PUBLIC.items() for name in names.split()}
 
 # What the model calls and cannot import, as it stands above it.
-provide("resolve", "molrec_convert.resolving:resolve")
-provide("offered", "molrec_convert.offered:offered")
-provide("record_html", "molrec_convert.inspect.summary.record:summary_html")
-provide("collection_html", "molrec_convert.inspect.summary.collection:collection_html")
+for _name, _where in {
+    "collection_html": "molrec_convert.inspect.summary.collection:collection_html",
+    "plugin_function": "molrec_convert.api:plugin_function",
+    "quantity": "molrec_convert.meaning.quantities:quantity",
+    "quantity_batches": "molrec_convert.meaning.quantities:quantity_batches",
+    "record_html": "molrec_convert.inspect.summary.record:summary_html",
+    "resolve": "molrec_convert.api:resolve",
+}.items():
+    register(_name, _where)
 
 __all__ = [
     "Block",
@@ -172,7 +156,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-provide("quantity", "molrec_convert.meaning.quantities:quantity")
-provide("quantity_batches", "molrec_convert.meaning.quantities:quantity_batches")

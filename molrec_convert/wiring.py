@@ -1,7 +1,7 @@
-"""Where a lower layer reaches what stands above it: a name, and the "module:function" the package put under it.
+"""Names under which a lower layer reaches functions that stand above it.
 
-`molrec_convert/__init__.py` fills the names in, so they are there however a module of the package is imported; the
-module behind one is loaded on first use.
+`molrec_convert/__init__.py` registers "module:function" under a name, so the names are known however a module of the
+package is imported; a module behind a name is loaded on first use.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__all__ = ["provide", "provided"]
+__all__ = ["register", "resolve"]
 
-_PROVIDED: dict[str, str] = {}
-
-
-def provide(name: str, where: str) -> None:
-    """Put `"package.module:function"` under a name."""
-    _PROVIDED[name] = where
+_REGISTERED: dict[str, str] = {}
 
 
-def provided(name: str) -> Any:
-    """What is under a name, loaded now."""
-    module, _, attribute = _PROVIDED[name].partition(":")
+def register(name: str, where: str) -> None:
+    """Register `"package.module:function"` under a name."""
+    _REGISTERED[name] = where
+
+
+def resolve(name: str) -> Any:
+    """Load and return what is registered under a name."""
+    module, _, attribute = _REGISTERED[name].partition(":")
     return getattr(importlib.import_module(module), attribute)

@@ -83,8 +83,8 @@ def select_command(path: Path, condition: str, output: Path | None, overwrite: b
     CONDITION compares index columns: NAME OP VALUE with = != < <= > >=, joined by 'and', 'or' and parentheses, like
     --select of the other commands. Values are copied as they are stored. Without TARGET the records are only counted.
     """
-    from molrec_convert.conversion.convert import read
-    from molrec_convert.conversion.write_selection import write_some
+    from molrec_convert.conversion.convert import write_selection
+    from molrec_convert.conversion.reading import read
     from molrec_convert.files.staging import check_apart
     from molrec_convert.model.collection.collection import Collection
     from molrec_convert.report import Report
@@ -98,7 +98,7 @@ def select_command(path: Path, condition: str, output: Path | None, overwrite: b
             return
         check_apart(output, [path])
         with watch() as watcher:
-            write_some(chosen, output, overwrite=overwrite, report=report, progress=watcher)
+            write_selection(chosen, output, overwrite=overwrite, report=report, progress=watcher)
     show_report(report)
     size = human_size(directory_size(output))
     show_closing(f"{output}: {counts}, {size} in {time.monotonic() - began:.1f} s")
@@ -134,9 +134,9 @@ def split_command(path: Path, by: str | None, fractions: str, seed: int, output:
     With --by, records with the same value of that index column are on the same side; a record without a value is
     divided by itself. The same records, fractions and seed give the same division anywhere.
     """
-    from molrec_convert.conversion.convert import read
-    from molrec_convert.conversion.splitting import parse_fractions, split_positions
-    from molrec_convert.conversion.write_selection import write_some
+    from molrec_convert.conversion.collections import parse_fractions, split_positions
+    from molrec_convert.conversion.convert import write_selection
+    from molrec_convert.conversion.reading import read
     from molrec_convert.files.locking import TargetLock
     from molrec_convert.files.staging import check_apart, check_target
     from molrec_convert.model.record import Record
@@ -157,7 +157,7 @@ def split_command(path: Path, by: str | None, fractions: str, seed: int, output:
             began = time.monotonic()
             chosen = collection.select(positions[name])
             with watch() as watcher:
-                write_some(chosen, target, overwrite=overwrite, report=report, progress=watcher)
+                write_selection(chosen, target, overwrite=overwrite, report=report, progress=watcher)
             counts = counts_of(chosen)
             size = human_size(directory_size(target))
             show_closing(f"{target}: {counts}, {size} in {time.monotonic() - began:.1f} s")
@@ -198,7 +198,7 @@ def verify_command(
     The index of a collection made by 'mrec migrate' says which record came from which source; otherwise name the
     sources in the order they had. The options of the migration (units, names, fills) are taken into account.
     """
-    from molrec_convert.conversion.convert import read
+    from molrec_convert.conversion.reading import read
     from molrec_convert.migration.verify import parse_sample, verify_collection
     from molrec_convert.model.record import Record
 
@@ -244,7 +244,7 @@ def stats_command(
 
     All records are read once. Text goes to standard output; --html and --png write files as well.
     """
-    from molrec_convert.conversion.convert import read
+    from molrec_convert.conversion.reading import read
     from molrec_convert.inspect.stats import collect_statistics, save_picture, statistics_lines, statistics_page
     from molrec_convert.model.collection.collection import MemoryCollection
     from molrec_convert.model.collection.record import collection_units

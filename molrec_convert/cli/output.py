@@ -128,7 +128,7 @@ def sentence(error: BaseException, place: str = "", *, again: str = "try again")
     a record names only the node.
     """
     if isinstance(error, Exception) and not isinstance(error, (MolrecError, OSError)):
-        from molrec_convert.plugin_faults import plugin_fault
+        from molrec_convert.plugins import plugin_fault
 
         error = plugin_fault(error) or error
     if isinstance(error, PluginError):

@@ -46,7 +46,7 @@ def info_command(
     PATH is a record, a collection, or any file that can be read; several that belong together are read as by
     'mrec convert'. Only metadata is read.
     """
-    from molrec_convert.conversion.convert import read
+    from molrec_convert.conversion.reading import read
     from molrec_convert.inspect.summary.record import summarize, summary_rows, text_lines
     from molrec_convert.model.record import Record
     from molrec_convert.report import Report
@@ -158,7 +158,7 @@ def _show_collection(
     if record is not None or select is not None:
         if not in_set and (overview or files):
             raise click.UsageError("--overview and --files show all keys: leave out --record and --select")
-        from molrec_convert.conversion.collecting import positions
+        from molrec_convert.conversion.shaping import positions
         from molrec_convert.stores.lmdb.sharded import open_collection
 
         with open_collection(path, verify=True) as collection:
@@ -228,7 +228,7 @@ def diff_command(first: Path, second: Path, quiet: bool, record: int | slice | N
     Two collections are compared record by record, by number. A record is compared with a collection of one, or with the
     record chosen from a collection.
     """
-    from molrec_convert.conversion.convert import read
+    from molrec_convert.conversion.reading import read
     from molrec_convert.report import Report
 
     found = False
@@ -247,7 +247,8 @@ def diff_command(first: Path, second: Path, quiet: bool, record: int | slice | N
 
 def _settled(record: Any, stack: ExitStack) -> Any:
     """Return the record as it is once stored, if only its end shows which columns never change."""
-    from molrec_convert.conversion.convert import read, write
+    from molrec_convert.conversion.convert import write
+    from molrec_convert.conversion.reading import read
 
     trajectory = record.trajectory
     if trajectory is None or all(block.settles is None for block in trajectory.declaration.blocks.values()):
@@ -259,7 +260,7 @@ def _settled(record: Any, stack: ExitStack) -> Any:
 
 def _differences(a: Any, b: Any, record: int | slice | None, select: str | None, stack: ExitStack) -> Iterator[str]:
     """Return the differences of two records, two collections, or one of each; `stack` closes what they need open."""
-    from molrec_convert.conversion.collecting import chosen, standing_alone
+    from molrec_convert.conversion.shaping import as_standalone_record, choose_records
     from molrec_convert.inspect.diff import collection_differences, differences
     from molrec_convert.model.record import Record
     from molrec_convert.report import Report
@@ -267,7 +268,7 @@ def _differences(a: Any, b: Any, record: int | slice | None, select: str | None,
     if record is not None or select is not None:
         if isinstance(a, Record) and isinstance(b, Record):
             raise UsageError("both are one record: --record and --select choose records of a collection")
-        a, b = (c if isinstance(c, Record) else chosen(c, record, select, Report()) for c in (a, b))
+        a, b = (c if isinstance(c, Record) else choose_records(c, record, select, Report()) for c in (a, b))
     if not isinstance(a, Record) and not isinstance(b, Record):
         return collection_differences(a, b)
     pair = []
@@ -277,7 +278,7 @@ def _differences(a: Any, b: Any, record: int | slice | None, select: str | None,
                 raise UsageError(
                     f"{source.path} is a collection of {len(source):,} records: choose one to compare with --record N"
                 )
-            source = standing_alone(source, 0, Report())
+            source = as_standalone_record(source, 0, Report())
         pair.append(source)
     return differences(*(_settled(source, stack) for source in pair))
 

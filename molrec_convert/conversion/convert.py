@@ -10,22 +10,25 @@ import dataclasses
 import functools
 import os
 import shlex
-import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
-from molrec_convert.conversion.collecting import chosen as chosen_of
-from molrec_convert.conversion.collecting import standing_alone
-from molrec_convert.conversion.counting import ReadingProgress, WritingProgress
-from molrec_convert.conversion.resuming import fingerprint
-from molrec_convert.conversion.shaping import shape, take_configurations
-from molrec_convert.conversion.writing import check_lossless, predict, staged, write_apart, write_staged
-from molrec_convert.errors import LayoutChanged, MissingInputError, UsageError
-from molrec_convert.files.regular_files import kind_of
+from molrec_convert.conversion.reading import PathLike, check_input, choose, open_source, uses_of
+from molrec_convert.conversion.shaping import as_standalone_record, shape, take_configurations
+from molrec_convert.conversion.writing import (
+    ReadingProgress,
+    WritingProgress,
+    check_lossless,
+    fingerprint,
+    predict,
+    staged,
+    write_apart,
+    write_staged,
+)
+from molrec_convert.errors import LayoutChanged, UsageError
 from molrec_convert.files.staging import Staging, check_apart
 from molrec_convert.formats import (
-    ARRANGEMENTS,
     Arrangement,
     Format,
     NoProgress,
@@ -38,101 +41,13 @@ from molrec_convert.meaning.targets import TargetUnits, for_target, keeps_units,
 from molrec_convert.model.collection.collection import Collection, Selection
 from molrec_convert.model.picked import Frames
 from molrec_convert.model.record import Record
-from molrec_convert.plugin_faults import Use, naming_faults, plugin_fault
-from molrec_convert.plugins import detect, detect_target, format_named, plugin_manager
+from molrec_convert.plugins import detect, detect_target, format_named, naming_faults, plugin_fault
 from molrec_convert.report import Report
 
 if TYPE_CHECKING:
     from molrec_convert.model.chained.trajectory import Overlap
 
-__all__ = ["ManyRecordsError", "append", "convert", "join", "open", "read", "write"]
-
-PathLike = str | os.PathLike[str]
-
-
-@overload
-def read(
-    *paths: PathLike,
-    format: str | None = None,
-    record: int,
-    select: Selection | None = None,
-    as_: Arrangement | None = None,
-    verify: bool = False,
-    report: Report | None = None,
-    progress: Progress | None = None,
-    **options: Any,
-) -> Record: ...
-@overload
-def read(
-    *paths: PathLike,
-    format: str | None = None,
-    record: slice | None = None,
-    select: Selection | None = None,
-    as_: Arrangement | None = None,
-    verify: bool = False,
-    report: Report | None = None,
-    progress: Progress | None = None,
-    **options: Any,
-) -> Record | Collection: ...
-def read(
-    *paths: PathLike,
-    format: str | None = None,
-    record: int | slice | None = None,
-    select: Selection | None = None,
-    as_: Arrangement | None = None,
-    verify: bool = False,
-    report: Report | None = None,
-    progress: Progress | None = None,
-    **options: Any,
-) -> Record | Collection:
-    """The record in one source: a store, a foreign file, a run directory, or several files that belong together.
-
-    A source of many records gives a `Collection`, also when it holds one: of it `record` takes one out, by its number,
-    as a `Record` (a slice: a smaller collection), `select` those that fit, as `Collection.select` takes them.
-    `as_` says whether the configurations in a file are a "trajectory", or a "collection" of one record each.
-    `verify` walks every page of an LMDB file before it is mapped: for one of unknown origin.
-
-    `format` names the format (else content and name tell); `options` are those of the format's reader. A trajectory
-    stays lazy. Raises `UsageError`, `FormatError`, `ContractError`, `UnsupportedError`.
-    """
-    where = [Path(path) for path in paths]
-    for path in where:
-        _check_input(path)
-    chosen = format_named(format) if format is not None else detect(where)
-    context = ReadContext(
-        make_options(chosen.read_options, options, f"the format {chosen.name}"),
-        Report() if report is None else report,
-        NoProgress() if progress is None else progress,
-        arrangement=as_,
-        verify=verify,
-    )
-    return _chosen(_read(chosen, where, context), record, select, context)
-
-
-@overload
-def open(path: PathLike, *, record: int, **options: Any) -> Record: ...
-@overload
-def open(path: PathLike, **options: Any) -> Record | Collection: ...
-def open(path: PathLike, **options: Any) -> Record | Collection:
-    """A record, or a collection, opened lazily; the same as `read` of one path. Use it as a context manager."""
-    opened: Record | Collection = read(path, **options)
-    return opened
-
-
-def append(path: PathLike) -> Any:
-    """Reopen what is stored to append to it; a context manager, one writer at a time.
-
-    Frames to a record's trajectory (a `TrajectoryWriter`), records to a collection (a `CollectionWriter`).
-    """
-    where = Path(path)
-    _check_input(where)
-    if where.is_file() and detect([where]).kind == "collection":
-        from molrec_convert.stores.lmdb.writer import CollectionWriter
-
-        return CollectionWriter.open(where)
-    from molrec_convert.stores.zarr.record import append_record
-
-    return append_record(where)
+__all__ = ["ManyRecordsError", "convert", "join", "write", "write_selection"]
 
 
 def write(
@@ -233,7 +148,7 @@ def convert(
 
     def take(source: Record | Collection, reading: ReadContext) -> Record | Collection:
         left = None if len(groups) > 1 or _is_file_of(source, groups[0][0]) else frames
-        taken = _chosen(source, record, select, reading)
+        taken = choose(source, record, select, reading)
         if not (as_ == "records" and target_format.kind == "record" and isinstance(taken, Collection)):
             ways = groups[0][0].arrangements if as_ is None and len(groups) == 1 else ()
             taken = _fitting(taken, target_format, reading.report, ways)
@@ -383,7 +298,7 @@ def _convert(
                 mark = report.mark()
                 reading = dataclasses.replace(reading, hints=reading.hints | {changed.hint})
             except Exception as error:  # a plugin is foreign code
-                told = plugin_fault(error, [*_reading(groups), (target_format, f"writing {target}", ())])
+                told = plugin_fault(error, [*uses_of(groups), (target_format, f"writing {target}", ())])
                 if told is None:
                     raise
                 raise told from error
@@ -421,7 +336,7 @@ def _with_symbols(source: Record | Collection, target: Format, report: Report) -
 def _paths(sources: PathLike | Sequence[PathLike]) -> list[Path]:
     paths = [Path(p) for p in ([sources] if isinstance(sources, (str, os.PathLike)) else sources)]
     for path in paths:
-        _check_input(path)
+        check_input(path)
     return paths
 
 
@@ -434,7 +349,7 @@ def _joined(
     records: list[tuple[str, Record]] = []
     try:
         for chosen, paths in groups:
-            source = _read(chosen, paths, dataclasses.replace(context, options=options[chosen.name]))
+            source = open_source(chosen, paths, dataclasses.replace(context, options=options[chosen.name]))
             record = source if isinstance(source, Record) else _only(source, paths[0], context.report)
             records.append((str(paths[0]), record))
         return join_records(records, overlap=overlap, shift_time=shift_time, report=context.report)
@@ -447,7 +362,7 @@ def _joined(
 def _only(source: Collection, path: Path, report: Report) -> Record:
     """The record of a collection of one; `UsageError` for another one."""
     if len(source) == 1:
-        return standing_alone(source, 0, report)
+        return as_standalone_record(source, 0, report)
     count = len(source)
     source.close()
     raise UsageError(f"{path} is a collection of {count:,} records, and what is joined in time is one record each")
@@ -480,18 +395,13 @@ def _groups(paths: list[Path], from_format: str | None, target: Format, each: bo
     return [(found, paths)]
 
 
-def _reading(groups: Sequence[tuple[Format, Sequence[Path]]]) -> list[Use]:
-    """Return what is read, for those who name faults."""
-    return [(chosen, f"reading {' '.join(map(str, paths))}", paths) for chosen, paths in groups]
-
-
 def _source(
     groups: Groups, options: Mapping[str, Any], context: ReadContext, frames: Frames | None
 ) -> Record | Collection:
     """The one source, or a collection of all of them; of files of configurations, and of each of several, `frames`."""
 
     def opener(chosen: Format, paths: list[Path]) -> Record | Collection:
-        source = _read(chosen, paths, dataclasses.replace(context, options=options[chosen.name]))
+        source = open_source(chosen, paths, dataclasses.replace(context, options=options[chosen.name]))
         try:
             if frames is not None and isinstance(source, Collection) and _is_file_of(source, chosen):
                 return take_configurations(source, frames, context.report)
@@ -505,7 +415,7 @@ def _source(
 
     if len(groups) == 1:
         return opener(*groups[0])
-    from molrec_convert.conversion.joining import JoinedCollection
+    from molrec_convert.conversion.collections import JoinedCollection
 
     return JoinedCollection([(str(g[0]), functools.partial(opener, f, g)) for f, g in groups], context.report)
 
@@ -513,22 +423,6 @@ def _source(
 def _is_file_of(source: Record | Collection, chosen: Format) -> bool:
     """True if the records of a source are the configurations of a file, which could have been a trajectory."""
     return isinstance(source, Collection) and "trajectory" in chosen.arrangements
-
-
-def _chosen(
-    source: Record | Collection, record: int | slice | None, select: Selection | None, context: ReadContext
-) -> Record | Collection:
-    """The record or records asked for; what a hook amends is the record that is taken out."""
-    if record is None and select is None:
-        return source
-    try:
-        taken = chosen_of(source, record, select, context.report)
-    except BaseException:
-        source.close()
-        raise
-    if isinstance(taken, Record):
-        plugin_manager().hook.molrec_record_read(record=taken, context=context)
-    return taken
 
 
 #: What the ways to take configurations come to, as the one who has to choose is told.
@@ -553,32 +447,7 @@ def _fitting(
         many = f"is a collection of {len(source):,} records: choose one by its number (--record N)"
         many += "".join(f"; {said}" for way, said in _WAYS.items() if way in ways)
         raise ManyRecordsError(f"{where} {many if len(source) else 'is a collection without a record'}")
-    return standing_alone(source, 0, report)
-
-
-def _check_input(path: Path) -> None:
-    if not path.exists():
-        raise MissingInputError(path)
-    status = path.stat()
-    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
-        raise UsageError(f"{path} is {kind_of(status)}, and a source is read more than once: save it to a file first")
-
-
-def _read(chosen: Format, paths: list[Path], context: ReadContext) -> Record | Collection:
-    if len(paths) > 1 and not (chosen.many_inputs or chosen.combines):
-        together = f"the format {chosen.name} reads one input at a time, {len(paths)} are named"
-        raise UsageError(f"{together}; several records become a collection, a target whose name ends in .mrec.lmdb")
-    if context.arrangement is not None and context.arrangement not in chosen.arrangements:
-        known = ARRANGEMENTS if context.arrangement not in ARRANGEMENTS else chosen.arrangements
-        raise UsageError(
-            f"{paths[0]}, of the format {chosen.name}, cannot be taken as {context.arrangement!r}; "
-            f"{'there are ' + ', '.join(known) if known else 'it says itself what it holds'}"
-        )
-    with naming_faults(*_reading([(chosen, paths)])):
-        record = chosen.reader()(paths, context)
-        if isinstance(record, Record):
-            plugin_manager().hook.molrec_record_read(record=record, context=context)
-    return record
+    return as_standalone_record(source, 0, report)
 
 
 def _divide(options: Mapping[str, Any], sources: Sequence[Format], target: Format) -> tuple[dict[str, Any], Any]:
@@ -606,3 +475,27 @@ def _divide(options: Mapping[str, Any], sources: Sequence[Format], target: Forma
 
 def _same(path: Path, target: PathLike) -> bool:
     return os.path.realpath(path) == os.path.realpath(target)
+
+
+def write_selection(
+    chosen: Collection,
+    target: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    report: Report | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Write the records of a view; the target appears when it is complete. Raises `UsageError` for another target."""
+    try:
+        found = detect_target(Path(target))
+    except UsageError:
+        raise UsageError(f"{target} must end in .mrec.lmdb: a collection is written") from None
+    if found.kind != "collection":
+        raise UsageError(f"{target} must end in .mrec.lmdb: a collection is written, not {found.title}")
+    if found.name == "mrec-lmdb":
+        from molrec_convert.stores.lmdb.file.copy_records import is_stored, take_records
+
+        if is_stored(chosen):
+            take_records(chosen, target, overwrite=overwrite, report=report, progress=progress)
+            return
+    write(chosen, target, overwrite=overwrite, report=report, progress=progress)

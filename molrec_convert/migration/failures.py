@@ -10,7 +10,7 @@ from typing import Any
 from molrec_convert.errors import MolrecError, UnsupportedError
 from molrec_convert.formats import Format
 from molrec_convert.migration.checked_lines import read_lines, write_lines
-from molrec_convert.plugin_faults import plugin_fault
+from molrec_convert.plugins import plugin_fault
 from molrec_convert.report import shape_of
 
 __all__ = [

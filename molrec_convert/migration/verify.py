@@ -47,7 +47,7 @@ from molrec_convert.model.collection.record import collection_units
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.record import Record
 from molrec_convert.model.trajectory import TrajectoryView
-from molrec_convert.plugin_faults import naming_faults
+from molrec_convert.plugins import naming_faults
 from molrec_convert.quantities.named_factors import NamedFactors
 from molrec_convert.report import Report
 

@@ -18,7 +18,7 @@ from molrec_convert.model.results.metrics import Metrics
 from molrec_convert.model.results.observables import Observables
 from molrec_convert.model.tags import check_json
 from molrec_convert.model.trajectory import Trajectory
-from molrec_convert.wiring import provided
+from molrec_convert.wiring import resolve
 
 if TYPE_CHECKING:
     from molrec_convert.model.forcefield.linking import Resolution
@@ -112,7 +112,7 @@ class Record:
 
     def resolve(self, registry: Registry | None = None) -> Resolution:
         """What every atom, relation and pair of `system` takes from `forcefield`: see `molrec_convert.resolve`."""
-        resolution: Resolution = provided("resolve")(self, registry)
+        resolution: Resolution = resolve("resolve")(self, registry)
         return resolution
 
     def quantity(
@@ -129,12 +129,12 @@ class Record:
         `record.quantity("position", units="nm", frames=slice(0, 100))` is f64[100, atoms, 3]. What is missing is NaN in
         reals, masked in anything else. See `molrec_convert.meaning.quantities.quantity` for names, forms, errors.
         """
-        found: NDArray[Any] | None = provided("quantity")(self, name, units=units, form=form, sign=sign, frames=frames)
+        found: NDArray[Any] | None = resolve("quantity")(self, name, units=units, form=form, sign=sign, frames=frames)
         return found
 
     def quantity_batches(self, name: str, **options: Any) -> Iterator[tuple[NDArray[Any], NDArray[np.int64] | None]]:
         """Yield a quantity batch by batch, rows of the atoms with the offsets of the frames; see `quantity`."""
-        batches: Iterator[tuple[NDArray[Any], NDArray[np.int64] | None]] = provided("quantity_batches")(
+        batches: Iterator[tuple[NDArray[Any], NDArray[np.int64] | None]] = resolve("quantity_batches")(
             self, name, **options
         )
         return batches
@@ -146,11 +146,11 @@ class Record:
         What `Atoms` cannot hold is in `report`. `UsageError` without elements or positions, `UnsupportedError`
         where ASE is not installed.
         """
-        return provided("offered")("ase", "to_ase")(self, index, elements=elements, report=report)
+        return resolve("plugin_function")("ase", "to_ase")(self, index, elements=elements, report=report)
 
     def iter_ase(self, *, elements: Sequence[str] = (), report: Report | None = None) -> Iterator[Any]:
         """Every frame as `ase.Atoms`, one after another; see `to_ase`."""
-        frames: Iterator[Any] = provided("offered")("ase", "iter_ase")(
+        frames: Iterator[Any] = resolve("plugin_function")("ase", "iter_ase")(
             self.trajectory, self, elements=elements, report=report
         )
         return frames
@@ -162,7 +162,7 @@ class Record:
         that states units come in MDAnalysis' own. `UnsupportedError` for a record without atoms, or where MDAnalysis is
         not installed.
         """
-        return provided("offered")("mdanalysis", "to_universe", "MDAnalysis")(self, **keywords)
+        return resolve("plugin_function")("mdanalysis", "to_universe", "MDAnalysis")(self, **keywords)
 
     def _has(self, section: str) -> bool:
         """Whether a section is there, told without reading it."""
@@ -183,7 +183,7 @@ class Record:
         self.close()
 
     def _repr_html_(self) -> str:
-        text: str = provided("record_html")(self)
+        text: str = resolve("record_html")(self)
         return text
 
 

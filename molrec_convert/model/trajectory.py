@@ -18,7 +18,7 @@ from molrec_convert.model.batch import BlockUpdates, BoxUpdates, FrameBatch, bat
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.frame import Frame
 from molrec_convert.report import Report
-from molrec_convert.wiring import provided
+from molrec_convert.wiring import resolve
 
 __all__ = ["BATCH_BYTES", "MappedTrajectory", "MemoryTrajectory", "Trajectory", "TrajectoryView"]
 
@@ -101,7 +101,7 @@ class Trajectory(ABC):
 
     def iter_ase(self, *, elements: Sequence[str] = (), report: Report | None = None) -> Iterator[Any]:
         """Every frame as `ase.Atoms`, with what the system of its record says; see `Record.to_ase`."""
-        frames: Iterator[Any] = provided("offered")("ase", "iter_ase")(self, elements=elements, report=report)
+        frames: Iterator[Any] = resolve("plugin_function")("ase", "iter_ase")(self, elements=elements, report=report)
         return frames
 
     @property

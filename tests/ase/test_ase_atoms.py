@@ -273,9 +273,9 @@ def test_other_calls_that_cannot_be_met():
 
 
 def test_without_the_plugin_a_call_says_what_to_install(monkeypatch):
-    import molrec_convert.offered as offered
+    from molrec_convert import api
 
-    monkeypatch.setattr(offered.plugin_manager(), "get_plugin", lambda name: None)
+    monkeypatch.setattr(api.plugin_manager(), "get_plugin", lambda name: None)
     with pytest.raises(molrec_convert.UnsupportedError, match=r"pip install 'molrec-convert\[ase\]'"):
         molrec_convert.from_ase(water())
     with pytest.raises(molrec_convert.UnsupportedError, match=r"molrec-convert\[ase\]"):

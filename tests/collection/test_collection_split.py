@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import molrec_convert
 from molrec_convert import MemoryCollection, ShardedCollectionWriter, UsageError
 from molrec_convert.cli import run
-from molrec_convert.conversion.splitting import parse_fractions, split_positions
+from molrec_convert.conversion.collections import parse_fractions, split_positions
 from molrec_convert.model import Record
 
 THIRDS = parse_fractions("train=0.8,valid=0.1,test=0.1")

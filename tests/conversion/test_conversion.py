@@ -11,7 +11,7 @@ import pytest
 
 import molrec_convert
 from molrec_convert import plugins
-from molrec_convert.conversion import resuming
+from molrec_convert.conversion import writing as resuming
 from molrec_convert.errors import FormatError, LayoutChanged, LossError, MissingInputError, UsageError
 from molrec_convert.formats import Capability, Format, option
 from molrec_convert.inspect.diff import differences

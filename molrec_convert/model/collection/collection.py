@@ -39,7 +39,7 @@ from molrec_convert.model.record_batch import RecordBatch
 from molrec_convert.model.samples import frame_sample, record_sample
 from molrec_convert.model.trajectory import Trajectory
 from molrec_convert.report import Report
-from molrec_convert.wiring import provided
+from molrec_convert.wiring import resolve
 
 __all__ = ["Collection", "CollectionView", "MemoryCollection", "Selection"]
 
@@ -202,7 +202,7 @@ class Collection(ABC):
         return CollectionView(self, _positions(which, self))
 
     def _repr_html_(self) -> str:
-        text: str = provided("collection_html")(self)
+        text: str = resolve("collection_html")(self)
         return text
 
     def close(self) -> None:  # noqa: B027 - most collections hold no file

@@ -1,8 +1,4 @@
-"""What plugins offer beside formats: functions that methods of records stand for, loaded when they are called.
-
-A plugin's module has them in `FUNCTIONS`, name → "module:function". Without the plugin, or the library it needs, a call
-is an `UnsupportedError` that says what to install.
-"""
+"""What plugins offer beside formats: functions that methods of records stand for, loaded when they are called."""
 
 from __future__ import annotations
 
@@ -11,8 +7,11 @@ from collections.abc import Callable
 from collections.abc import Collection as Names
 from typing import TYPE_CHECKING, Any
 
-from molrec_convert.errors import UnsupportedError
-from molrec_convert.plugins import plugin_manager
+from molrec_convert.errors import UnsupportedError, UsageError
+from molrec_convert.model.forcefield import linking
+from molrec_convert.model.forcefield.registry import Registry
+from molrec_convert.model.record import Record
+from molrec_convert.plugins import plugin_manager, style_registry
 
 if TYPE_CHECKING:
     from molrec_convert.formats import Arrangement
@@ -20,10 +19,10 @@ if TYPE_CHECKING:
     from molrec_convert.model.record import Record
     from molrec_convert.report import Report
 
-__all__ = ["from_ase", "from_universe", "offered"]
+__all__ = ["from_ase", "from_universe", "plugin_function", "resolve"]
 
 
-def offered(plugin: str, name: str, library: str | None = None) -> Callable[..., Any]:
+def plugin_function(plugin: str, name: str, library: str | None = None) -> Callable[..., Any]:
     """A function a plugin offers. Plugin and extra have one name, and the library it needs unless that is named."""
     library = library or plugin
     found: dict[str, str] = getattr(plugin_manager().get_plugin(plugin), "FUNCTIONS", {})
@@ -47,7 +46,7 @@ def from_ase(atoms: Any, as_: Arrangement | None = None, *, report: Report | Non
     `as_` says which. Arrays, cell, constraints, `info` and the results a calculator holds are kept, whatever has no
     form in a record is in `report` as dropped. `UnsupportedError` where ASE is not installed.
     """
-    made: Record | Collection = offered("ase", "from_ase")(atoms, as_, report=report)
+    made: Record | Collection = plugin_function("ase", "from_ase")(atoms, as_, report=report)
     return made
 
 
@@ -68,7 +67,23 @@ def from_universe(
     `units`: a preset, for numbers MDAnalysis takes as they are; `target_units`: the preset to convert to. `hints`: what
     a `LayoutChanged` asks for. `UnsupportedError` where MDAnalysis is not installed.
     """
-    made: Record = offered("mdanalysis", "from_universe", "MDAnalysis")(
+    made: Record = plugin_function("mdanalysis", "from_universe", "MDAnalysis")(
         atoms, frames, units=units, target_units=target_units, hints=hints, report=report
     )
     return made
+
+
+def resolve(record: Record, registry: Registry | None = None) -> linking.Resolution:
+    """What every atom, relation and pair of `record.system` takes from `record.forcefield`.
+
+    `registry` knows the styles; without one those of the contract and of the plugins. `UsageError` for a record
+    without a system or without a force field.
+    """
+    system, forcefield = record.system, record.forcefield
+    for name, section in (("system", system), ("forcefield", forcefield)):
+        if section is None:
+            where = record.path or "the record"
+            raise UsageError(f"{where} has no {name}: there is nothing to resolve")
+    assert system is not None
+    assert forcefield is not None
+    return linking.resolve(system, forcefield, style_registry() if registry is None else registry)

@@ -1,16 +1,17 @@
-"""Several sources as one collection: each record of each is one of its records.
-
-Sources are opened one at a time, twice: to learn what all of them declare, and to hand their records out. Nothing of
-them stays in memory. Source: Collection and its LMDB file.
-"""
+"""Several sources as one collection, and one collection divided into several at random."""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from molrec_convert.errors import ContractError
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_convert.errors import ContractError, UsageError
 from molrec_convert.model.collection.collection import Collection
 from molrec_convert.model.collection.declaration import MIGRATION, collection_document, joined_migrations
 from molrec_convert.model.collection.index import IndexBuilder
@@ -18,13 +19,14 @@ from molrec_convert.model.collection.member import as_member, member_rows, repor
 from molrec_convert.model.collection.record import collection_units
 from molrec_convert.model.declaration import ColumnDeclaration, Declaration
 from molrec_convert.model.declaration_joining import following, joined_sources
+from molrec_convert.model.distinct_values import distinct
 from molrec_convert.model.forcefield.document import ForceField
-from molrec_convert.model.frame import Block
+from molrec_convert.model.frame import Block, Column
 from molrec_convert.model.record import Record
 from molrec_convert.model.trajectory import Trajectory
 from molrec_convert.report import Report
 
-__all__ = ["JoinedCollection", "Source"]
+__all__ = ["JoinedCollection", "Source", "parse_fractions", "split_positions"]
 
 #: What a source is called, and what opens it.
 Source = tuple[str, Callable[[], Record | Collection]]
@@ -241,3 +243,96 @@ def _counted(trajectory: Trajectory | None) -> tuple[int, int | None]:
         if rows is None and atoms is not None and len(atoms.frames):
             rows = int(atoms.offset[1] - atoms.offset[0])
     return count, rows
+
+
+def parse_fractions(text: str) -> dict[str, float]:
+    """`train=0.8,valid=0.1,test=0.1`; refused unless they are positive and add up to one (`UsageError`)."""
+    fractions: dict[str, float] = {}
+    for part in text.split(","):
+        name, equals, number = part.partition("=")
+        name = name.strip()
+        try:
+            value = float(number)
+        except ValueError:
+            value = math.nan
+        if not equals or not name or not 0 < value <= 1:
+            raise UsageError(f"fractions are NAME=PART,... like train=0.8,valid=0.1,test=0.1: found {part.strip()!r}")
+        if name in fractions:
+            raise UsageError(f"the side {name!r} is named twice")
+        if "/" in name or name.startswith("."):
+            raise UsageError(f"a side becomes part of a file's name, which {name!r} cannot be")
+        fractions[name] = value
+    total = math.fsum(fractions.values())
+    if abs(total - 1) > 1e-9:
+        raise UsageError(f"the fractions add up to {total:.12g}, not to 1")
+    return fractions
+
+
+def split_positions(
+    collection: Collection, fractions: Mapping[str, float], *, by: str | None = None, seed: int = 0
+) -> dict[str, NDArray[np.int64]]:
+    """The records of each side, in their order. With `by` those with equal values of that index column stay together.
+
+    A record without a value is a group of its own. Raises `UsageError` for an unknown column, or an empty side.
+    """
+    count = len(collection)
+    if by is None:
+        groups, labels = np.arange(count), [b"#%d" % n for n in range(count)]
+    else:
+        columns = collection.index.columns
+        if by not in columns:
+            raise UsageError(f"the collection has no index column {by!r}; it has {', '.join(columns)}")
+        if columns[by].trailing:
+            raise UsageError(f"the index column {by!r} has several values per record: records are not divided by it")
+        groups, labels = _groups(columns[by])
+    sizes = np.bincount(groups, minlength=len(labels)).tolist()
+    order = sorted(range(len(labels)), key=lambda group: _hash(labels[group], seed))
+    sides = _assign(order, sizes, list(fractions.values()), count)
+    side_of = np.asarray(sides, np.int64)[groups] if count else np.zeros(0, np.int64)
+    found = {name: np.flatnonzero(side_of == side).astype(np.int64) for side, name in enumerate(fractions)}
+    for name, positions in found.items():
+        if not len(positions):
+            groups_of = f"{len(labels):,} group{'' if len(labels) == 1 else 's'} of equal {by}"
+            what = f"{count:,} records" if by is None else groups_of
+            raise UsageError(f"of {what} none is left for {name!r}: name fewer sides with --fractions, or other parts")
+    return found
+
+
+def _groups(column: Column) -> tuple[NDArray[np.int64], list[bytes]]:
+    """The group of each record, and a label of each group that says what its value is."""
+    values = column.values
+    if values.dtype.kind == "f":
+        # equal numbers are one group, whatever their sign or their NaN
+        values = np.where(values == 0, 0.0, values)
+    elif values.dtype.kind == "c":
+        raise UsageError("records are not divided by complex numbers")
+    unique, groups, _ = distinct(values)
+    labels = [_label(value) for value in unique.tolist()]
+    if column.validity is not None:
+        missing = np.flatnonzero(~column.validity)
+        groups[missing] = len(labels) + np.arange(len(missing))
+        labels += [b"#%d" % n for n in missing.tolist()]
+        # values that only nulls had are of no group
+        used, groups = np.unique(groups, return_inverse=True)
+        groups = groups.reshape(-1).astype(np.int64)
+        labels = [labels[group] for group in used.tolist()]
+    return groups, labels
+
+
+def _label(value: Any) -> bytes:
+    return f"{type(value).__name__}:{value if isinstance(value, str) else repr(value)}".encode("utf-8", "surrogatepass")
+
+
+def _hash(label: bytes, seed: int) -> bytes:
+    return hashlib.blake2b(label, digest_size=16, key=str(seed).encode()[:64]).digest() + label
+
+
+def _assign(order: Sequence[int], sizes: Sequence[int], fractions: Sequence[float], count: int) -> list[int]:
+    """The side of each group: each goes, in this order, where most records are lacking."""
+    lacking = [fraction * count for fraction in fractions]
+    sides = [0] * len(sizes)
+    for group in order:
+        side = max(range(len(lacking)), key=lacking.__getitem__)
+        sides[group] = side
+        lacking[side] -= sizes[group]
+    return sides
