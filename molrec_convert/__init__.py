@@ -71,8 +71,8 @@ _PUBLIC = {
     "molrec_convert.errors": "ContractError FormatError LossError MolrecError UnsupportedError UsageError",
     "molrec_convert.formats": "Capability Format ReadContext WriteContext option",
     "molrec_convert.hookspecs": "hookimpl",
-    "molrec_convert.model": "Block Box Column Declaration Event ForceField Frame FrameBatch MemoryTrajectory Meta Metrics "
-    "Observable Observables Record Series Trajectory",
+    "molrec_convert.model": "Block Box Column Declaration Event ForceField Frame FrameBatch MemoryTrajectory Meta "
+    "Metrics Observable Observables Record Series Trajectory",
     "molrec_convert.model.collection.collection": "Collection MemoryCollection",
     "molrec_convert.api": "from_ase from_universe resolve",
     "molrec_convert.report": "Report",
