@@ -22,6 +22,7 @@ import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
+from molrec_convert._kernel.planes import merge_planes, split_planes
 from molrec_convert.errors import ContractError
 from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.model.precision import stored
@@ -34,8 +35,6 @@ _kept = threading.local()
 _LARGEST_KEPT = 8 * 2**20
 #: What a chunk of unknown size may grow to: the first, so many times its bytes, and so many for each of its values.
 _MOST, _GROWTH, _PER_VALUE = 2**28, 64, 16
-#: Up to here one call that strides is quicker than a call for each byte.
-_FEW = 4096
 
 
 @dataclass(frozen=True)
@@ -128,7 +127,7 @@ class Pipeline:
             return encoded if precision is None else [_owned(pieces) for pieces in encoded]
         size = self.stages[0].level
         planes = _scratch("planes", values.nbytes).reshape(len(chunks), size, -1)
-        _split_planes(_raw(values).reshape(len(chunks), -1, size), planes)
+        split_planes(_raw(values).reshape(len(chunks), -1, size), planes)
         return [
             _owned(_run_stages(plane.reshape(-1), self.stages[1:])) if there else None
             for plane, there in zip(planes, present, strict=True)
@@ -137,14 +136,12 @@ class Pipeline:
     def _encode_rounded(self, values: NDArray[np.uint8]) -> list[list[Buffer] | None]:
         """`encode_run` of whole chunks of a column with a precision: bytes `[chunk, value, byte]`."""
         planes = _scratch("planes", values.size).reshape(len(values), 8, -1)
-        used = _split_planes(values, planes)
-        present = np.zeros(len(planes), dtype=np.bool_)
-        # the highest byte that is used is rarely all zero
-        for byte in reversed(used):
-            rest = np.flatnonzero(~present)
-            if not len(rest):
-                break
-            present[rest] = planes[rest, byte].any(axis=1)
+        split_planes(values, planes)
+        numbers = values.reshape(-1).view("<u8").reshape(len(values), -1)
+        # a number that is stored almost always shows among the first
+        present: NDArray[np.bool_] = np.asarray(numbers[:, :32].any(axis=1))
+        rest = np.flatnonzero(~present)
+        present[rest] = numbers[rest].any(axis=1)
         which = np.flatnonzero(present)
         stored_planes = planes.reshape(len(planes), -1)
         if len(which) < len(planes):
@@ -180,20 +177,13 @@ class Pipeline:
             done = 0
             for bodies in unpacked:
                 stop = done + len(bodies) * shape[0]
-                _merge_by_twos(bodies.reshape(len(bodies), size, -1), _lanes(out[done:stop], len(bodies)))
+                merge_planes(bodies.reshape(len(bodies), size, -1), _bytes_of(out[done:stop], len(bodies), size))
                 done = stop
             return
         bodies = _scratch("planes", out.nbytes).reshape(len(parts), nbytes)
         for part, body in zip(parts, bodies, strict=True):
             self._unpack_into(part, body, shape, node)
-        values = out.reshape(-1).view(np.uint8).reshape(len(parts), -1, size)
-        planes = bodies.reshape(len(parts), size, -1)
-        if size == 8:
-            _merge_by_twos(planes, _lanes(out, len(parts)))
-            return
-        for byte in range(size):
-            if planes[:, byte].any():
-                values[:, :, byte] = planes[:, byte]
+        merge_planes(bodies.reshape(len(parts), size, -1), _bytes_of(out, len(parts), size))
 
     def _unpack_rounded(
         self, data: NDArray[np.uint8], places: Sequence[tuple[int, int]], nbytes: int, node: str
@@ -274,7 +264,7 @@ class Pipeline:
             planes = body.reshape(size, -1)
             planes = planes if whole or stop is None else planes[:, start * per_row : stop * per_row]
             target = out if out is not None else np.empty(_row_shape(shape, start, stop), DTYPES[self.dtype].numpy)
-            _merge_planes(planes, target.reshape(-1).view(np.uint8).reshape(-1, size))
+            merge_planes(planes[None], _bytes_of(target, 1, size))
             if self.big_endian:
                 target.byteswap(inplace=True)
             return target
@@ -396,63 +386,23 @@ def _shuffle(data: Buffer, size: int) -> NDArray[np.uint8]:
     raw = np.frombuffer(data, dtype=np.uint8)
     whole = raw.size - raw.size % size
     shuffled = np.empty(raw.size, dtype=np.uint8)
-    _split_planes(raw[:whole].reshape(1, -1, size), shuffled[:whole].reshape(1, size, -1))
+    split_planes(raw[:whole].reshape(1, -1, size), shuffled[:whole].reshape(1, size, -1))
     shuffled[whole:] = raw[whole:]
     return shuffled
-
-
-def _split_planes(values: NDArray[np.uint8], planes: NDArray[np.uint8]) -> list[int]:
-    """Gather byte b of every value of chunk g, `values[g, :, b]`, in `planes[g, b]`; the bytes not zero throughout."""
-    size = values.shape[2]
-    bits = int(np.bitwise_or.reduce(values.reshape(-1).view("<u8"))) if size == 8 and values.size else -1
-    used = [byte for byte in range(size) if bits >> 8 * byte & 0xFF]
-    # Byte by byte is the fastest way numpy has; a byte that is zero in every value needs no gathering.
-    for byte in range(size):
-        planes[:, byte] = values[:, :, byte] if byte in used else 0
-    return used
 
 
 def _unshuffle(data: Buffer, size: int) -> NDArray[np.uint8]:
     raw = np.frombuffer(data, dtype=np.uint8)
     whole = raw.size - raw.size % size
     plain = np.empty(raw.size, dtype=np.uint8)
-    _merge_planes(raw[:whole].reshape(size, -1), plain[:whole].reshape(-1, size))
+    merge_planes(raw[:whole].reshape(1, size, -1), plain[:whole].reshape(1, -1, size))
     plain[whole:] = raw[whole:]
     return plain
 
 
-def _merge_planes(planes: NDArray[np.uint8], values: NDArray[np.uint8]) -> None:
-    if planes.size <= _FEW:
-        values[:] = planes.T
-        return
-    for byte, plane in enumerate(planes):
-        values[:, byte] = plane
-
-
-def _lanes(values: NDArray[Any], chunks: int) -> NDArray[np.uint16]:
-    """Values of eight bytes as `[chunk, value, pair of bytes]`."""
-    return values.reshape(-1).view(np.uint8).view("<u2").reshape(chunks, -1, 4)
-
-
-def _merge_by_twos(planes: NDArray[np.uint8], values: NDArray[np.uint16]) -> None:
-    """Put byte b of value v of chunk g, `planes[g, b, v]`, where it belongs in `values[g, v, b // 2]`, which are zeros.
-
-    Two bytes are joined where they lie together: half as many steps from value to value.
-    """
-    joined = _scratch("joined", planes.size // 4).view("<u2").reshape(len(planes), -1)
-    used = np.bitwise_or.reduce(planes, axis=0).any(axis=1).tolist()
-    for pair in range(4):
-        low, high = planes[:, 2 * pair], planes[:, 2 * pair + 1]
-        lower, upper = used[2 * pair : 2 * pair + 2]
-        if upper:
-            joined[...] = high
-            np.left_shift(joined, 8, out=joined)
-            if lower:
-                np.bitwise_or(joined, low, out=joined)
-        elif lower:
-            joined[...] = low
-        if lower or upper:
-            values[:, :, pair] = joined
+def _bytes_of(values: NDArray[Any], chunks: int, size: int) -> NDArray[np.uint8]:
+    """Return the bytes of values as `[chunk, value, byte]`."""
+    return values.reshape(-1).view(np.uint8).reshape(chunks, -1, size)
 
 
 def _check_crc(data: Buffer, node: str) -> NDArray[np.uint8]:
