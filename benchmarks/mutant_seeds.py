@@ -175,8 +175,7 @@ def _records(folder: Path) -> Iterator[Seed]:
     from layout_examples.records import EXAMPLES
 
     from molrec_convert.formats import WriteContext
-    from molrec_convert.stores.zarr.packing import pack
-    from molrec_convert.stores.zarr.record_writer import write_record
+    from molrec_convert.stores.zarr.record_writer import pack, write_record
 
     for name, build in EXAMPLES.items():
         path = folder / f"{name}.mrec"

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from molrec_convert.stores.lmdb.sharded import open_collection
     from molrec_convert.stores.lmdb.sharded_writer import ShardedCollectionWriter
     from molrec_convert.stores.lmdb.writer import CollectionWriter
-    from molrec_convert.stores.zarr.sections.metrics_log import MetricsLog
+    from molrec_convert.stores.zarr.sections.metrics import MetricsLog
 
 #: Module → the public names it has.
 _PUBLIC = {
@@ -81,7 +81,7 @@ _PUBLIC = {
     "molrec_convert.stores.lmdb.sharded": "open_collection",
     "molrec_convert.stores.lmdb.sharded_writer": "ShardedCollectionWriter",
     "molrec_convert.stores.lmdb.writer": "CollectionWriter",
-    "molrec_convert.stores.zarr.sections.metrics_log": "MetricsLog",
+    "molrec_convert.stores.zarr.sections.metrics": "MetricsLog",
 }
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names.split()}
 

@@ -7,8 +7,7 @@ from itertools import permutations
 
 from molrec_convert.quantities.dimensions import UnitConversion
 from molrec_convert.quantities.elements import SYMBOLS
-from molrec_convert.quantities.momenta import velocity_factor
-from molrec_convert.quantities.standard import COLUMNS, KEYS
+from molrec_convert.quantities.standard import COLUMNS, KEYS, velocity_factor
 from molrec_convert.quantities.units import PRESETS, conversion_factor, preset_units
 
 #: Unit texts by dimension, the first one that to which all others are given.

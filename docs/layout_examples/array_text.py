@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.inspect.tree.text import json_lines
-from molrec_convert.stores.zarr.v3.shard_index import MISSING
+from molrec_convert.stores.zarr.v3.shards import MISSING
 
 __all__ = ["metadata", "shard", "shard_map", "text_map"]
 

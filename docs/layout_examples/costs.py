@@ -21,7 +21,7 @@ from molrec_convert.model import (
     Record,
 )
 from molrec_convert.stores.zarr.record_writer import write_record
-from molrec_convert.stores.zarr.v3.shard_index import MISSING
+from molrec_convert.stores.zarr.v3.shards import MISSING
 from molrec_convert.stores.zarr.v3.storage import DirectoryStorage
 
 __all__ = ["ATOMS", "FRAMES", "coordinate_rows", "overhead_rows"]

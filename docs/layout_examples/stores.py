@@ -12,8 +12,7 @@ from layout_examples.collection import write_conformers
 from layout_examples.records import EXAMPLES
 from molrec_convert.cli.app import App
 from molrec_convert.formats import WriteContext
-from molrec_convert.stores.zarr.packing import pack
-from molrec_convert.stores.zarr.record_writer import write_record
+from molrec_convert.stores.zarr.record_writer import pack, write_record
 
 __all__ = ["output", "write_examples"]
 

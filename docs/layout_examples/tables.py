@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from molrec_convert.model.dtypes import DTYPES
+from molrec_convert.model.dtypes import DTYPES, quantum, stored
 from molrec_convert.model.forcefield.links import Term
-from molrec_convert.model.precision import quantum, stored
 from molrec_convert.stores.zarr.record import open_record
 from molrec_convert.stores.zarr.trajectory.reader import StoredTrajectory
 from molrec_convert.stores.zarr.v3.codecs import column_pipeline

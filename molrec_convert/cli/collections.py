@@ -247,7 +247,7 @@ def stats_command(
     from molrec_convert.conversion.reading import read
     from molrec_convert.inspect.stats import collect_statistics, save_picture, statistics_lines, statistics_page
     from molrec_convert.model.collection.collection import MemoryCollection
-    from molrec_convert.model.collection.record import collection_units
+    from molrec_convert.model.collection.member import collection_units
     from molrec_convert.model.record import Record
 
     for target, flag, beginning in ((page, "--html", b"<!doctype html>"), (picture, "--png", b"\x89PNG")):

@@ -52,7 +52,7 @@ from molrec_convert.report import Report
 if TYPE_CHECKING:
     from click import Context
 
-    from molrec_convert.model.picked import Frames
+    from molrec_convert.model.trajectory import Frames
 
 __all__ = ["convert_command", "join_command", "name_streams", "standard_input", "standard_output"]
 

@@ -295,7 +295,7 @@ def pack_command(path: Path, target: Path | None, overwrite: bool) -> None:
 
     The packed record is read in place; nothing can be appended to it.
     """
-    from molrec_convert.stores.zarr.packing import pack
+    from molrec_convert.stores.zarr.record_writer import pack
 
     _refuse_collection(path, "packed: it is one file, or a set of files, already")
     goal = path.parent / f"{path.resolve().name}.zip" if target is None else target
@@ -309,7 +309,7 @@ def pack_command(path: Path, target: Path | None, overwrite: bool) -> None:
 @_OVERWRITE
 def unpack_command(path: Path, target: Path | None, overwrite: bool) -> None:
     """Unpack the packed record PATH into the directory TARGET (by default PATH without .zip). The file stays."""
-    from molrec_convert.stores.zarr.packing import unpack
+    from molrec_convert.stores.zarr.record_writer import unpack
 
     _refuse_collection(path, "unpacked")
     if target is None and path.suffix != ".zip":

@@ -15,11 +15,10 @@ from molrec_convert.errors import ContractError, UsageError
 from molrec_convert.model.collection.collection import Collection
 from molrec_convert.model.collection.declaration import MIGRATION, collection_document, joined_migrations
 from molrec_convert.model.collection.index import IndexBuilder
-from molrec_convert.model.collection.member import as_member, member_rows, report_losses
-from molrec_convert.model.collection.record import collection_units
+from molrec_convert.model.collection.member import as_member, collection_units, member_rows, report_losses
 from molrec_convert.model.declaration import ColumnDeclaration, Declaration
 from molrec_convert.model.declaration_joining import following, joined_sources
-from molrec_convert.model.distinct_values import distinct
+from molrec_convert.model.dtypes import distinct
 from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.frame import Block, Column
 from molrec_convert.model.record import Record

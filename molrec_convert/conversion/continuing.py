@@ -15,7 +15,7 @@ import numpy as np
 from molrec_convert.conversion.continuing_system import Source, joined_system, parts_of
 from molrec_convert.errors import ContractError, UsageError
 from molrec_convert.model.chained.trajectory import ChainedTrajectory, Overlap
-from molrec_convert.model.collection.record import collection_units
+from molrec_convert.model.collection.member import collection_units
 from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.record import Record
 from molrec_convert.model.results.metrics import Event, Metrics, Series

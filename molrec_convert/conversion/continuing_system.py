@@ -16,8 +16,8 @@ from molrec_convert.model.chained.trajectory import Part
 from molrec_convert.model.collection.member import RELATIONS
 from molrec_convert.model.dtypes import same_bits
 from molrec_convert.model.frame import Block, Column, Frame, references
+from molrec_convert.model.names import ENDPOINTS, IDENTITY_COLUMNS, STATE_COLUMNS
 from molrec_convert.model.record import Record
-from molrec_convert.model.standard import ENDPOINTS, IDENTITY_COLUMNS, STATE_COLUMNS
 from molrec_convert.model.tags import Meta
 from molrec_convert.model.trajectory import Trajectory
 from molrec_convert.report import Report

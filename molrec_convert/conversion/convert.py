@@ -39,8 +39,8 @@ from molrec_convert.formats import (
 )
 from molrec_convert.meaning.targets import TargetUnits, for_target, keeps_units, settles_elements
 from molrec_convert.model.collection.collection import Collection, Selection
-from molrec_convert.model.picked import Frames
 from molrec_convert.model.record import Record
+from molrec_convert.model.trajectory import Frames
 from molrec_convert.plugins import detect, detect_target, format_named, naming_faults, plugin_fault
 from molrec_convert.report import Report
 

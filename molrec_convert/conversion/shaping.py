@@ -10,18 +10,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from molrec_convert.errors import UsageError
-from molrec_convert.model.collection.collection import Collection, CollectionView, Selection
+from molrec_convert.model.collection.collection import Collection, CollectionView, Selection, record_of
 from molrec_convert.model.collection.index import derived_value, first_frames
-from molrec_convert.model.collection.record import record_of
 from molrec_convert.model.declaration import ColumnDeclaration, Declaration
+from molrec_convert.model.dtypes import check_precision, quantum
 from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.frame import Block, Column, Frame
-from molrec_convert.model.picked import Frames, PickedTrajectory, frame_count, ordinals_of
-from molrec_convert.model.precision import check_precision, quantum
+from molrec_convert.model.names import IDENTITY_COLUMNS
 from molrec_convert.model.record import Record
 from molrec_convert.model.results.observables import Observable, Observables
-from molrec_convert.model.standard import IDENTITY_COLUMNS
-from molrec_convert.model.trajectory import Trajectory, TrajectoryView
+from molrec_convert.model.trajectory import (
+    Frames,
+    PickedTrajectory,
+    Trajectory,
+    TrajectoryView,
+    frame_count,
+    ordinals_of,
+)
 from molrec_convert.report import Report
 
 __all__ = [

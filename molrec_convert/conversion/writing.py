@@ -15,9 +15,8 @@ from molrec_convert.errors import LossError, MolrecError, UsageError
 from molrec_convert.files.staging import Staging, check_target
 from molrec_convert.formats import Format, NoProgress, Progress, ReadContext, WriteContext
 from molrec_convert.model.collection.collection import Collection
-from molrec_convert.model.picked import PickedTrajectory
 from molrec_convert.model.record import Record
-from molrec_convert.model.trajectory import Trajectory, TrajectoryView
+from molrec_convert.model.trajectory import PickedTrajectory, Trajectory, TrajectoryView
 from molrec_convert.plugins import plugin_manager
 from molrec_convert.report import Report
 

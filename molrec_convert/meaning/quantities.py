@@ -22,8 +22,7 @@ from molrec_convert.model.record import Record
 from molrec_convert.model.trajectory import Trajectory
 from molrec_convert.quantities.dimensions import unit_of_dimension, units_object, units_words
 from molrec_convert.quantities.elements import NUMBERS, SYMBOLS
-from molrec_convert.quantities.standard import QUANTITIES, Quantity, quantity_named
-from molrec_convert.quantities.tensors import FORMS, full_tensor, tensor_as
+from molrec_convert.quantities.standard import FORMS, QUANTITIES, Quantity, full_tensor, quantity_named, tensor_as
 from molrec_convert.quantities.units import conversion_factor, nearest_quantity, nearest_unit, size_of
 
 __all__ = [

@@ -8,7 +8,8 @@ the types where they change.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,8 @@ from numpy.typing import NDArray
 from molrec_convert.errors import UsageError
 from molrec_convert.formats import Format, option
 from molrec_convert.meaning.element_guessing import elements_of_types
-from molrec_convert.meaning.mapped_collection import MappedCollection
 from molrec_convert.meaning.quantities import atom_blocks, atom_rows, symbols_of_numbers
+from molrec_convert.meaning.targets import MappedCollection
 from molrec_convert.model.batch import BlockUpdates, FrameBatch
 from molrec_convert.model.collection.collection import Collection
 from molrec_convert.model.declaration import ColumnDeclaration, Declaration
@@ -27,9 +28,18 @@ from molrec_convert.model.record import Record
 from molrec_convert.model.trajectory import MappedTrajectory, Trajectory
 from molrec_convert.quantities.dimensions import UnitConversion, units_object
 from molrec_convert.quantities.elements import ElementMap, parse_elements
+from molrec_convert.quantities.standard import OPTIONS, aliases_of
 from molrec_convert.report import Report
 
-__all__ = ["ElementOptions", "element_words", "elements_for_target", "with_elements"]
+__all__ = [
+    "ElementOptions",
+    "LabelOptions",
+    "element_words",
+    "elements_for_target",
+    "free_name",
+    "propose",
+    "with_elements",
+]
 
 _ATOMS = "atoms"
 #: Columns that tell the types, the first that is there counts.
@@ -344,3 +354,44 @@ def _mass_factor(record: Record) -> float | None:
     if units.get("preset") == "lj":
         return None
     return (UnitConversion(units, {"mass": "dalton"}).factor("mass") if units else None) or 1.0
+
+
+@dataclass(frozen=True)
+class LabelOptions:
+    """The names of labels in a file, those of ASE by default."""
+
+    energy_key: str | None = option(None, "name of the energy in the file, energy by default", metavar="KEY")
+    forces_key: str | None = option(None, "name of the forces in the file, forces by default", metavar="KEY")
+    stress_key: str | None = option(None, "name of the stress in the file, stress by default", metavar="KEY")
+    virial_key: str | None = option(None, "name of the virial in the file, virial by default", metavar="KEY")
+
+    def name_of(self, quantity: str) -> str:
+        """Return the name a quantity has in the file: "energy", "forces", "stress" or "virial" unless chosen."""
+        chosen: str | None = getattr(self, f"{quantity}_key")
+        return quantity if chosen is None else chosen
+
+    def chosen(self) -> dict[str, str]:
+        """Return the names that were chosen: quantity → name."""
+        found = {quantity: getattr(self, f"{quantity}_key") for quantity in OPTIONS}
+        return {quantity: name for quantity, name in found.items() if name is not None}
+
+
+def free_name(name: str, taken: Container[str]) -> str:
+    """Return a name for what is in the way of a chosen one: `other_<name>`, once more in front where that is taken."""
+    free = name
+    while free in taken:
+        free = f"other_{free}"
+    return free
+
+
+def propose(quantity: str, names: Iterable[str], report: Report) -> None:
+    """Warn that a quantity has no name of its own, and which of some names look like it."""
+    found = aliases_of(quantity, names)
+    if found:
+        verb = "looks" if len(found) == 1 else "look"
+        kind = "an energy" if quantity == "energy" else "forces" if quantity == "forces" else f"a {quantity}"
+        kept = "is kept under its own name" if len(found) == 1 else "are kept under their own names"
+        report.warn(
+            f"no {quantity}: {', '.join(found)} {verb} like {kind} and {kept}; "
+            f"{OPTIONS[quantity]} {found[0]} makes it the {quantity}"
+        )

@@ -13,11 +13,10 @@ from typing import Any
 from numpy.typing import NDArray
 
 from molrec_convert.errors import UnsupportedError
-from molrec_convert.meaning.forcefield_units import converted_force_field
-from molrec_convert.meaning.mapped_collection import MappedCollection
+from molrec_convert.meaning.targets import MappedCollection, converted_force_field
 from molrec_convert.model.batch import BlockUpdates, FrameBatch
 from molrec_convert.model.collection.collection import Collection
-from molrec_convert.model.collection.record import collection_units
+from molrec_convert.model.collection.member import collection_units
 from molrec_convert.model.declaration import NO_FILL, Declaration
 from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.frame import Block, Column, Frame
@@ -36,7 +35,7 @@ from molrec_convert.quantities.dimensions import (
     units_words,
     written_out,
 )
-from molrec_convert.quantities.named_factors import NamedFactors
+from molrec_convert.quantities.standard import NamedFactors
 from molrec_convert.quantities.units import same_unit
 from molrec_convert.report import Report
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from molrec_convert.errors import UsageError
 from molrec_convert.files.json_text import read_json
-from molrec_convert.model.collection.record import collection_units
+from molrec_convert.model.collection.member import collection_units
 from molrec_convert.quantities import dimensions
 
 __all__ = ["SPLITS", "OnError", "Settings", "Split", "parse_pairs", "parse_units", "parse_value"]

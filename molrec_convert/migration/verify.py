@@ -42,13 +42,12 @@ from molrec_convert.migration.state import State
 from molrec_convert.model.collection.collection import Collection
 from molrec_convert.model.collection.declaration import MIGRATION
 from molrec_convert.model.collection.index import column_values
-from molrec_convert.model.collection.member import as_member
-from molrec_convert.model.collection.record import collection_units
+from molrec_convert.model.collection.member import as_member, collection_units
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.record import Record
 from molrec_convert.model.trajectory import TrajectoryView
 from molrec_convert.plugins import naming_faults
-from molrec_convert.quantities.named_factors import NamedFactors
+from molrec_convert.quantities.standard import NamedFactors
 from molrec_convert.report import Report
 
 __all__ = ["Verification", "parse_sample", "recorded_migrations", "verify_collection"]

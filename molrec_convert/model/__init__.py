@@ -9,11 +9,10 @@ from molrec_convert.model.declaration import (
     Declaration,
     MetaDeclaration,
 )
-from molrec_convert.model.distinct_values import Distinct, distinct
+from molrec_convert.model.dtypes import Distinct, distinct
 from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.frame import Block, Box, Column, Frame
-from molrec_convert.model.record import NEWEST_VERSION, Record, UnknownContent
-from molrec_convert.model.record_batch import Coded, RecordBatch, RecordColumns
+from molrec_convert.model.record import NEWEST_VERSION, Coded, Record, RecordBatch, RecordColumns, UnknownContent
 from molrec_convert.model.results.metrics import Event, Metrics, Series
 from molrec_convert.model.results.observables import Observable, Observables
 from molrec_convert.model.tags import TAGS, Meta

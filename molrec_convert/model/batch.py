@@ -21,7 +21,12 @@ from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.model.frame import Block, Box, Column, Frame, with_missing
 from molrec_convert.model.tags import TAGS, Meta, coerce
 
-__all__ = ["BlockUpdates", "BoxUpdates", "FrameBatch", "batch_from_frames"]
+__all__ = [
+    "BlockUpdates",
+    "BoxUpdates",
+    "FrameBatch",
+    "batch_from_frames",
+]
 
 
 @dataclass

@@ -15,11 +15,15 @@ from typing import Any
 import numpy as np
 
 from molrec_convert.errors import ContractError, UsageError
-from molrec_convert.model.dtypes import DTYPES
+from molrec_convert.model.dtypes import DTYPES, check_precision
 from molrec_convert.model.frame import Frame, check_target
-from molrec_convert.model.names import RESERVED_BLOCKS, RESERVED_COLUMNS, check_name
-from molrec_convert.model.precision import check_precision
-from molrec_convert.model.standard import PER_STEP_KEYS, check_standard_dtype
+from molrec_convert.model.names import (
+    PER_STEP_KEYS,
+    RESERVED_BLOCKS,
+    RESERVED_COLUMNS,
+    check_name,
+    check_standard_dtype,
+)
 from molrec_convert.model.tags import TAGS, canonical_json, from_typed_json, to_typed_json
 
 __all__ = ["NO_FILL", "BlockDeclaration", "ColumnDeclaration", "Declaration", "MetaDeclaration"]

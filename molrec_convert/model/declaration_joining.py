@@ -22,7 +22,7 @@ from molrec_convert.model.declaration import (
     MetaDeclaration,
 )
 from molrec_convert.model.dtypes import empty
-from molrec_convert.model.standard import ENDPOINTS, IDENTITY_COLUMNS
+from molrec_convert.model.names import ENDPOINTS, IDENTITY_COLUMNS
 from molrec_convert.model.trajectory import MappedTrajectory, Trajectory
 from molrec_convert.report import Report
 

@@ -6,15 +6,31 @@ Source: Containers, "Data types"; Zarr V3 binding, "dtypes".
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError
 
-__all__ = ["DTYPES", "DType", "as_values", "dtype_name", "empty", "plain_values", "same_bits"]
+__all__ = [
+    "DTYPES",
+    "DType",
+    "Distinct",
+    "as_values",
+    "check_precision",
+    "distinct",
+    "dtype_name",
+    "empty",
+    "off_grid",
+    "plain_values",
+    "precision_fault",
+    "quantum",
+    "same_bits",
+    "stored",
+]
 
 Array = NDArray[Any]
 
@@ -189,3 +205,81 @@ def same_bits(a: Array, b: Array) -> bool:
 def _bits(array: Array) -> Array:
     array = np.ascontiguousarray(array)
     return array.reshape(-1).view(np.uint64 if array.dtype.itemsize % 8 == 0 else np.uint8)
+
+
+_SMALLEST, _LARGEST = 2.0**-1000, 2.0**1000
+
+
+def check_precision(precision: Any, dtype: str, node: str) -> float:
+    """`precision` as a float, refused unless finite, within [2^-1000, 2^1000], and on an `f64` column."""
+    fault = precision_fault(precision, dtype)
+    if fault is not None:
+        raise ContractError(node, fault)
+    return float(precision)
+
+
+def precision_fault(precision: Any, dtype: str) -> str | None:
+    """Why a column of `dtype` cannot declare `precision`, or None when it can."""
+    if dtype != "f64":
+        return f"only an f64 column may declare a precision: found {dtype}"
+    if isinstance(precision, (bool, np.bool_)) or not isinstance(precision, (int, float, np.integer, np.floating)):
+        return f"a precision is a number: found {precision!r}"
+    if not _SMALLEST <= precision <= _LARGEST:
+        return f"the precision is outside the allowed range: found {precision!r}, expected 2^-1000 to 2^1000"
+    return None
+
+
+def quantum(precision: float) -> float:
+    """The largest power of two not above `precision`."""
+    return math.ldexp(1.0, math.frexp(precision)[1] - 1)
+
+
+def stored(
+    values: NDArray[np.float64], precision: float, out: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    """What a writer stores for `values`: the nearest multiple of the quantum, ties to even.
+
+    NaN, infinities and values of at least 2^52 quanta are untouched. Division and multiplication by a power of two
+    are exact, so any writer stores the same bits. With `out`, which must be other memory, the result is there.
+    """
+    q = quantum(precision)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        result: NDArray[np.float64] = np.multiply(values, 1.0 / q, out=out)
+        np.rint(result, out=result)
+        # One look at the extremes tells whether anything is to be left alone; a NaN shows there too.
+        rounded = not result.size or bool(result.min() > -(2.0**52) and result.max() < 2.0**52)
+        result *= q
+        untouched = None if rounded else ~(np.abs(values) < 2.0**52 * q)
+    if untouched is not None:
+        result[untouched] = values[untouched]
+    return result
+
+
+def off_grid(values: NDArray[np.float64], precision: float) -> NDArray[np.bool_]:
+    """Which values `stored` would change: a writer's defect that a validator reports."""
+    rounded = stored(values, precision)
+    return np.asarray(rounded.view(np.uint64) != np.ascontiguousarray(values).view(np.uint64))
+
+
+class Distinct(NamedTuple):
+    """`values`: each once, ascending. `codes`: for each row the place of its own among them. `counts`: rows of each."""
+
+    values: NDArray[Any]
+    codes: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+
+def distinct(values: NDArray[Any]) -> Distinct:
+    """The different values of a one-dimensional array of any dtype, texts included."""
+    if values.dtype.kind != "T":
+        found, codes, counts = np.unique(values, return_inverse=True, return_counts=True)
+        return Distinct(found, codes.reshape(-1).astype(np.int64), counts.astype(np.int64))
+    # numpy's other sort ends the process with long texts of some orders: its heap sort, which it falls back to
+    order = values.argsort(kind="stable")
+    ordered = values[order]
+    begins = np.ones(len(values), np.bool_)
+    begins[1:] = ordered[1:] != ordered[:-1]
+    codes = np.empty(len(values), np.int64)
+    codes[order] = np.cumsum(begins) - 1
+    firsts = np.flatnonzero(begins)
+    return Distinct(ordered[firsts], codes, np.diff(firsts, append=len(values)))

@@ -16,10 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError
-from molrec_convert.model.dtypes import as_values, dtype_name, same_bits
-from molrec_convert.model.names import check_name
-from molrec_convert.model.precision import check_precision
-from molrec_convert.model.standard import ENDPOINTS, check_standard_dtype
+from molrec_convert.model.dtypes import as_values, check_precision, dtype_name, same_bits
+from molrec_convert.model.names import ENDPOINTS, check_name, check_standard_dtype
 from molrec_convert.model.tags import Meta, check_json, same_value
 
 __all__ = ["Block", "Box", "Column", "Frame", "check_references", "check_target", "references", "with_missing"]

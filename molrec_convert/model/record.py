@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -12,11 +14,13 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError
 from molrec_convert.model.alignment import Alignment
+from molrec_convert.model.batch import FrameBatch
+from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.forcefield.document import ForceField
-from molrec_convert.model.frame import Frame
+from molrec_convert.model.frame import Frame, with_missing
 from molrec_convert.model.results.metrics import Metrics
 from molrec_convert.model.results.observables import Observables
-from molrec_convert.model.tags import check_json
+from molrec_convert.model.tags import Meta, check_json
 from molrec_convert.model.trajectory import Trajectory
 from molrec_convert.wiring import resolve
 
@@ -27,13 +31,20 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NEWEST_VERSION",
+    "Coded",
     "Record",
+    "RecordBatch",
+    "RecordColumns",
+    "TextGroups",
     "UnknownContent",
     "absolute_rows",
     "check_document",
     "check_documents",
     "check_record",
     "check_version",
+    "frame_sample",
+    "meta_sample",
+    "record_sample",
 ]
 
 #: The newest `molrec_version` this package reads.
@@ -268,3 +279,121 @@ def _check_text_key(document: Mapping[str, Any], key: str, node: str) -> None:
     if not isinstance(document.get(key), str):
         found = repr(document[key])[:60] if key in document else "none"
         raise ContractError(node, f"the document has no {key!r}", found=found, expected="a text")
+
+
+@dataclass(frozen=True)
+class Coded:
+    """A column of texts: `texts[codes[row]]` in each row."""
+
+    codes: NDArray[Any]
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TextGroups:
+    """Lists of texts that several records share: `lists[of[record]]` is that of a record."""
+
+    lists: list[list[str]]
+    of: list[int]
+
+
+@dataclass
+class RecordColumns:
+    """Records of one frame each: record `i` has frame `i` of `frames`, which presents every block.
+
+    `counts` has the rows of `atoms` in each, of the system's block as of the frame's. `identity` are the columns of
+    the system's, with the rows of all records; `said` the keys of its meta: a value of each record and its tag, ""
+    for none. `own` are the values the collection's index has for each record. Nothing else is in them.
+    """
+
+    declaration: Declaration
+    counts: NDArray[np.int64]
+    frames: FrameBatch
+    identity: dict[str, NDArray[Any] | Coded] = field(default_factory=dict)
+    said: dict[str, tuple[list[Any], list[str]]] = field(default_factory=dict)
+    own: dict[str, list[Any]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @functools.cached_property
+    def offset(self) -> NDArray[np.int64]:
+        """Where the rows of each record begin, and the end."""
+        return np.concatenate([[0], np.cumsum(self.counts)]).astype(np.int64)
+
+    @functools.cached_property
+    def text_groups(self) -> dict[str, TextGroups]:
+        """The columns of texts in `identity`."""
+        ends = self.offset.tolist()
+        found = {}
+        for name, column in self.identity.items():
+            if isinstance(column, Coded):
+                found[name] = _coded_groups(column, ends)
+            elif column.dtype.kind == "T":
+                found[name] = _text_groups(column.tolist(), ends)
+        return found
+
+
+@dataclass(frozen=True)
+class RecordBatch:
+    """`count` records: by themselves with the values of their collection's index, and as columns where they are alike.
+
+    `members` gives them from a position in the batch on.
+    """
+
+    count: int
+    members: Callable[[int], Iterator[tuple[Record, dict[str, Any]]]]
+    columns: RecordColumns | None
+
+
+def _coded_groups(column: Coded, ends: list[int]) -> TextGroups:
+    data = np.ascontiguousarray(column.codes)
+    width, whole = data.itemsize, data.tobytes()
+    numbers: dict[bytes, int] = {}
+    of = [numbers.setdefault(whole[a * width : b * width], len(numbers)) for a, b in itertools.pairwise(ends)]
+    texts = column.texts
+    return TextGroups([[texts[code] for code in np.frombuffer(key, data.dtype).tolist()] for key in numbers], of)
+
+
+def _text_groups(texts: list[str], ends: list[int]) -> TextGroups:
+    numbers: dict[tuple[str, ...], int] = {}
+    of = [numbers.setdefault(tuple(texts[a:b]), len(numbers)) for a, b in itertools.pairwise(ends)]
+    return TextGroups([list(key) for key in numbers], of)
+
+
+def record_sample(record: Record) -> dict[str, Any]:
+    """A record as `{"system": {...}, "frames": [{...}, ...]}`, each as `frame_sample` has it."""
+    trajectory = record.trajectory
+    frames = [] if trajectory is None else [frame_sample(frame, trajectory.declaration) for frame in trajectory]
+    return {"system": {} if record.system is None else frame_sample(record.system), "frames": frames}
+
+
+def frame_sample(frame: Frame, declaration: Declaration | None = None) -> dict[str, Any]:
+    """A snapshot as a flat dict; arrays are copies. `declaration` is that of its trajectory."""
+    sample: dict[str, Any] = {}
+    for name in frame:
+        block = frame[name]
+        for key, column in block.columns.items():
+            values = with_missing(column.values, column.validity)
+            sample[f"{name}/{key}"] = values.tolist() if values.dtype.kind == "T" else values.copy()
+            if column.validity is not None:
+                sample[f"{name}/_validity/{key}"] = np.array(column.validity)
+    sample.update(meta_sample(frame.meta, declaration))
+    if frame.box is not None:
+        for part in ("vectors", "origin", "boundary"):
+            sample[f"box/{part}"] = getattr(frame.box, part)
+    for name in ("step", "time"):
+        value = getattr(frame, name)
+        if value is not None:
+            sample[name] = value
+    return sample
+
+
+def meta_sample(meta: Meta, declaration: Declaration | None = None) -> dict[str, Any]:
+    """A typed meta document without its JSON documents; with a `declaration` NaN where one of its keys is missing."""
+    sample = {key: value for key, value in meta.items() if meta.tag(key) != "json"}
+    if declaration is None or len(meta) == len(declaration.meta):
+        return sample
+    fills = {key: entry.fill for key, entry in declaration.meta.items() if entry.has_missing and entry.dtype != "json"}
+    whole = {key: fill if isinstance(fill, float) else np.array(fill) for key, fill in fills.items()} | sample
+    return {key: whole[key] for key in declaration.meta if key in whole}

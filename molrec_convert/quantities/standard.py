@@ -19,10 +19,40 @@ property/atom", "thermo_style", "units".
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-__all__ = ["COLUMNS", "KEYS", "QUANTITIES", "VECTORS", "Quantity", "Turning", "dimension_of", "quantity_named"]
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_convert.quantities.dimensions import UnitConversion, unit_of_dimension
+from molrec_convert.quantities.units import conversion_factor
+
+__all__ = [
+    "ALIASES",
+    "COLUMNS",
+    "FORMS",
+    "KEYS",
+    "OPTIONS",
+    "QUANTITIES",
+    "VECTORS",
+    "NamedFactors",
+    "Quantity",
+    "Turning",
+    "aliases_of",
+    "dimension_of",
+    "full_tensor",
+    "is_symmetric",
+    "looks_like",
+    "momenta_of",
+    "quantity_named",
+    "tensor_as",
+    "turn_tensors",
+    "turn_vectors",
+    "velocity_factor",
+]
 
 #: How numbers turn with the frame: three in a row, nine or six (Voigt) of a tensor, four of a quaternion.
 Turning = Literal["", "point", "vector", "tensor", "quaternion"]
@@ -172,3 +202,137 @@ def quantity_named(name: str) -> Quantity | None:
     if name in QUANTITIES:
         return QUANTITIES[name]
     return next((q for q in QUANTITIES.values() if name == q.key or q.columns == (name,)), None)
+
+
+#: Quantity → the pattern of its names.
+ALIASES: dict[str, re.Pattern[str]] = {
+    "energy": re.compile(
+        r"(.*[_.-])?(free_?|tot_?|total_?|potential_?|dft_?|ref_?)?(energy|energies)(_pot|_[uh]0?)?|E|pe", re.IGNORECASE
+    ),
+    "forces": re.compile(r"(.*[_.-])?(force|forces)|f", re.IGNORECASE),
+    "stress": re.compile(r"(.*[_.-])?(stress|stresses)", re.IGNORECASE),
+    "virial": re.compile(r"(.*[_.-])?(virial|virials)", re.IGNORECASE),
+    "velocity": re.compile(r"velo|vel|velocity|velocities|momenta", re.IGNORECASE),
+    "charge": re.compile(r"charges?|initial_charges|tot_charge|total_charge|q", re.IGNORECASE),
+    "moment": re.compile(r"(initial_)?magmoms?|dipole(_moment)?|mu", re.IGNORECASE),
+}
+#: Quantity → the option that makes a name the quantity.
+OPTIONS = {"energy": "--energy-key", "forces": "--forces-key", "stress": "--stress-key", "virial": "--virial-key"}
+
+
+def aliases_of(quantity: str, names: Iterable[str]) -> list[str]:
+    """Return those of the names that look like a quantity, in order."""
+    return [name for name in names if ALIASES[quantity].fullmatch(name)]
+
+
+def looks_like(name: str) -> str | None:
+    """Return the quantity a name looks like, None where it is like none."""
+    return next((quantity for quantity, pattern in ALIASES.items() if pattern.fullmatch(name)), None)
+
+
+def velocity_factor(units: Mapping[str, Any]) -> float | None:
+    """Return what momentum/mass in ASE's units and daltons is multiplied by to be a velocity in a record's units.
+
+    98.2269… for `metal` (angstrom/ps). None where the record states no unit of length or time.
+    """
+    text = unit_of_dimension("velocity", units)
+    return None if text is None else conversion_factor("(eV/dalton)**0.5", text)
+
+
+def momenta_of(velocities: NDArray[Any], masses: NDArray[Any], per_velocity: float) -> NDArray[Any]:
+    """Return momenta f64[n, 3] in ASE's units, of velocities f64[n, 3] and masses f64[n] in daltons.
+
+    `per_velocity` is the `velocity_factor` of the units of the velocities.
+    """
+    found: NDArray[Any] = velocities * (masses[:, None] / per_velocity)
+    return found
+
+
+#: Form → the places (row, column) of its numbers in the 3×3 tensor.
+FORMS: dict[str, tuple[tuple[int, int], ...]] = {
+    "voigt": ((0, 0), (1, 1), (2, 2), (1, 2), (0, 2), (0, 1)),
+    "lammps": ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2)),
+}
+
+Reals = NDArray[np.float64]
+
+
+def full_tensor(values: Any, form: str | None = None) -> Reals:
+    """Return tensors as f64[..., 3, 3] of f64[..., 3, 3], [..., 9] (rows) or [..., 6] (`form`, "voigt" by default).
+
+    ValueError for any other shape. No number is changed.
+    """
+    array = np.asarray(values, np.float64)
+    if array.shape[-2:] == (3, 3):
+        return array
+    if array.shape[-1:] == (9,):
+        return array.reshape(*array.shape[:-1], 3, 3)
+    if array.shape[-1:] != (6,):
+        raise ValueError(f"a tensor has 9 or 6 numbers, found the shape {list(array.shape)}")
+    full = np.empty((*array.shape[:-1], 3, 3))
+    for number, (row, column) in enumerate(FORMS[form or "voigt"]):
+        full[..., row, column] = full[..., column, row] = array[..., number]
+    return full
+
+
+def tensor_as(full: Reals, form: str = "full") -> Reals:
+    """Return f64[..., 3, 3] tensors in a form: [..., 3, 3] for "full", else [..., 6].
+
+    Of a tensor that is not symmetric, which six numbers cannot say, both halves are averaged.
+    """
+    if form == "full":
+        return full
+    made = np.empty((*full.shape[:-2], 6))
+    for number, (row, column) in enumerate(FORMS[form]):
+        upper, lower = full[..., row, column], full[..., column, row]
+        made[..., number] = np.where(upper == lower, upper, 0.5 * (upper + lower))
+    return made
+
+
+def is_symmetric(full: Reals) -> bool:
+    """True if every tensor is symmetric to the bit; not a number equals itself."""
+    return bool(np.array_equal(full, np.swapaxes(full, -1, -2), equal_nan=True))
+
+
+def turn_vectors(vectors: Reals, rotation: Reals) -> Reals:
+    """Return vectors f64[n, 3] in a turned frame; `rotation` f64[3, 3] acts on columns."""
+    turned: Reals = vectors @ rotation.T
+    return turned
+
+
+def turn_tensors(values: Reals, rotation: Reals) -> Reals:
+    """Return tensors f64[n, 6] (Voigt) or f64[n, 9] in a turned frame, in the form they came in."""
+    turned = np.einsum("ab,...bc,dc->...ad", rotation, full_tensor(values), rotation)
+    if values.shape[-1] == 6:
+        return tensor_as(turned, "voigt")
+    whole: Reals = turned.reshape(values.shape)
+    return whole
+
+
+class NamedFactors(UnitConversion):
+    """A conversion of units that knows what columns and keys are quantities of.
+
+    `dimensions` gives those of names that have none by themselves: "gap" or "atoms/gap" → "energy".
+    """
+
+    def __init__(
+        self, source: Mapping[str, Any], target: Mapping[str, Any], dimensions: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(source, target)
+        self.dimensions = dict(dimensions or {})
+        #: Names given in `dimensions` that nothing has had so far.
+        self.idle = set(self.dimensions)
+
+    def dimension(self, name: str, *, block: str | None = None) -> str | None:
+        """Return the dimension of a column of a block, or of a per-step key (no block); None where nobody knows."""
+        whole = name if block is None else f"{block}/{name}"
+        given = whole if whole in self.dimensions else name
+        if given not in self.dimensions:
+            return dimension_of(name, key=block is None)
+        self.idle.discard(given)
+        return self.dimensions[given]
+
+    def of_name(self, name: str, *, block: str | None = None) -> float | None:
+        """Return what the values of a name are multiplied by, None where nobody can tell."""
+        dimension = self.dimension(name, block=block)
+        return None if dimension is None else self.factor(dimension)

@@ -40,10 +40,9 @@ from molrec_convert.model import (
 from molrec_convert.model.collection.collection import Collection
 from molrec_convert.model.collection.declaration import collection_document
 from molrec_convert.model.collection.index import INDEX_COLUMNS, single_frame_columns
-from molrec_convert.model.collection.record import collection_units
+from molrec_convert.model.collection.member import collection_units
 from molrec_convert.model.dtypes import DTYPES
-from molrec_convert.model.names import name_fault
-from molrec_convert.model.standard import STANDARD_DTYPES
+from molrec_convert.model.names import STANDARD_DTYPES, name_fault
 
 __all__ = ["METADATA", "AseCollection", "record_of_part"]
 

@@ -21,8 +21,7 @@ from molrec_convert.meaning.quantities import cell_volumes, type_elements
 from molrec_convert.model import Column, Frame, Record
 from molrec_convert.model.dtypes import same_bits
 from molrec_convert.quantities.dimensions import same_units, unit_of_dimension, units_object
-from molrec_convert.quantities.momenta import momenta_of, velocity_factor
-from molrec_convert.quantities.tensors import full_tensor, is_symmetric, tensor_as
+from molrec_convert.quantities.standard import full_tensor, is_symmetric, momenta_of, tensor_as, velocity_factor
 from molrec_convert.quantities.units import conversion_factor
 from molrec_convert.report import Report
 

@@ -17,8 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Collection as Names
 
-from molrec_convert.model.names import escape_name, name_fault, unescape_name
-from molrec_convert.model.standard import PER_STEP_KEYS, STANDARD_DTYPES
+from molrec_convert.model.names import PER_STEP_KEYS, STANDARD_DTYPES, escape_name, name_fault, unescape_name
 
 __all__ = [
     "ARRAYS",

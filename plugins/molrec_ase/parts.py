@@ -34,8 +34,7 @@ from molrec_ase.names import (
 from molrec_ase.plain import NotPlain, to_plain
 from molrec_ase.values import as_value
 from molrec_convert.quantities.elements import SYMBOLS
-from molrec_convert.quantities.momenta import velocity_factor
-from molrec_convert.quantities.tensors import full_tensor
+from molrec_convert.quantities.standard import full_tensor, velocity_factor
 from molrec_convert.report import Report
 
 __all__ = ["make_part", "result_value", "species", "table_masses", "velocities"]

@@ -30,7 +30,7 @@ from molrec_convert.errors import FormatError
 from molrec_convert.formats import NoProgress, Progress
 from molrec_convert.model.tags import from_typed_json
 from molrec_convert.quantities.elements import SYMBOLS
-from molrec_convert.quantities.tensors import full_tensor
+from molrec_convert.quantities.standard import full_tensor
 
 __all__ = ["SqliteRows", "is_database"]
 

@@ -26,8 +26,7 @@ from molrec_convert.model import (
     MemoryTrajectory,
     Record,
 )
-from molrec_convert.model.collection.collection import Collection
-from molrec_convert.model.collection.joined import JoinedCollection
+from molrec_convert.model.collection.collection import Collection, JoinedCollection
 from molrec_convert.report import Report
 from molrec_convert.text.compression import compression_of
 from molrec_pdb.atoms import AtomRows, Source, State, read_state

@@ -32,7 +32,7 @@ from molrec_convert.model import (
 from molrec_convert.model.collection.collection import Collection
 from molrec_convert.model.collection.declaration import collection_document
 from molrec_convert.model.collection.index import single_frame_columns
-from molrec_convert.model.collection.record import collection_units
+from molrec_convert.model.collection.member import collection_units
 from molrec_convert.text.contents import Contents
 from molrec_xyz.places import Place, is_state
 from molrec_xyz.reader import Batch

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from molrec_convert.model.names import escape_name, name_fault, unescape_name
-from molrec_convert.quantities.aliases import looks_like
+from molrec_convert.quantities.standard import looks_like
 
 __all__ = [
     "BLANK_WHERE_EMPTY",

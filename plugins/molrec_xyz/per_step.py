@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from molrec_convert.model import NO_FILL, MetaDeclaration
-from molrec_convert.model.standard import PER_STEP_KEYS
+from molrec_convert.model.names import PER_STEP_KEYS
 from molrec_xyz.headers import Part
 from molrec_xyz.keyvalues import FLOAT, INTEGER, Document, ValueFault, number, typed
 

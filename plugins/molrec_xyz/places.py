@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from molrec_convert.errors import FormatError
-from molrec_convert.meaning.labels import propose
+from molrec_convert.meaning.species import propose
 from molrec_convert.model import ColumnDeclaration
-from molrec_convert.model.standard import STANDARD_DTYPES, STATE_COLUMNS
+from molrec_convert.model.names import STANDARD_DTYPES, STATE_COLUMNS
 from molrec_convert.quantities.elements import NUMBERS
-from molrec_convert.quantities.momenta import velocity_factor
+from molrec_convert.quantities.standard import velocity_factor
 from molrec_convert.report import Report
 from molrec_xyz.columns import FileColumn, RowLayout
 from molrec_xyz.names import POSITIONS, SINGLE, apart, record_name, words_for

@@ -17,13 +17,12 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import FormatError, LayoutChanged
 from molrec_convert.formats import ReadContext
-from molrec_convert.meaning.labels import propose
+from molrec_convert.meaning.species import propose
 from molrec_convert.model import NO_FILL, Declaration, Frame, MetaDeclaration, Record
 from molrec_convert.model.collection.collection import Collection
-from molrec_convert.model.standard import PER_STEP_KEYS
-from molrec_convert.quantities.aliases import OPTIONS
+from molrec_convert.model.names import PER_STEP_KEYS
 from molrec_convert.quantities.dimensions import units_words
-from molrec_convert.quantities.tensors import full_tensor
+from molrec_convert.quantities.standard import OPTIONS, full_tensor
 from molrec_convert.report import Report
 from molrec_convert.text.contents import Contents
 from molrec_xyz.cells import Cells, read_cells

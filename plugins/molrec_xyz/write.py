@@ -18,7 +18,7 @@ from molrec_convert.files.target_file import open_target
 from molrec_convert.formats import WriteContext
 from molrec_convert.model import NO_FILL, BlockUpdates, Box, FrameBatch, Record
 from molrec_convert.model.collection.collection import Collection
-from molrec_convert.quantities.tensors import full_tensor
+from molrec_convert.quantities.standard import full_tensor
 from molrec_xyz.options import XyzTarget
 from molrec_xyz.write_head import Real, key_text, real_text, value_text
 from molrec_xyz.write_plan import ATOMS, TENSOR, FilePlan, OutColumn, counts_frames, make_plan

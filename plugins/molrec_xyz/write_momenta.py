@@ -11,7 +11,7 @@ from molrec_convert.meaning.quantities import atom_blocks
 from molrec_convert.model import ColumnDeclaration, FrameBatch, Record
 from molrec_convert.model.trajectory import MappedTrajectory
 from molrec_convert.quantities.dimensions import unit_of_dimension, units_object
-from molrec_convert.quantities.momenta import momenta_of, velocity_factor
+from molrec_convert.quantities.standard import momenta_of, velocity_factor
 from molrec_convert.quantities.units import conversion_factor
 from molrec_convert.report import Report
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from molrec_convert.meaning.labels import LabelOptions, free_name
+from molrec_convert.meaning.species import LabelOptions, free_name
 from molrec_convert.model import ColumnDeclaration, Frame, MemoryTrajectory, MetaDeclaration, Record, Trajectory
-from molrec_convert.model.standard import STANDARD_DTYPES
+from molrec_convert.model.names import STANDARD_DTYPES
 from molrec_convert.report import Report
 from molrec_xyz.names import SINGLE, VECTORS, file_name, record_name
 from molrec_xyz.per_step import reads_as_real

@@ -24,7 +24,7 @@ from molrec_convert.model import (
     Observables,
     Record,
 )
-from molrec_convert.stores.zarr.sections.metrics_log import MetricsLog
+from molrec_convert.stores.zarr.sections.metrics import MetricsLog
 
 #: Red, clears the screen, sets the title, turns the direction, C1, ends a line, hides.
 NASTY = "a\x1b[31mb\x1b[2J\x1b]0;t\x07\u202ec\x9b1mz\r\nd\u2028e\u200bf\x7f"

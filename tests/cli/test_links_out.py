@@ -15,8 +15,8 @@ from molrec_convert.cli import run
 from molrec_convert.errors import ContractError
 from molrec_convert.inspect.validation import Severity, validate
 from molrec_convert.model import Block, Frame, MemoryTrajectory, Metrics, Record
-from molrec_convert.stores.zarr.packing import pack
-from molrec_convert.stores.zarr.sections.metrics_log import MetricsLog
+from molrec_convert.stores.zarr.record_writer import pack
+from molrec_convert.stores.zarr.sections.metrics import MetricsLog
 
 OUT = "is a link out of the record, which nobody follows"
 

@@ -17,10 +17,9 @@ from molrec_convert.errors import ContractError
 from molrec_convert.formats import WriteContext
 from molrec_convert.inspect.validation import Severity, validate
 from molrec_convert.model import Block, Frame, MemoryTrajectory, Record
-from molrec_convert.stores.zarr.packing import pack, unpack
-from molrec_convert.stores.zarr.record_writer import write_record
+from molrec_convert.stores.zarr.record_writer import pack, unpack, write_record
 from molrec_convert.stores.zarr.trajectory.writer import TrajectoryWriter
-from molrec_convert.stores.zarr.v3 import extents
+from molrec_convert.stores.zarr.v3 import metadata as extents
 
 LARGE = 3 * 2**16
 

@@ -16,7 +16,7 @@ from molrec_convert import Block, Frame, MemoryTrajectory, Observable, Observabl
 from molrec_convert.cli import run as mrec
 from molrec_convert.inspect.diff.trajectories import trajectory_differences
 from molrec_convert.model import Declaration
-from molrec_convert.model.picked import PickedTrajectory, ordinals_of
+from molrec_convert.model.trajectory import PickedTrajectory, ordinals_of
 
 
 def record(frames: int = 12) -> Record:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from molrec_convert.errors import ContractError
 from molrec_convert.model import Block, Column, Frame
-from molrec_convert.model.precision import off_grid, quantum, stored
+from molrec_convert.model.dtypes import off_grid, quantum, stored
 from molrec_convert.stores.zarr.sections.frames import write_frame
 
 LEAST, MOST = 2.0**-1000, 2.0**1000

@@ -454,7 +454,7 @@ def test_appended_frames_are_held_against_the_system(stored: Path, columns: Any,
 
 
 def test_what_cannot_be_appended_to(tmp_path: Path, stored: Path) -> None:
-    from molrec_convert.stores.zarr.packing import pack
+    from molrec_convert.stores.zarr.record_writer import pack
 
     store(tmp_path / "still", Record(frame=Frame({"atoms": Block(count=1)})))
     with pytest.raises(UsageError, match="no trajectory"):

@@ -13,8 +13,8 @@ from layout_examples import records as examples
 from molrec_convert.errors import ContractError
 from molrec_convert.formats import WriteContext
 from molrec_convert.model import Block, Column, Frame, Record
-from molrec_convert.stores.zarr.packing import pack, unpack
 from molrec_convert.stores.zarr.record import append_record, open_record, write_packed, write_record
+from molrec_convert.stores.zarr.record_writer import pack, unpack
 from molrec_convert.stores.zarr.v3.storage import write_document
 
 CONTEXT = WriteContext(creator=False)

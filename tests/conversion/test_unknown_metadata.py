@@ -26,8 +26,8 @@ from molrec_convert.model import (
     Record,
 )
 from molrec_convert.report import Fate, Report
-from molrec_convert.stores.zarr.packing import pack, unpack
 from molrec_convert.stores.zarr.record import append_record, open_record, write_packed, write_record
+from molrec_convert.stores.zarr.record_writer import pack, unpack
 from molrec_convert.stores.zarr.trajectory.writer import TrajectoryWriter
 
 CONTEXT = WriteContext(creator=False)

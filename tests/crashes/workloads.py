@@ -126,7 +126,7 @@ def commit_often() -> None:
     import molrec_convert.migration.outputs.output as output
     import molrec_convert.migration.run as migration_run
     import molrec_convert.stores.zarr.trajectory.arrays as arrays
-    import molrec_convert.stores.zarr.trajectory.buffer as buffer
+    import molrec_convert.stores.zarr.trajectory.batch as buffer
 
     append = arrays.TrajectoryArrays.append
 
@@ -221,7 +221,7 @@ def _append(name: str, first: int, total: int, every: int, make: _Make = inputs.
 def small_extents() -> None:
     """Have arrays that this process makes cut into chunks of a few rows, and shards of a few chunks."""
     import molrec_convert.stores.zarr.trajectory.series as series
-    import molrec_convert.stores.zarr.v3.extents as extents
+    import molrec_convert.stores.zarr.v3.metadata as extents
 
     extents._TRAJECTORY_CHUNK, extents._SHARD = 64, 256
     series.DENSE = extents.Extents(4, 3)

@@ -26,7 +26,7 @@ from molrec_convert.migration.plans.plan import read_declaration
 from molrec_convert.migration.rules import read_rules
 from molrec_convert.model import Block, Frame, MemoryTrajectory, Observable, Observables, Record
 from molrec_convert.model.tags import check_json
-from molrec_convert.stores.zarr.packing import unpack
+from molrec_convert.stores.zarr.record_writer import unpack
 from molrec_convert.stores.zarr.v3.codecs import crc32c
 
 FOREIGN = {"name": "transpose", "configuration": {"order": [0]}}

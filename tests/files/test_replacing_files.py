@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from molrec_convert.files.disk import remove, replace_file, sync_tree, temporary_path, write_all
-from molrec_convert.stores.zarr.v3.unsynced import ARRAYS, COUNT, GROUPS, Unsynced
+from molrec_convert.stores.zarr.v3.commit import ARRAYS, COUNT, GROUPS, Unsynced
 
 
 def _synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:

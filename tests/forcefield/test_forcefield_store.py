@@ -28,8 +28,8 @@ from molrec_convert.model import Block, Column, Record
 from molrec_convert.model.forcefield.definitions import to_definitions
 from molrec_convert.model.forcefield.document import ForceField, table_from_rows
 from molrec_convert.stores.zarr import record as record_module
-from molrec_convert.stores.zarr.packing import pack
 from molrec_convert.stores.zarr.record import open_record, write_packed, write_record
+from molrec_convert.stores.zarr.record_writer import pack
 
 CONTEXT = WriteContext(creator=False)
 

@@ -16,8 +16,8 @@ from layout_examples import records as examples
 from molrec_convert.errors import MolrecError
 from molrec_convert.formats import WriteContext
 from molrec_convert.model import Frame, Record
-from molrec_convert.stores.zarr.packing import pack
 from molrec_convert.stores.zarr.record import open_record, write_record
+from molrec_convert.stores.zarr.record_writer import pack
 
 ODD: list[Any] = [
     None, 0, -1, 1, 2**70, 1.5, "x", "", [], {}, True, [1], [[1.0]], {"a": 1}, float("nan"), -(2**63), "NaN", [0, 0],

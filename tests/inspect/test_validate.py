@@ -24,7 +24,7 @@ from molrec_convert.inspect.validation import Finding, Severity, validate
 from molrec_convert.model import Record
 from molrec_convert.stores.zarr.record import open_record
 from molrec_convert.stores.zarr.record_writer import write_record
-from molrec_convert.stores.zarr.v3.shard_index import index_size
+from molrec_convert.stores.zarr.v3.shards import index_size
 
 Change = Callable[[Path], None]
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from molrec_convert.model import Record
-from molrec_convert.model.standard import STATE_COLUMNS
+from molrec_convert.model.names import STATE_COLUMNS
 from molrec_lammps.dump import batch as dump_batch
 from molrec_lammps.dump import record as dump_record
 from molrec_lammps.dump import rows as dump_rows

@@ -28,7 +28,7 @@ from molrec_convert.model import (
     Record,
 )
 from molrec_convert.model.collection.collection import Collection, MemoryCollection
-from molrec_convert.model.samples import frame_sample, record_sample
+from molrec_convert.model.record import frame_sample, record_sample
 from molrec_convert.stores.lmdb.dataset import CollectionDataset
 from molrec_convert.stores.lmdb.reader import open_collection
 from molrec_convert.stores.lmdb.writer import CollectionWriter

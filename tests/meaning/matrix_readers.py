@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from pdb_readers import ALL as PDB_READERS
 from pdb_readers import CIF as CIF_READERS
 
-from molrec_convert.quantities.standard import QUANTITIES
-from molrec_convert.quantities.tensors import full_tensor
+from molrec_convert.quantities.standard import QUANTITIES, full_tensor
 
 __all__ = ["READERS", "UNITS", "Seen", "readers_of"]
 

@@ -15,8 +15,17 @@ from molrec_convert.quantities.dimensions import (
     unit_of_dimension,
     written_out,
 )
-from molrec_convert.quantities.standard import COLUMNS, KEYS, dimension_of
-from molrec_convert.quantities.tensors import FORMS, full_tensor, is_symmetric, tensor_as, turn_tensors, turn_vectors
+from molrec_convert.quantities.standard import (
+    COLUMNS,
+    FORMS,
+    KEYS,
+    dimension_of,
+    full_tensor,
+    is_symmetric,
+    tensor_as,
+    turn_tensors,
+    turn_vectors,
+)
 from molrec_convert.quantities.units import PRESETS, conversion_factor, same_unit, size_of
 
 # Source: CODATA 2022, and the SI brochure for what is exact.

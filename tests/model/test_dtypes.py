@@ -17,7 +17,7 @@ from molrec_convert.model.dtypes import DTYPES, as_values, same_bits
 from molrec_convert.stores.zarr.v3.array_reader import ArrayReader
 from molrec_convert.stores.zarr.v3.array_writer import write_array
 from molrec_convert.stores.zarr.v3.codecs import Stage, column_pipeline
-from molrec_convert.stores.zarr.v3.extents import Extents
+from molrec_convert.stores.zarr.v3.metadata import Extents
 from molrec_convert.stores.zarr.v3.storage import DirectoryStorage
 
 STRING = DTYPES["string"].numpy

@@ -30,9 +30,9 @@ from molrec_convert.inspect.validation import Severity, validate
 from molrec_convert.model import Event, Metrics, Record, Series
 from molrec_convert.model.names import escape_name
 from molrec_convert.model.results.events import MemoryLog, event_line, log_lines
-from molrec_convert.stores.zarr.packing import pack
 from molrec_convert.stores.zarr.record import open_record, write_packed, write_record
-from molrec_convert.stores.zarr.sections.metrics_log import MetricsLog
+from molrec_convert.stores.zarr.record_writer import pack
+from molrec_convert.stores.zarr.sections.metrics import MetricsLog
 
 CONTEXT = WriteContext(creator=False)
 STAMP = "2026-08-04T00:00:01+00:00"
@@ -552,7 +552,7 @@ def test_a_watermark_that_is_none_is_refused(tmp_path: Path, wal: Any) -> None:
 
 CHILD = """
 import sys
-from molrec_convert.stores.zarr.sections.metrics_log import MetricsLog
+from molrec_convert.stores.zarr.sections.metrics import MetricsLog
 from molrec_convert.model import Event
 stamp = "2026-08-04T00:00:01+00:00"
 path, start = sys.argv[1], int(sys.argv[2])

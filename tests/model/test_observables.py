@@ -22,8 +22,8 @@ from molrec_convert.inspect.validation import Severity, validate
 from molrec_convert.model import Observable, Observables, Record
 from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.stores.zarr import record as record_module
-from molrec_convert.stores.zarr.packing import pack
 from molrec_convert.stores.zarr.record import open_record, write_packed, write_record
+from molrec_convert.stores.zarr.record_writer import pack
 
 CONTEXT = WriteContext(creator=False)
 DOCUMENT = {"kind": "scalar", "description": "something", "time_dependent": False}

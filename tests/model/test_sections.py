@@ -27,8 +27,8 @@ from molrec_convert.inspect.summary.record import summarize, summary_html, summa
 from molrec_convert.inspect.tree import overview_lines
 from molrec_convert.inspect.validation import Severity, validate
 from molrec_convert.model import Block, Column, ForceField, Frame, Observable, Record
-from molrec_convert.stores.zarr.packing import pack
 from molrec_convert.stores.zarr.record import open_record, write_record
+from molrec_convert.stores.zarr.record_writer import pack
 
 CONTEXT = WriteContext(creator=False)
 SECTIONS = ["meta", "system", "frame", "trajectory", "forcefield", "observables", "method", "status", "metrics"]

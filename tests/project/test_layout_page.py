@@ -17,7 +17,7 @@ from layout_examples.stores import output, write_examples
 from molrec_convert.inspect.diff import differences
 from molrec_convert.inspect.validation import validate
 from molrec_convert.model import Record
-from molrec_convert.model.precision import stored
+from molrec_convert.model.dtypes import stored
 from molrec_convert.stores.lmdb.reader import open_collection
 from molrec_convert.stores.zarr.record import open_record
 

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from molrec_convert.model import Block, Box, Column, Frame, Meta
 from molrec_convert.model.dtypes import DTYPES, as_values, dtype_name
-from molrec_convert.model.standard import STANDARD_DTYPES
+from molrec_convert.model.names import STANDARD_DTYPES
 from molrec_convert.model.tags import TAGS
-from molrec_convert.stores.zarr.sections.frames import read_frame, write_frame
-from molrec_convert.stores.zarr.sections.stored_frame import StoredFrame
+from molrec_convert.stores.zarr.sections.frames import StoredFrame, read_frame, write_frame
 from molrec_convert.stores.zarr.v3.codecs import Stage
 from molrec_convert.stores.zarr.v3.storage import DirectoryStorage
 

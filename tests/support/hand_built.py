@@ -10,8 +10,7 @@ import numpy as np
 
 from molrec_convert.model.dtypes import as_values, dtype_name
 from molrec_convert.stores.zarr.v3.codecs import column_pipeline, is_fill
-from molrec_convert.stores.zarr.v3.extents import Extents, fixed_extents
-from molrec_convert.stores.zarr.v3.metadata import array_document
+from molrec_convert.stores.zarr.v3.metadata import Extents, array_document, fixed_extents
 
 
 def write_json(path: Path, document: Any) -> None:

@@ -119,7 +119,7 @@ def stands_for_none(value: Any, fill: Any) -> bool:
 
 def resolved(frames: Sequence[Frame], declaration: Declaration) -> list[Frame]:
     """Frames as a store hands them out: what a frame omits carried forward, values rounded."""
-    from molrec_convert.model.precision import stored as rounded
+    from molrec_convert.model.dtypes import stored as rounded
 
     carried: dict[str, Block] = {}
     box = None

@@ -397,7 +397,7 @@ def test_values_are_rounded_before_they_are_stored_and_compared(root: Path) -> N
 
 
 def test_rounding_holds_in_batches_of_many_chunks(root: Path) -> None:
-    from molrec_convert.model.precision import stored
+    from molrec_convert.model.dtypes import stored
 
     rng = np.random.default_rng(2)
     values = rng.normal(size=(40, 700)) * 50

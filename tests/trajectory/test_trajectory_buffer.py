@@ -27,7 +27,7 @@ from molrec_convert.model import (
     Record,
 )
 from molrec_convert.stores.zarr.record import append_record, write_record
-from molrec_convert.stores.zarr.trajectory import buffer as trajectory_buffer
+from molrec_convert.stores.zarr.trajectory import batch as trajectory_buffer
 from molrec_convert.stores.zarr.trajectory.writer import TrajectoryWriter
 
 LIKE = Declaration(

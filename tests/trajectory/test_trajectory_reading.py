@@ -26,10 +26,10 @@ from molrec_convert.model import (
     MetaDeclaration,
 )
 from molrec_convert.stores.zarr.trajectory.writer import TrajectoryWriter
+from molrec_convert.stores.zarr.v3.array_writer import ShardAppender
 from molrec_convert.stores.zarr.v3.codecs import dense_pipeline
-from molrec_convert.stores.zarr.v3.extents import DENSE
-from molrec_convert.stores.zarr.v3.shard_appender import ShardAppender
-from molrec_convert.stores.zarr.v3.unsynced import Unsynced
+from molrec_convert.stores.zarr.v3.commit import Unsynced
+from molrec_convert.stores.zarr.v3.metadata import DENSE
 
 F64 = ColumnDeclaration("f64")
 MIXED = Declaration(

@@ -15,12 +15,11 @@ from hand_built import edit_json
 from molrec_convert.errors import ContractError
 from molrec_convert.model.dtypes import DTYPES, same_bits
 from molrec_convert.stores.zarr.v3.array_reader import ArrayReader, read_together
+from molrec_convert.stores.zarr.v3.array_writer import ShardAppender
 from molrec_convert.stores.zarr.v3.codecs import Pipeline, Stage, column_pipeline, dense_pipeline
-from molrec_convert.stores.zarr.v3.extents import Extents
-from molrec_convert.stores.zarr.v3.metadata import array_document
-from molrec_convert.stores.zarr.v3.shard_appender import ShardAppender
+from molrec_convert.stores.zarr.v3.commit import Unsynced
+from molrec_convert.stores.zarr.v3.metadata import Extents, array_document
 from molrec_convert.stores.zarr.v3.storage import DirectoryStorage, write_document
-from molrec_convert.stores.zarr.v3.unsynced import Unsynced
 from molrec_convert.stores.zarr.v3.zip_storage import ZipStorage
 
 SHAPES: list[tuple[int, ...]] = [(), (0,), (1,), (37,), (37, 3), (5, 2, 3), (4, 0)]
@@ -287,7 +286,7 @@ def test_many_absent_chunks_are_not_looked_for_one_by_one(tmp_path: Path) -> Non
 
 
 def test_index_entries_outside_the_shard_are_refused(tmp_path: Path) -> None:
-    from molrec_convert.stores.zarr.v3.shard_index import pack_index, unpack_index
+    from molrec_convert.stores.zarr.v3.shards import pack_index, unpack_index
 
     reader = appended(tmp_path, np.arange(1.0, 101.0), 10, 20, column_pipeline("f64"))
     path = tmp_path / "a/c/0"

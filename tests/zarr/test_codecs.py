@@ -16,13 +16,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from molrec_convert.errors import ContractError
-from molrec_convert.model.dtypes import DTYPES, same_bits
-from molrec_convert.model.precision import stored
+from molrec_convert.model.dtypes import DTYPES, same_bits, stored
 from molrec_convert.stores.zarr.v3 import zstd
 from molrec_convert.stores.zarr.v3.array_reader import ArrayReader
 from molrec_convert.stores.zarr.v3.codecs import Pipeline, Stage, column_pipeline, crc32c, dense_pipeline, is_fill
-from molrec_convert.stores.zarr.v3.extents import Extents
-from molrec_convert.stores.zarr.v3.metadata import NumberedDocument, array_document, dump_document
+from molrec_convert.stores.zarr.v3.metadata import Extents, NumberedDocument, array_document, dump_document
 from molrec_convert.stores.zarr.v3.storage import DirectoryStorage, write_document
 
 CRC, GZIP, ZSTD = Stage("crc32c"), Stage("gzip", 1), Stage("zstd", 3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from molrec_convert.model import BlockDeclaration, ColumnDeclaration
-from molrec_convert.stores.zarr.v3.extents import (
+from molrec_convert.stores.zarr.v3.metadata import (
     DENSE,
     Extents,
     block_rows_per_chunk,

@@ -13,16 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from molrec_convert.errors import ContractError, UnsupportedError
-from molrec_convert.model.dtypes import DTYPES, same_bits
-from molrec_convert.model.precision import stored
+from molrec_convert.model.dtypes import DTYPES, same_bits, stored
 from molrec_convert.stores.zarr.v3 import shards
 from molrec_convert.stores.zarr.v3.array_reader import ArrayReader
+from molrec_convert.stores.zarr.v3.array_writer import ShardAppender
 from molrec_convert.stores.zarr.v3.codecs import column_pipeline
-from molrec_convert.stores.zarr.v3.extents import Extents
-from molrec_convert.stores.zarr.v3.shard_appender import ShardAppender
-from molrec_convert.stores.zarr.v3.shard_index import MISSING, index_size, pack_index, unpack_index
+from molrec_convert.stores.zarr.v3.commit import Unsynced
+from molrec_convert.stores.zarr.v3.metadata import Extents
+from molrec_convert.stores.zarr.v3.shards import MISSING, index_size, pack_index, unpack_index
 from molrec_convert.stores.zarr.v3.storage import DirectoryStorage
-from molrec_convert.stores.zarr.v3.unsynced import Unsynced
 
 
 def new(
@@ -298,7 +297,7 @@ def test_a_wrong_index_is_read_again_before_it_is_distrusted(tmp_path: Path, mon
         if len(pauses) == 3:
             path.write_bytes(good)
 
-    monkeypatch.setattr("molrec_convert.stores.zarr.v3.shard_index.time.sleep", sleep)
+    monkeypatch.setattr("molrec_convert.stores.zarr.v3.shards.time.sleep", sleep)
     one = reader(tmp_path)
     assert one.read().tolist() == [*range(1, 51)]
     assert pauses == [0.002] * 3

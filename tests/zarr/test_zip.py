@@ -23,8 +23,8 @@ from molrec_convert.errors import ContractError, FormatError, MolrecError, Usage
 from molrec_convert.formats import WriteContext
 from molrec_convert.model import Block, Frame, Record
 from molrec_convert.stores.plugin import sniff_zip
-from molrec_convert.stores.zarr.packing import pack, unpack
 from molrec_convert.stores.zarr.record import open_record, write_packed
+from molrec_convert.stores.zarr.record_writer import pack, unpack
 from molrec_convert.stores.zarr.sections.frames import read_frame, write_frame
 from molrec_convert.stores.zarr.v3.storage import write_document
 from molrec_convert.stores.zarr.v3.zip_storage import ZipStorage

@@ -2,20 +2,174 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 from typing import Any
 
-from molrec_convert.inspect.diff.frames import block_differences
-from molrec_convert.inspect.diff.values import against, differing_rows, json_differences, presence, value_text
+import numpy as np
+from numpy.typing import NDArray
+
+from molrec_convert.model.dtypes import same_bits
 from molrec_convert.model.forcefield.document import ForceField
-from molrec_convert.model.names import escape_name
+from molrec_convert.model.frame import Block, Box, Column, Frame
+from molrec_convert.model.names import ENDPOINTS, escape_name
 from molrec_convert.model.results.events import LOG, Log, line_object, log_lines
 from molrec_convert.model.results.metrics import Metrics, Series
 from molrec_convert.model.results.observables import Observable, Observables
-from molrec_convert.model.tags import canonical_json
+from molrec_convert.model.tags import Meta, canonical_json, same_value
 
-__all__ = ["forcefield_differences", "metrics_differences", "observable_differences"]
+__all__ = [
+    "against",
+    "block_differences",
+    "column_differences",
+    "differing_rows",
+    "forcefield_differences",
+    "frame_differences",
+    "json_differences",
+    "metrics_differences",
+    "observable_differences",
+    "presence",
+    "value_text",
+]
+
+_LONGEST = 60
+
+
+def against(a: Any, b: Any) -> str:
+    """Both values in words; two that look alike (NaN of other bits) are told apart by their bits."""
+    first, second = value_text(a), value_text(b)
+    if first == second:
+        first, second = f"{first} ({_bits(a)})", f"{second} ({_bits(b)})"
+    return f"{first} against {second}"
+
+
+def value_text(value: Any) -> str:
+    """A value as a person writes it, shortened."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        value = value.tolist()
+    try:
+        text = repr(value) if isinstance(value, (float, complex)) else canonical_json(value)
+    except (TypeError, ValueError):
+        text = repr(value)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def _bits(value: Any) -> str:
+    return "0x" + np.ascontiguousarray(value).byteswap().tobytes().hex()[:_LONGEST]
+
+
+def differing_rows(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int64]:
+    """Rows at which two arrays of one dtype and shape differ in any bit."""
+    if same_bits(a, b):
+        return np.zeros(0, dtype=np.int64)
+    if isinstance(a.dtype, np.dtypes.StringDType):
+        unequal = a != b
+    else:
+        raw = [np.ascontiguousarray(values).reshape(len(values), -1).view(np.uint8) for values in (a, b)]
+        unequal = raw[0] != raw[1]
+    return np.flatnonzero(unequal.reshape(len(a), -1).any(axis=1)).astype(np.int64)
+
+
+def presence(node: str, a: object, b: object) -> Iterator[str]:
+    """A line where only one of two is there."""
+    if (a is None) != (b is None):
+        yield f"{node}: is in the {'second' if a is None else 'first'} only"
+
+
+def json_differences(node: str, a: dict[str, Any] | None, b: dict[str, Any] | None) -> Iterator[str]:
+    """One line for each key whose values differ; the order of keys does not count, 1 differs from 1.0."""
+    first, second = a or {}, b or {}
+    for key in sorted({*first, *second}):
+        if key not in first or key not in second:
+            here, value = ("first", first[key]) if key in first else ("second", second[key])
+            yield f"{node}: {key!r} is in the {here} only: {value_text(value)}"
+        elif canonical_json(first[key]) != canonical_json(second[key]):
+            yield f"{node}: {key!r} is {against(first[key], second[key])}"
+
+
+def frame_differences(node: str, a: Frame | None, b: Frame | None) -> Iterator[str]:
+    """What differs between two snapshots, either of which may be missing."""
+    if a is None or b is None:
+        yield from presence(node, a, b)
+        return
+    yield from _typed_differences(node, a.meta, b.meta)
+    for name in sorted({*a.blocks, *b.blocks}):
+        first, second = a.blocks.get(name), b.blocks.get(name)
+        if first is None or second is None:
+            yield from presence(f"{node}/{name}", first, second)
+        else:
+            yield from block_differences(f"{node}/{name}", first, second)
+    yield from _box_differences(f"{node}/box", a.box, b.box)
+    for path in sorted({*a.attributes, *b.attributes}):
+        yield from json_differences(f"{node}/{path}", a.attributes.get(path), b.attributes.get(path))
+
+
+def _typed_differences(node: str, a: Meta, b: Meta) -> Iterator[str]:
+    for key in sorted({*a, *b}):
+        if key not in a or key not in b:
+            here, value = ("first", a[key]) if key in a else ("second", b[key])
+            yield f"{node}: the key {key!r} is in the {here} only: {value_text(value)}"
+        elif a.tag(key) != b.tag(key):
+            yield f"{node}: the key {key!r} is {a.tag(key)} against {b.tag(key)}"
+        elif not same_value(a[key], b[key], a.tag(key)):
+            yield f"{node}: the key {key!r} is {against(a[key], b[key])}"
+
+
+def block_differences(node: str, a: Block, b: Block) -> Iterator[str]:
+    """What differs between two blocks of one name."""
+    if a.count != b.count:
+        yield f"{node}: {a.count} rows against {b.count}"
+    if a.structural_shape != b.structural_shape:
+        yield f"{node}: the structural shape is {against(a.structural_shape, b.structural_shape)}"
+    yield from json_differences(f"{node}: targets", declared_targets(a.targets), declared_targets(b.targets))
+    yield from json_differences(node, a.attributes, b.attributes)
+    for name in sorted({*a.columns, *b.columns}):
+        here = f"{node}/{name}"
+        if name not in a.columns or name not in b.columns:
+            yield from presence(here, a.columns.get(name), b.columns.get(name))
+        else:
+            yield from column_differences(here, a.columns[name], b.columns[name])
+
+
+def declared_targets(targets: Mapping[str, str]) -> dict[str, str]:
+    """The targets that are not what a standard endpoint has anyway."""
+    return {key: target for key, target in targets.items() if not (key in ENDPOINTS and target == "atoms")}
+
+
+def column_differences(node: str, a: Column, b: Column) -> Iterator[str]:
+    """What differs between two columns of one name."""
+    yield from json_differences(node, a.attributes, b.attributes)
+    if a.precision != b.precision:
+        yield f"{node}: the precision is {against(a.precision, b.precision)}"
+    if a.dtype != b.dtype or a.trailing != b.trailing:
+        yield f"{node}: {a.dtype}{list(a.trailing)} against {b.dtype}{list(b.trailing)}"
+        return
+    if len(a) != len(b):
+        return
+    rows = differing_rows(a.values, b.values)
+    if len(rows):
+        row = int(rows[0])
+        yield f"{node}, row {row}: {against(a.values[row], b.values[row])}{_more(len(rows), len(a))}"
+    if a.validity is None and b.validity is None:
+        return
+    masks = [np.ones(len(a), np.bool_) if column.validity is None else column.validity for column in (a, b)]
+    rows = differing_rows(*masks)
+    if len(rows):
+        row = int(rows[0])
+        yield f"{node}, row {row}: the mask is {against(masks[0][row], masks[1][row])}{_more(len(rows), len(a))}"
+
+
+def _box_differences(node: str, a: Box | None, b: Box | None) -> Iterator[str]:
+    if a is None or b is None:
+        yield from presence(node, a, b)
+        return
+    if a.defined != b.defined:
+        yield f"{node}: the cell is {'defined' if a.defined else 'undefined'} against its opposite"
+    for name in ("vectors", "origin", "boundary"):
+        first, second = getattr(a, name), getattr(b, name)
+        if len(differing_rows(first, second)):
+            yield f"{node}/{name}: {against(first, second)}"
+
 
 _SECTION = "forcefield"
 #: What a catalog says of the log and of a series anyway.

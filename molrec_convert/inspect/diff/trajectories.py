@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.inspect.diff.values import against, differing_rows, json_differences
+from molrec_convert.inspect.diff.sections import against, differing_rows, json_differences
 from molrec_convert.model.batch import BlockUpdates, BoxUpdates, FrameBatch
 from molrec_convert.model.declaration import NO_FILL, Declaration, MetaDeclaration
-from molrec_convert.model.standard import ENDPOINTS
+from molrec_convert.model.names import ENDPOINTS
 from molrec_convert.model.tags import TAGS, canonical_json
 from molrec_convert.model.trajectory import Trajectory, take_frames
 

@@ -17,7 +17,7 @@ import numpy as np
 from molrec_convert.inspect.summary.record import forcefield_summary
 from molrec_convert.inspect.summary.words import Row, brief, bytes_words, forcefield_row, one_line
 from molrec_convert.model.collection.collection import Collection, CollectionView
-from molrec_convert.model.distinct_values import distinct
+from molrec_convert.model.dtypes import distinct
 from molrec_convert.model.frame import Column
 
 __all__ = ["collection_html", "collection_rows", "summarize_collection"]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from molrec_convert.inspect.summary.words import summary_rows, text_lines
 from molrec_convert.model.batch import FrameBatch
 from molrec_convert.model.declaration import Declaration
-from molrec_convert.model.distinct_values import distinct
+from molrec_convert.model.dtypes import distinct
 from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.frame import Block, Box, Frame
 from molrec_convert.model.record import Record

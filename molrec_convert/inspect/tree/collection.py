@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from molrec_convert.errors import MolrecError, UsageError
-from molrec_convert.inspect.tree.text import SHOWN, WIDTH, json_lines, plain
+from molrec_convert.inspect.tree.text import SHOWN, WIDTH, json_lines, plain, value_lines
 from molrec_convert.stores.lmdb.file.keys import (
     CHECKSUMS,
     FORCEFIELD,
@@ -28,10 +28,12 @@ from molrec_convert.stores.lmdb.file.keys import (
     numbered,
 )
 from molrec_convert.stores.lmdb.file.pages import PageFile, StoredValue
+from molrec_convert.stores.lmdb.manifest import MANIFEST, is_set, read_manifest
 from molrec_convert.stores.lmdb.reader import open_collection
+from molrec_convert.stores.lmdb.sharded import ShardedCollection
 from molrec_convert.stores.lmdb.values.header_json import from_utf8
 
-__all__ = ["collection_lines", "is_collection", "key_lines", "key_overview"]
+__all__ = ["collection_lines", "is_collection", "is_set", "key_lines", "key_overview", "set_key_lines", "set_lines"]
 
 _INDENT, _HANGING = " " * 4, " " * 8
 _LABEL = 16
@@ -236,3 +238,53 @@ def _columns(columns: Mapping[str, Any]) -> Iterator[str]:
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+def set_lines(
+    path: str | os.PathLike[str], sections: Sequence[str] = (), *, records: Sequence[int] | None = None
+) -> Iterator[str]:
+    """The parts, each with its counts, bytes and checksum; with `records` what these consist of, part by part."""
+    manifest = read_manifest(path)
+    if records is not None:
+        yield from _record_lines(ShardedCollection(os.fspath(path), manifest), sections, records)
+        return
+    if sections:
+        first = manifest.where(manifest.parts[0])
+        raise UsageError(f"{path} is a set of files: name one of them, like {first}, or --record N")
+    yield f"{plain(os.path.basename(os.path.abspath(path)))}    (a set of files)"
+    yield ""
+    document = manifest.to_json()
+    yield f"{MANIFEST if os.path.isdir(path) else 'the manifest'}"
+    counts = f"n_records {document['n_records']:,} · n_frames {document['n_frames']:,} · {manifest.nbytes:,} B"
+    yield f"    {document['layout']} {document['layout_version']} · {counts}"
+    width = max(len(plain(part.path)) for part in manifest.parts)
+    for part in manifest.parts:
+        counts = f"{part.n_records:>11,} records {part.n_frames:>11,} frames {part.bytes:>15,} B"
+        yield f"{plain(part.path):<{width}} {counts}   crc32c {part.crc32c}"
+
+
+def set_key_lines(path: str | os.PathLike[str], key: bytes) -> Iterator[str]:
+    """One value, byte range by byte range; numbers are counted through all files. The index is each file's own."""
+    collection = ShardedCollection(os.fspath(path), read_manifest(path))
+    with collection:
+        letter, number = key[:1], int.from_bytes(key[1:], "big")
+        where, name = 0, key
+        if len(key) == 9 and letter in (RECORD, SYSTEM, FRAME):
+            counts = [p.n_frames if letter == FRAME else p.n_records for p in collection.manifest.parts]
+            while where < len(counts) - 1 and number >= counts[where]:
+                number -= counts[where]
+                where += 1
+            name = numbered(letter, number)
+        part = collection.manifest.where(collection.manifest.parts[where])
+    yield from value_lines(part, name)
+
+
+def _record_lines(collection: ShardedCollection, sections: Sequence[str], records: Sequence[int]) -> Iterator[str]:
+    with collection:
+        found: dict[str, list[int]] = {}
+        for record in sorted(records):
+            part, number = collection.place(record)
+            found.setdefault(part.path, []).append(number)
+    for count, (where, numbers) in enumerate(found.items()):
+        yield from [""] if count else []
+        yield from collection_lines(where, sections, records=numbers)

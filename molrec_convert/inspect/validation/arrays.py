@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 
 from molrec_convert.inspect.tree.nodes import Node
 from molrec_convert.inspect.validation.findings import Findings
-from molrec_convert.model.dtypes import DTYPES
-from molrec_convert.model.precision import off_grid
+from molrec_convert.model.dtypes import DTYPES, off_grid
 from molrec_convert.stores.zarr.v3.array_reader import ArrayReader
 from molrec_convert.stores.zarr.v3.metadata import ArrayMetadata, parse_array
 from molrec_convert.stores.zarr.v3.storage import Storage
-from molrec_convert.stores.zarr.v3.stored_files import missing_files, stored_ordinals
+from molrec_convert.stores.zarr.v3.zip_storage import missing_files, stored_ordinals
 
-__all__ = ["CheckedArray", "load_array", "scan_column"]
+__all__ = ["CheckedArray", "check_range", "load_array", "references_beyond", "scan_column"]
 
 #: Rows are read in pieces of about this size, whole chunks each.
 _PIECE = 4 * 2**20
@@ -275,3 +274,46 @@ def _codec_names(codecs: Any) -> Iterator[str]:
         if name == "sharding_indexed" and isinstance(configuration, dict):
             yield from _codec_names(configuration.get("codecs"))
             yield from _codec_names(configuration.get("index_codecs"))
+
+
+#: Faults are collected up to this many rows.
+_MOST = 10**6
+
+
+def check_range(
+    array: CheckedArray, mask: CheckedArray | None, target: str, limit: int, findings: Findings, stop: int
+) -> None:
+    """One error when a reference in the first `stop` rows is out of range, naming the first of them."""
+    rows, values = references_beyond(array, mask, limit, stop)
+    if len(rows):
+        findings.error(
+            array.node, f"row {rows[0]} references row {values[0]} of the block {target!r}, which has {limit} rows"
+        )
+
+
+def references_beyond(
+    array: CheckedArray, mask: CheckedArray | None, limit: int, stop: int
+) -> tuple[NDArray[np.int64], list[int]]:
+    """Rows below `stop` whose reference is at least `limit`, the first million of them, and their largest values."""
+    found: list[NDArray[np.int64]] = []
+    largest: list[int] = []
+    for start, values in array.pieces(stop):
+        rows = values.reshape(len(values), -1)
+        beyond = np.asarray((rows >= np.uint64(limit)).any(axis=1))
+        if beyond.any() and mask is not None:
+            valid = mask.rows_between(start, start + len(values))
+            if valid is not None and len(valid) == len(beyond):
+                beyond &= valid
+        positions = np.flatnonzero(beyond)
+        if len(positions) and len(largest) < _MOST:
+            found.append(positions + start)
+            largest.extend(rows[positions].max(axis=1).tolist())
+    if limit == 0:
+        # What no chunk backs are zeros, and there is no row 0.
+        for low, high in array.gaps(stop):
+            zeros = np.arange(low, min(high, low + _MOST), dtype=np.int64)
+            valid = None if mask is None else mask.rows_between(low, low + len(zeros))
+            zeros = zeros if valid is None or len(valid) != len(zeros) else zeros[valid]
+            found.append(zeros)
+            largest.extend([0] * len(zeros))
+    return np.concatenate([np.zeros(0, dtype=np.int64), *found]), largest

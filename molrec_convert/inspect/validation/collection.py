@@ -24,11 +24,11 @@ from molrec_convert.inspect.validation.findings import Findings, Severity
 from molrec_convert.model.alignment import Alignment
 from molrec_convert.model.collection.index import INDEX_COLUMNS
 from molrec_convert.model.collection.member import member_rows
+from molrec_convert.model.dtypes import off_grid
 from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.forcefield.findings import remarks
 from molrec_convert.model.forcefield.linking import resolve
 from molrec_convert.model.frame import Column
-from molrec_convert.model.precision import off_grid
 from molrec_convert.model.record import Record, absolute_rows
 from molrec_convert.plugins import style_registry
 from molrec_convert.quantities.units import QUANTITIES, dimension_fault
@@ -46,14 +46,16 @@ from molrec_convert.stores.lmdb.file.keys import (
     numbered,
 )
 from molrec_convert.stores.lmdb.file.pages import PageFile
+from molrec_convert.stores.lmdb.manifest import file_checksum, read_manifest
 from molrec_convert.stores.lmdb.reader import StoredCollection, open_collection
+from molrec_convert.stores.lmdb.sharded import ShardedCollection
 from molrec_convert.stores.lmdb.stored.frame import stored_block
 from molrec_convert.stores.lmdb.stored.value_checks import unknown_header_keys
 from molrec_convert.stores.lmdb.values.frame_bytes import FrameBytes, decode
 from molrec_convert.stores.lmdb.values.frame_layout import padding
 from molrec_convert.stores.lmdb.values.header_json import from_utf8, mapping
 
-__all__ = ["check_collection"]
+__all__ = ["check_collection", "check_set"]
 
 #: So many findings of one kind are told, and so many altogether.
 _ALIKE, _MOST = 5, 1000
@@ -343,3 +345,35 @@ def _check_grid(column: Column, precision: float, node: str, found: Findings) ->
         found.warning(
             node, f"{count} {rows} off the grid of the declared precision {precision!r}, the first is row {row}"
         )
+
+
+def check_set(path: str | os.PathLike[str], findings: Findings) -> None:
+    """Everything about a set."""
+    with findings.guard("the manifest"):
+        manifest = read_manifest(path)
+        sound = True
+        for part in manifest.parts:
+            where = manifest.where(part)
+            if not where.is_file():
+                findings.error(part.path, "the part is not there")
+                sound = False
+                continue
+            checksum = file_checksum(where)
+            if checksum != part.crc32c:
+                findings.error(part.path, f"the checksum is {checksum}, by the manifest {part.crc32c}")
+            found = Findings()
+            with found.guard("the file"):
+                check_collection(where, found)
+            for item in found.items:
+                error = item.severity is Severity.ERROR
+                sound = sound and not error
+                note = findings.error if error else findings.warning
+                note(f"{part.path}: {item.node}", item.message)
+        if not sound:
+            return
+        with ShardedCollection(os.fspath(path), manifest) as collection:
+            for number, part in enumerate(manifest.parts):
+                with findings.guard(part.path):
+                    collection.open_part(number)
+            with findings.guard("index"):
+                _ = {name: column.values for name, column in collection.index.columns.items()}

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from molrec_convert.inspect.tree.nodes import Node, read_node
-from molrec_convert.inspect.validation.findings import Findings
-from molrec_convert.inspect.validation.store import check_group, note_unknown
+from molrec_convert.errors import ContractError
+from molrec_convert.inspect.tree.nodes import Node, children_of, read_node
+from molrec_convert.inspect.validation.arrays import CheckedArray, load_array, scan_column
+from molrec_convert.inspect.validation.findings import Findings, check_group, note_unknown
+from molrec_convert.inspect.validation.frames import CheckedBlock, FrameChecks
+from molrec_convert.model.forcefield.document import ForceField
+from molrec_convert.model.forcefield.findings import remarks
+from molrec_convert.model.forcefield.linking import resolve
+from molrec_convert.model.names import name_fault
 from molrec_convert.model.record import check_version
-from molrec_convert.model.timestamps import is_timestamp
-from molrec_convert.stores.zarr.v3.storage import Storage
+from molrec_convert.model.results.events import is_timestamp
+from molrec_convert.model.results.observables import metadata_faults
+from molrec_convert.plugins import style_registry
+from molrec_convert.stores.zarr.sections.frames import read_frame, read_tables
+from molrec_convert.stores.zarr.v3.storage import Storage, read_document
 
-__all__ = ["check_documents", "check_meta"]
+__all__ = ["check_documents", "check_forcefield", "check_meta", "check_observables"]
 
 
 def check_documents(storage: Storage, root: Node, findings: Findings) -> None:
@@ -112,3 +121,152 @@ def _check_text(document: dict[str, Any], key: str, node: str, findings: Finding
         findings.error(node, f"the document has no {key!r}")
     elif not isinstance(document[key], str):
         findings.error(node, f"{key} is not a text: found {document[key]!r:.60}")
+
+
+_TEXTS = ("unit", "sampling")
+
+
+def check_observables(storage: Storage, root: Node, findings: Findings) -> None:
+    """Everything about the observables."""
+    node = read_node(storage, "observables") if "observables" in root.folders else Node("observables", None)
+    if node.kind != "group":
+        return
+    check_group(node, findings)
+    documents = _documents(storage, node, findings)
+    frames = _frame_count(storage, root)
+    known = {"meta"} if "meta" in node.folders else set()
+    arrays = set()
+    for child in children_of(storage, node):
+        if child.kind != "array" or child.name == "meta":
+            continue
+        known.add(child.name)
+        arrays.add(child.name)
+        fault = name_fault(child.name)
+        if fault is not None:
+            findings.error(child.key, f"the name {fault} and cannot name a node")
+        if child.name not in documents:
+            findings.error(child.key, "the observable has no document in observables/meta")
+        with findings.guard(child.key):
+            array = load_array(storage, child, findings)
+            if array is not None:
+                array.scan()
+                if child.name in documents:
+                    _check_frames(array, documents[child.name], frames, findings)
+    note_unknown(storage, node, known, findings)
+    for name in documents.keys() - arrays:
+        findings.error(f"observables/meta/{name}", "the document has no array in observables")
+
+
+def _documents(storage: Storage, section: Node, findings: Findings) -> dict[str, Node]:
+    """The groups of documents by name, each held against what it must say."""
+    if "meta" not in section.folders:
+        return {}
+    node = read_node(storage, section.child("meta"))
+    if node.kind != "group":
+        findings.error(node.key, node.fault or "the name is reserved for the documents of the observables")
+        return {}
+    check_group(node, findings)
+    found = {}
+    for child in children_of(storage, node):
+        if child.kind != "group":
+            continue
+        found[child.name] = child
+        check_group(child, findings)
+        for fault in metadata_faults(child.attributes, child.name):
+            findings.raised(child.key, fault)
+        for key in _TEXTS:
+            if not isinstance(child.attributes.get(key), (str, type(None))):
+                findings.warning(child.key, f"{key} is not a text: found {child.attributes[key]!r:.60}")
+        note_unknown(storage, child, set(), findings)
+    note_unknown(storage, node, set(found), findings)
+    return found
+
+
+def _check_frames(array: CheckedArray, document: Node, frames: int | None, findings: Findings) -> None:
+    if document.attributes.get("time_dependent") is not True:
+        return
+    if not array.shape:
+        findings.error(array.node, "a time-dependent observable has an axis of frames: found a single value")
+    elif frames is not None and array.rows != frames:
+        findings.warning(array.node, f"is time-dependent and has {array.rows} rows, the trajectory has {frames} frames")
+
+
+def _frame_count(storage: Storage, root: Node) -> int | None:
+    """Frames of the trajectory, None when there is none that says."""
+    if "trajectory" not in root.folders:
+        return None
+    nstep = read_node(storage, "trajectory").attributes.get("nstep")
+    return nstep if type(nstep) is int else None
+
+
+def check_forcefield(storage: Storage, root: Node, frames: FrameChecks, findings: Findings) -> None:
+    """Everything about the force field; `frames` knows the blocks of `system`."""
+    node = read_node(storage, "forcefield") if "forcefield" in root.folders else Node("forcefield", None)
+    if node.kind != "group":
+        return
+    before = len(findings.items)
+    check_group(node, findings)
+    if "_meta_types" in node.attributes:
+        findings.warning("forcefield", "the document is plain JSON, its keys have no tags: found _meta_types")
+    sound = _check_blocks(storage, node, frames, findings)
+    if not sound or findings.has_error("forcefield", before):
+        return
+    document, frame = read_tables(storage)
+    forcefield = ForceField.from_parts(
+        document, frame.blocks, molrec_version=_version(storage), attributes=frame.attributes
+    )
+    registry = style_registry()
+    for fault in forcefield.faults("forcefield", registry):
+        findings.raised("forcefield", fault)
+    if findings.has_error("forcefield", before):
+        return
+    for remark in remarks(forcefield, registry, "forcefield"):
+        findings.warning(remark.node, remark.text)
+    if "system" in frames.blocks and _is_sound(frames.blocks["system"], findings):
+        for remark in resolve(read_frame(storage, "system"), forcefield, registry).remarks:
+            findings.warning(remark.node, remark.text)
+
+
+def _check_blocks(storage: Storage, node: Node, frames: FrameChecks, findings: Findings) -> bool:
+    """The blocks as they are stored, decoded once; whether they may be held in memory."""
+    blocks, known = [], set()
+    for child in children_of(storage, node):
+        if child.kind == "group" and child.name != "box":
+            known.add(child.name)
+            with findings.guard(child.key):
+                blocks.append(frames.check_block(child))
+    note_unknown(storage, node, known, findings)
+    for block in blocks:
+        for name, array in block.columns.items():
+            with findings.guard(array.node):
+                scan_column(array, block.masks.get(name), None, findings)
+        for mask in block.masks.values():
+            mask.scan()
+    return all(_is_backed(array, findings) for block in blocks for array in _arrays(block))
+
+
+def _is_backed(array: CheckedArray, findings: Findings) -> bool:
+    if array.backed:
+        return True
+    findings.error(array.node, f"claims {array.rows} rows, far more than are stored")
+    return False
+
+
+def _is_sound(blocks: dict[str, CheckedBlock], findings: Findings) -> bool:
+    """Whether `system` is in order, and what is looked at of it may be held in memory."""
+    if findings.has_error("system"):
+        return False
+    return all(array.backed for block in blocks.values() for array in _arrays(block) if array.dtype != "f64")
+
+
+def _arrays(block: CheckedBlock) -> list[CheckedArray]:
+    return [*block.columns.values(), *block.masks.values()]
+
+
+def _version(storage: Storage) -> int | None:
+    """The version the definitions depend on; one that is none is a finding of `meta`."""
+    try:
+        meta = read_document(storage, "meta")
+        return None if meta is None else check_version(meta["attributes"])
+    except ContractError:
+        return None

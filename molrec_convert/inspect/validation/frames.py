@@ -12,14 +12,11 @@ from typing import Any
 import numpy as np
 
 from molrec_convert.inspect.tree.nodes import Node, children_of, read_node
-from molrec_convert.inspect.validation.arrays import CheckedArray, load_array, scan_column
-from molrec_convert.inspect.validation.findings import Findings
-from molrec_convert.inspect.validation.references import check_range
-from molrec_convert.inspect.validation.store import check_group, note_unknown
+from molrec_convert.inspect.validation.arrays import CheckedArray, check_range, load_array, scan_column
+from molrec_convert.inspect.validation.findings import Findings, check_group, note_unknown
+from molrec_convert.model.dtypes import check_precision
 from molrec_convert.model.frame import check_target, references
-from molrec_convert.model.names import name_fault
-from molrec_convert.model.precision import check_precision
-from molrec_convert.model.standard import check_standard_dtype
+from molrec_convert.model.names import check_standard_dtype, name_fault
 from molrec_convert.model.tags import from_typed_json, infer_tag
 from molrec_convert.stores.zarr.v3.storage import Storage
 

@@ -13,12 +13,10 @@ import numpy as np
 from molrec_convert.errors import ContractError
 from molrec_convert.inspect.tree.nodes import Node, children_of, read_node
 from molrec_convert.inspect.validation.arrays import CheckedArray, load_array
-from molrec_convert.inspect.validation.findings import Findings
-from molrec_convert.inspect.validation.store import check_group, note_unknown
+from molrec_convert.inspect.validation.findings import Findings, check_group, note_unknown
 from molrec_convert.model.names import escape_name, unescape_name
-from molrec_convert.model.results.events import LOG, SCALAR, line_object, log_lines, scalar_event
+from molrec_convert.model.results.events import LOG, SCALAR, is_timestamp, line_object, log_lines, scalar_event
 from molrec_convert.model.results.metrics import Curves, Series, watermark
-from molrec_convert.model.timestamps import is_timestamp
 from molrec_convert.stores.zarr.sections.metrics import FIELDS, StoredLog
 from molrec_convert.stores.zarr.v3.storage import Storage
 

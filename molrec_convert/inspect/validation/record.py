@@ -10,18 +10,13 @@ import os
 from pathlib import Path
 
 from molrec_convert.inspect.tree import is_collection, is_set
-from molrec_convert.inspect.validation.collection import check_collection
-from molrec_convert.inspect.validation.collection_set import check_set
-from molrec_convert.inspect.validation.documents import check_documents
-from molrec_convert.inspect.validation.findings import Finding, Findings, Severity
-from molrec_convert.inspect.validation.forcefield import check_forcefield
+from molrec_convert.inspect.validation.collection import check_collection, check_set
+from molrec_convert.inspect.validation.documents import check_documents, check_forcefield, check_observables
+from molrec_convert.inspect.validation.findings import Finding, Findings, Severity, check_root, check_zip
 from molrec_convert.inspect.validation.frames import FrameChecks
 from molrec_convert.inspect.validation.metrics import check_metrics
-from molrec_convert.inspect.validation.observables import check_observables
-from molrec_convert.inspect.validation.store import check_root, check_zip
 from molrec_convert.inspect.validation.trajectory import TrajectoryChecks
-from molrec_convert.stores.zarr.v3.stored_files import leaves_no_sign
-from molrec_convert.stores.zarr.v3.zip_storage import open_storage
+from molrec_convert.stores.zarr.v3.zip_storage import leaves_no_sign, open_storage
 
 __all__ = ["Finding", "Severity", "validate"]
 

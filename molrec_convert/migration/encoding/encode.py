@@ -43,10 +43,9 @@ from molrec_convert.migration.rules import RuleBook
 from molrec_convert.migration.settings import Settings
 from molrec_convert.model import Declaration, Record, RecordBatch
 from molrec_convert.model.collection.collection import Collection
-from molrec_convert.model.collection.member import as_member
-from molrec_convert.model.collection.record import collection_units
+from molrec_convert.model.collection.member import as_member, collection_units
 from molrec_convert.plugins import formats
-from molrec_convert.quantities.named_factors import NamedFactors
+from molrec_convert.quantities.standard import NamedFactors
 from molrec_convert.report import Fate, Report
 from molrec_convert.stores.lmdb.values.record_encoder import RecordEncoder
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from molrec_convert.errors import UsageError
 from molrec_convert.migration.settings import Settings
 from molrec_convert.model.declaration import BlockDeclaration, Declaration
-from molrec_convert.model.standard import IDENTITY_COLUMNS
+from molrec_convert.model.names import IDENTITY_COLUMNS
 
 #: Columns of the atoms that stay whatever --only says, beside those that say what an atom is.
 _POSITIONS = ("x", "y", "z")

@@ -15,7 +15,7 @@ from typing import Any
 
 from molrec_convert.errors import MolrecError
 from molrec_convert.formats import Apart, Format
-from molrec_convert.meaning.mapped_collection import MappedCollection
+from molrec_convert.meaning.targets import MappedCollection
 from molrec_convert.migration.failures import error_document
 from molrec_convert.migration.inputs.frame_records import split_declaration
 from molrec_convert.migration.inputs.hashing import content_digest
@@ -25,8 +25,7 @@ from molrec_convert.migration.rules import RuleBook
 from molrec_convert.migration.settings import Settings
 from molrec_convert.model import Declaration, Record
 from molrec_convert.model.collection.collection import Collection
-from molrec_convert.model.collection.member import as_member
-from molrec_convert.model.collection.record import collection_units
+from molrec_convert.model.collection.member import as_member, collection_units
 from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.report import Report
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from molrec_convert.migration.inputs.names import Naming
 from molrec_convert.model.declaration import BlockDeclaration, Declaration, MetaDeclaration
 from molrec_convert.model.declaration_joining import has_to_be_there
-from molrec_convert.quantities.named_factors import NamedFactors
+from molrec_convert.quantities.standard import NamedFactors
 
 __all__ = ["Conflict", "Content", "conflict_texts", "declaration_conflicts", "unit_conflicts"]
 

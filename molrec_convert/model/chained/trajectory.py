@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError, UsageError
 from molrec_convert.model.batch import BlockUpdates, FrameBatch
-from molrec_convert.model.chained.declaration import chained_declaration
-from molrec_convert.model.chained.places import Clock, Overlap, places
+from molrec_convert.model.chained.places import Clock, Overlap, chained_declaration, places
 from molrec_convert.model.declaration import NO_FILL, BlockDeclaration, Declaration, MetaDeclaration
 from molrec_convert.model.dtypes import empty
 from molrec_convert.model.frame import Block, Frame

@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Self, overload
 
@@ -28,20 +30,19 @@ from molrec_convert.model.collection.index import (
     IndexColumns,
     first_frames,
     index_rows,
+    single_frame_columns,
 )
-from molrec_convert.model.collection.member import as_member, first_update_rows, member_rows
+from molrec_convert.model.collection.member import as_member, first_update_rows, member_rows, with_units
 from molrec_convert.model.collection.query import parse_query
 from molrec_convert.model.declaration import ColumnDeclaration, Declaration
 from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.frame import Block, Column, Frame
-from molrec_convert.model.record import Record
-from molrec_convert.model.record_batch import RecordBatch
-from molrec_convert.model.samples import frame_sample, record_sample
+from molrec_convert.model.record import Record, RecordBatch, frame_sample, record_sample
 from molrec_convert.model.trajectory import Trajectory
 from molrec_convert.report import Report
 from molrec_convert.wiring import resolve
 
-__all__ = ["Collection", "CollectionView", "MemoryCollection", "Selection"]
+__all__ = ["Collection", "CollectionView", "JoinedCollection", "MemoryCollection", "Selection", "record_of"]
 
 #: What selects records: an expression over index columns, one bool per record, ordinals, or a slice.
 Selection = str | Sequence[int] | NDArray[Any] | slice
@@ -400,3 +401,73 @@ def _positions(which: Selection, collection: Collection) -> NDArray[np.int64]:
         raise UsageError(f"there is no record {wrong[0]} in a collection of {count}")
     positions = chosen.astype(np.int64)
     return np.where(positions < 0, positions + count, positions)
+
+
+class JoinedCollection(Collection):
+    """The records of files that were read together; each is made by `make` when it is asked for.
+
+    `counts` are the atoms of each; `reports` as in `Collection.reports`.
+    """
+
+    random_access = True
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        counts: Sequence[int],
+        declaration: Declaration,
+        units: Mapping[str, str],
+        make: Callable[[int], Record],
+        reports: Sequence[Report],
+    ) -> None:
+        declaration.check()
+        self.declaration, self.reports = declaration, reports
+        self.document = collection_document({"units": dict(units)})
+        self.path = str(paths[0])
+        self._make = make
+        self._index = Block(single_frame_columns(np.asarray(counts, np.int64)), count=len(paths))
+
+    @property
+    def index(self) -> Block:
+        """See `Collection.index`."""
+        return self._index
+
+    @property
+    def n_frames(self) -> int:
+        """See `Collection.n_frames`."""
+        return len(self)
+
+    @property
+    def forcefield(self) -> ForceField | None:
+        """Files that are read together have none."""
+        return None
+
+    def __len__(self) -> int:
+        return self._index.count
+
+    def record(self, index: int) -> Record:
+        """See `Collection.record`."""
+        return self._make(index)
+
+    def members(self) -> Iterator[tuple[Record, dict[str, Any]]]:
+        """See `Collection.members`."""
+        return ((record, {}) for record in self)
+
+
+def record_of(collection: Collection, index: int, report: Report | None = None) -> Record:
+    """A record of a collection as it stands alone: with the collection's force field, version and units.
+
+    Units go to the meta of its system, where that states none.
+    """
+    report = Report() if report is None else report
+    record = collection[index]
+    changes: dict[str, Any] = {}
+    version = collection.document.get("molrec_version")
+    if version is not None and "molrec_version" not in record.meta:
+        changes["meta"] = {"molrec_version": version, **record.meta}
+    if collection.units and record.units is None:
+        report.converted("units", "the collection's, which the record's system states now")
+        changes["system"] = with_units(record.system, collection.units)
+    if collection.forcefield is not None:
+        changes["forcefield"] = collection.forcefield
+    return dataclasses.replace(record, **changes) if changes else record

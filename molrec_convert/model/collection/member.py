@@ -15,13 +15,21 @@ from molrec_convert.model.alignment import Alignment
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.frame import Block, Column, Frame, references
+from molrec_convert.model.names import IDENTITY_COLUMNS
 from molrec_convert.model.record import Record
-from molrec_convert.model.standard import IDENTITY_COLUMNS
 from molrec_convert.model.tags import Meta, same_value
 from molrec_convert.model.trajectory import MemoryTrajectory
+from molrec_convert.quantities.dimensions import units_object, written_out
 from molrec_convert.report import Report
 
-__all__ = ["RELATIONS", "as_member", "is_bare", "report_losses"]
+__all__ = [
+    "RELATIONS",
+    "as_member",
+    "collection_units",
+    "is_bare",
+    "report_losses",
+    "with_units",
+]
 
 #: Blocks that relate particles to each other, whatever the state.
 RELATIONS = frozenset(
@@ -227,3 +235,24 @@ def first_update_rows(record: Record) -> int | None:
         if updates is not None and len(updates.frames):
             return int(updates.offset[1] - updates.offset[0])
     return None
+
+
+def collection_units(units: Any) -> dict[str, str]:
+    """Return a collection's units from a record's: those it states, a preset written out. Reduced units are none.
+
+    The force is stated beside energy and length; angles have no unit here.
+    """
+    stated = units_object(units)
+    found = written_out(stated)
+    if "angle" not in stated:
+        found.pop("angle", None)
+    if "preset" in stated and "force" not in found and {"energy", "length"} <= found.keys():
+        found["force"] = f"{found['energy']}/{found['length']}"
+    return found
+
+
+def with_units(system: Frame | None, units: Mapping[str, str]) -> Frame:
+    """Return a record's system that states units, a `units` object."""
+    meta = Meta() if system is None else Meta(system.meta)
+    meta.put("units", dict(units), "json")
+    return Frame(meta=meta) if system is None else dataclasses.replace(system, meta=meta)

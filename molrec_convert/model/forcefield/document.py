@@ -27,8 +27,7 @@ from molrec_convert.model.forcefield.tables import (
 )
 from molrec_convert.model.forcefield.units import definitions_of, is_marked
 from molrec_convert.model.frame import Block, Column
-from molrec_convert.model.names import name_fault
-from molrec_convert.model.standard import STANDARD_DTYPES
+from molrec_convert.model.names import STANDARD_DTYPES, name_fault
 from molrec_convert.model.tags import canonical_json
 
 __all__ = ["ForceField", "Style", "table_from_rows"]

@@ -18,7 +18,7 @@ from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.forcefield.styles import StyleDefinition
 from molrec_convert.model.forcefield.tables import Style, endpoint_columns, parameter_columns, text_codes
 from molrec_convert.model.frame import Block, Column
-from molrec_convert.model.standard import STANDARD_DTYPES
+from molrec_convert.model.names import STANDARD_DTYPES
 
 __all__ = ["BlockLinks", "Labels", "Link", "Term", "endpoint_rows", "unordered_rows"]
 

@@ -28,8 +28,7 @@ from molrec_convert.model.forcefield.categories import (
 from molrec_convert.model.forcefield.styles import StyleDefinition
 from molrec_convert.model.forcefield.units import unit_faults
 from molrec_convert.model.frame import Block, Column
-from molrec_convert.model.names import is_unicode
-from molrec_convert.model.standard import STANDARD_DTYPES
+from molrec_convert.model.names import STANDARD_DTYPES, is_unicode
 from molrec_convert.model.tags import check_json
 
 __all__ = [

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from molrec_convert.errors import ContractError
 from molrec_convert.files.json_text import read_json
 from molrec_convert.model.names import is_unicode
 from molrec_convert.model.tags import check_json
-from molrec_convert.model.timestamps import is_timestamp
 
 __all__ = [
     "LOG",
@@ -25,11 +26,33 @@ __all__ = [
     "Log",
     "MemoryLog",
     "event_line",
+    "is_timestamp",
     "line_object",
     "log_lines",
     "scalar_event",
+    "timestamp",
     "whole_bytes",
 ]
+
+_RFC3339 = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
+
+
+def is_timestamp(stamp: Any) -> bool:
+    """Whether a value is the text of an RFC 3339 time with an offset."""
+    if not isinstance(stamp, str) or not _RFC3339.fullmatch(stamp):
+        return False
+    try:
+        # A leap second is legal and unknown to datetime.
+        datetime.fromisoformat(re.sub(r":60(?=[.Zz+-])", ":59", stamp).upper().replace("Z", "+00:00"))
+    except ValueError:
+        return False
+    return True
+
+
+def timestamp(when: datetime | None = None) -> str:
+    """The text of a time with an offset; of this moment when none is given."""
+    return (datetime.now(UTC) if when is None else when).isoformat()
+
 
 #: The node of the log in messages.
 LOG = "metrics/metrics.jsonl"

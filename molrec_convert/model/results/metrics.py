@@ -23,12 +23,12 @@ from molrec_convert.model.results.events import (
     Log,
     MemoryLog,
     event_line,
+    is_timestamp,
     line_object,
     log_lines,
     scalar_event,
 )
 from molrec_convert.model.tags import check_json
-from molrec_convert.model.timestamps import is_timestamp
 
 __all__ = ["Curves", "Event", "Metrics", "Series", "log_events", "watermark"]
 

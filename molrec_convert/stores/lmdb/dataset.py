@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from molrec_convert.errors import UsageError
 from molrec_convert.model.collection.collection import Collection, Selection
-from molrec_convert.model.samples import frame_sample, record_sample
+from molrec_convert.model.record import frame_sample, record_sample
 from molrec_convert.stores.lmdb.sharded import open_collection
 
 __all__ = ["CollectionDataset", "frame_sample", "record_sample"]

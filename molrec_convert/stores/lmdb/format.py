@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from molrec_convert.formats import ReadContext, WriteContext
-from molrec_convert.model.collection.collection import Collection, CollectionView
+from molrec_convert.model.collection.collection import Collection, CollectionView, record_of
 from molrec_convert.model.collection.declaration import derive_declaration
 from molrec_convert.model.collection.index import index_rows
-from molrec_convert.model.collection.member import as_member
-from molrec_convert.model.collection.record import collection_units, record_of
+from molrec_convert.model.collection.member import as_member, collection_units
 from molrec_convert.model.record import Record
 from molrec_convert.report import Fate, Report
 from molrec_convert.stores.lmdb.file.copy_records import is_stored, places

@@ -30,10 +30,10 @@ from molrec_convert.model.collection.declaration import (
     derive_declaration,
     joined_migrations,
 )
+from molrec_convert.model.collection.index import joined_index
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.declaration_joining import following, joined_sources
 from molrec_convert.model.frame import Block, Column
-from molrec_convert.model.index_joining import joined_index
 from molrec_convert.model.tags import canonical_json
 from molrec_convert.report import Report
 from molrec_convert.stores.lmdb.file.checksums import joined_sums

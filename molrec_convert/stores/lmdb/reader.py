@@ -23,8 +23,7 @@ from molrec_convert.model.collection.declaration import check_collection_documen
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.frame import Block, Frame
-from molrec_convert.model.record import absolute_rows, check_document
-from molrec_convert.model.samples import frame_sample
+from molrec_convert.model.record import absolute_rows, check_document, frame_sample
 from molrec_convert.model.tags import check_json
 from molrec_convert.model.trajectory import Trajectory
 from molrec_convert.stores.lmdb.file.checksums import (

@@ -19,11 +19,16 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError, FormatError, MissingInputError
 from molrec_convert.model.collection.collection import Collection
-from molrec_convert.model.collection.index import INDEX_COLUMNS, first_frames
+from molrec_convert.model.collection.index import (
+    INDEX_COLUMNS,
+    declared_columns,
+    first_frames,
+    join_columns,
+    joined_declarations,
+)
 from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.frame import Block, Frame
-from molrec_convert.model.index_joining import declared_columns, join_columns, joined_declarations
 from molrec_convert.model.tags import canonical_json
 from molrec_convert.stores.lmdb.manifest import Manifest, Part, is_set, read_manifest
 from molrec_convert.stores.lmdb.reader import StoredCollection

@@ -13,10 +13,9 @@ from typing import Any
 
 from molrec_convert.errors import UsageError
 from molrec_convert.files.staging import Staging, check_apart, replacing
-from molrec_convert.model.collection.index import IndexColumns
+from molrec_convert.model.collection.index import IndexColumns, declared_columns, joined_declarations
 from molrec_convert.model.declaration import ColumnDeclaration, Declaration
 from molrec_convert.model.forcefield.document import ForceField
-from molrec_convert.model.index_joining import declared_columns, joined_declarations
 from molrec_convert.model.record import Record
 from molrec_convert.report import Report
 from molrec_convert.stores.lmdb.manifest import (

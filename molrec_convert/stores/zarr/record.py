@@ -5,32 +5,154 @@ Source: Record; Zarr V3 binding.
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from molrec_convert.errors import ContractError, FormatError, UnsupportedError, UsageError
 from molrec_convert.formats import ReadContext
 from molrec_convert.model.alignment import Alignment
 from molrec_convert.model.batch import FrameBatch
-from molrec_convert.model.collection.record import with_units
+from molrec_convert.model.collection.member import with_units
+from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.frame import Frame
 from molrec_convert.model.record import Record, check_document
+from molrec_convert.model.results.metrics import Metrics
+from molrec_convert.model.results.observables import Observables
 from molrec_convert.model.trajectory import BATCH_BYTES
 from molrec_convert.quantities.dimensions import parse_units, same_units, units_object, units_words
 from molrec_convert.report import Report
 from molrec_convert.stores.zarr.record_writer import RecordWriter, write_packed, write_record
-from molrec_convert.stores.zarr.sections.frames import read_frame
+from molrec_convert.stores.zarr.sections.frames import StoredColumn, StoredFrame, read_frame, read_tables
+from molrec_convert.stores.zarr.sections.metrics import has_metrics, read_metrics
+from molrec_convert.stores.zarr.sections.observables import read_observables
 from molrec_convert.stores.zarr.sections.unknown import KnownNodes, StoredUnknown
-from molrec_convert.stores.zarr.stored_record import LateSections, StoredRecord, frame_nodes
 from molrec_convert.stores.zarr.trajectory.reader import StoredTrajectory
 from molrec_convert.stores.zarr.trajectory.writer import TrajectoryWriter
 from molrec_convert.stores.zarr.v3.storage import Storage, read_document
 from molrec_convert.stores.zarr.v3.zip_storage import open_storage
 
-__all__ = ["append_record", "open_record", "read_store", "write_packed", "write_record"]
+__all__ = [
+    "LateSections",
+    "StoredRecord",
+    "append_record",
+    "frame_nodes",
+    "open_record",
+    "read_store",
+    "write_packed",
+    "write_record",
+]
+
+T = TypeVar("T")
+
+
+class LateSections:
+    """The sections of a store that a record reads on demand, each once."""
+
+    def __init__(self, storage: Storage, molrec_version: int | None) -> None:
+        self._storage, self._version = storage, molrec_version
+        self._readers: dict[str, Callable[[], tuple[Any, KnownNodes]]] = {}
+        if read_document(storage, "forcefield") is not None:
+            self._readers["forcefield"] = functools.cache(self._read_forcefield)
+        if read_document(storage, "observables") is not None:
+            self._readers["observables"] = functools.cache(lambda: read_observables(storage))
+        if has_metrics(storage):
+            self._readers["metrics"] = functools.cache(lambda: read_metrics(storage))
+
+    def readers(self) -> dict[str, Callable[[], Any]]:
+        """What reads each section that is there."""
+        return {name: functools.partial(_first, reader) for name, reader in self._readers.items()}
+
+    def nodes(self) -> KnownNodes:
+        """The nodes these sections consist of."""
+        known = KnownNodes()
+        for reader in self._readers.values():
+            known.add(reader()[1])
+        return known
+
+    def _read_forcefield(self) -> tuple[ForceField, KnownNodes]:
+        document, frame = read_tables(self._storage)
+        forcefield = ForceField.from_parts(
+            document, frame.blocks, molrec_version=self._version, attributes=frame.attributes
+        )
+        return forcefield, frame_nodes(frame, "forcefield")
+
+
+class StoredRecord(Record):
+    """A record whose force field, observables and metrics are read, and checked, on first use."""
+
+    def read_later(self, readers: dict[str, Callable[[], Any]]) -> None:
+        """Say what reads the sections that are there."""
+        self.__dict__["_later"] = dict(readers)
+
+    @property
+    def forcefield(self) -> ForceField | None:
+        """The force field; `ContractError` for one that breaks a rule."""
+        forcefield: ForceField | None = self._section("forcefield", ForceField.check)
+        return forcefield
+
+    @forcefield.setter
+    def forcefield(self, forcefield: ForceField | None) -> None:
+        self._set("forcefield", forcefield)
+
+    @property
+    def observables(self) -> Observables | None:
+        """The observables by name."""
+        observables: Observables | None = self._section("observables")
+        return observables
+
+    @observables.setter
+    def observables(self, observables: Observables | None) -> None:
+        self._set("observables", observables)
+
+    @property
+    def metrics(self) -> Metrics | None:
+        """The curves of a run by key."""
+        metrics: Metrics | None = self._section("metrics")
+        return metrics
+
+    @metrics.setter
+    def metrics(self, metrics: Metrics | None) -> None:
+        self._set("metrics", metrics)
+
+    def _section(self, name: str, check: Callable[[Any], None] | None = None) -> Any:
+        later = self.__dict__.get("_later", {})
+        if name in later:
+            section = later[name]()
+            if check is not None:
+                check(section)
+            self._set(name, section)
+        return self.__dict__.get(f"_{name}")
+
+    def _set(self, name: str, section: Any) -> None:
+        self.__dict__.get("_later", {}).pop(name, None)
+        self.__dict__[f"_{name}"] = section
+
+    def _has(self, section: str) -> bool:
+        return section in self.__dict__.get("_later", {}) or super()._has(section)
+
+
+def frame_nodes(frame: Frame, section: str) -> KnownNodes:
+    """The nodes of a frame-shaped section; everything else below it is unknown content."""
+    known = KnownNodes(groups={section})
+    for name, block in frame.blocks.items():
+        known.groups |= {f"{section}/{name}", f"{section}/{name}/_validity"}
+        for key, column in block.columns.items():
+            known.arrays.add(f"{section}/{name}/{key}")
+            if isinstance(column, StoredColumn) and column.nullable:
+                known.arrays.add(f"{section}/{name}/_validity/{key}")
+    if isinstance(frame, StoredFrame) and frame.cell is not None:
+        known.groups.add(f"{section}/box")
+        known.arrays |= {f"{section}/box/{part}" for part in ("vectors", "origin", "boundary")}
+    return known
+
+
+def _first(reader: Callable[[], tuple[T, KnownNodes]]) -> T:
+    return reader()[0]
+
 
 _FRAMES = ("system", "frame")
 _DOCUMENTS = ("meta", "method", "status")

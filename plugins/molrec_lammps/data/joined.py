@@ -14,10 +14,8 @@ from pathlib import Path
 from molrec_convert.errors import MolrecError
 from molrec_convert.formats import Apart, ReadContext
 from molrec_convert.model import Declaration, Record
-from molrec_convert.model.collection.collection import Collection
-from molrec_convert.model.collection.joined import JoinedCollection
-from molrec_convert.model.collection.member import as_member
-from molrec_convert.model.collection.record import collection_units
+from molrec_convert.model.collection.collection import Collection, JoinedCollection
+from molrec_convert.model.collection.member import as_member, collection_units
 from molrec_convert.report import Report
 from molrec_convert.text.compression import compression_of
 from molrec_lammps.common.atom_styles import Column

@@ -54,7 +54,7 @@ from molrec_convert.errors import UsageError
 from molrec_convert.formats import ReadContext
 from molrec_convert.meaning.element_guessing import elements_of_types
 from molrec_convert.model import Block, Box, Column, ForceField, Frame, Meta, Record
-from molrec_convert.model.standard import IDENTITY_COLUMNS
+from molrec_convert.model.names import IDENTITY_COLUMNS
 from molrec_convert.report import Report
 from molrec_lammps.common.triclinic import restricted_cell
 from molrec_lammps.common.type_names import names_column

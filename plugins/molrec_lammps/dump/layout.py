@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.model import BlockDeclaration, ColumnDeclaration
-from molrec_convert.model.standard import IDENTITY_COLUMNS, STATE_COLUMNS
+from molrec_convert.model.names import IDENTITY_COLUMNS, STATE_COLUMNS
 from molrec_lammps.dump.columns import OutColumn
 from molrec_lammps.dump.values import Rows
 

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from molrec_convert.model.names import RESERVED_COLUMNS, escape_name, name_fault, unescape_name
-from molrec_convert.model.standard import STANDARD_DTYPES
+from molrec_convert.model.names import RESERVED_COLUMNS, STANDARD_DTYPES, escape_name, name_fault, unescape_name
 from molrec_lammps.dump.rows import kind_of
 
 __all__ = ["AXES", "COORDINATES", "FLAVOURS", "flavours_of", "is_scaled", "is_unwrapped", "own_names"]

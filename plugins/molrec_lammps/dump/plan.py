@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.model.standard import STATE_COLUMNS
+from molrec_convert.model.names import STATE_COLUMNS
 from molrec_convert.report import Report
 from molrec_lammps.common.units import UnitsStyle
 from molrec_lammps.dump.batch import RowReader

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from molrec_convert.errors import FormatError, LayoutChanged, UnsupportedError
 from molrec_convert.formats import ReadContext
 from molrec_convert.model import Block, Column, Frame, MetaDeclaration, Record
-from molrec_convert.model.standard import STATE_COLUMNS
+from molrec_convert.model.names import STATE_COLUMNS
 from molrec_convert.report import Report
 from molrec_lammps.common.units import UNITS, UnitsStyle, check_units
 from molrec_lammps.dump.batch import APART, LARGE_FRAME, RAGGED, RowReader

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from molrec_convert.model import Block, Column
 from molrec_convert.model.dtypes import empty, same_bits
-from molrec_convert.model.standard import ENDPOINTS
+from molrec_convert.model.names import ENDPOINTS
 from molrec_convert.report import Report
 from molrec_lammps.dump.facts import RunFacts
 

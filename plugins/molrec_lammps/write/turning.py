@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.model.names import unescape_name
-from molrec_convert.quantities.standard import COLUMNS, VECTORS, Turning
-from molrec_convert.quantities.tensors import full_tensor, tensor_as
+from molrec_convert.quantities.standard import COLUMNS, VECTORS, Turning, full_tensor, tensor_as
 
 __all__ = ["Turned", "turn", "turned_of", "unturned", "warning_of"]
 

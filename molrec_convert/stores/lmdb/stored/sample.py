@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.model.frame import Box, with_missing
-from molrec_convert.model.samples import meta_sample
+from molrec_convert.model.record import meta_sample
 from molrec_convert.stores.lmdb.stored.shared_declaration import SharedDeclaration
 from molrec_convert.stores.lmdb.values.frame_bytes import MAGIC, FrameBytes, decode, prefix_of
 from molrec_convert.stores.lmdb.values.frame_layout import ColumnLayout, Layout

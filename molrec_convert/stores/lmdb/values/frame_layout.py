@@ -14,11 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from molrec_convert.errors import ContractError
-from molrec_convert.model.dtypes import DTYPES
+from molrec_convert.model.dtypes import DTYPES, check_precision
 from molrec_convert.model.frame import check_target, references
-from molrec_convert.model.names import check_name, is_unicode
-from molrec_convert.model.precision import check_precision
-from molrec_convert.model.standard import STANDARD_DTYPES, check_standard_dtype
+from molrec_convert.model.names import STANDARD_DTYPES, check_name, check_standard_dtype, is_unicode
 from molrec_convert.stores.lmdb.values.header_json import mapping
 
 __all__ = ["ALIGNMENT", "BlockLayout", "ColumnLayout", "Layout", "padding", "parse_blocks", "parse_column"]

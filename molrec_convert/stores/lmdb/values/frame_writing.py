@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError
-from molrec_convert.model.dtypes import DTYPES
+from molrec_convert.model.dtypes import DTYPES, stored
 from molrec_convert.model.frame import Block, Box, Column, Frame, check_references, references
-from molrec_convert.model.precision import stored
 from molrec_convert.model.tags import Meta, check_json, to_typed_json
 from molrec_convert.stores.lmdb.values.frame_layout import padding
 from molrec_convert.stores.lmdb.values.header_json import to_json

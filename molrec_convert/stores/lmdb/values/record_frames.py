@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from molrec_convert.errors import ContractError
 from molrec_convert.model.batch import BlockUpdates, BoxUpdates, FrameBatch
 from molrec_convert.model.declaration import NO_FILL, Declaration
-from molrec_convert.model.dtypes import DTYPES
+from molrec_convert.model.dtypes import DTYPES, stored
 from molrec_convert.model.frame import Frame, references
-from molrec_convert.model.precision import stored
 from molrec_convert.model.tags import TAGS, to_typed_json
 from molrec_convert.model.trajectory import MemoryTrajectory
 from molrec_convert.stores.lmdb.values.block_updates import BlockEncoder, BlockRecorder, Update

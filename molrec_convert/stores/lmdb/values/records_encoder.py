@@ -13,7 +13,7 @@ from molrec_convert.model.batch import BlockUpdates
 from molrec_convert.model.collection.declaration import check_member_declaration
 from molrec_convert.model.declaration import BlockDeclaration, ColumnDeclaration, Declaration
 from molrec_convert.model.frame import Block, Column, Frame, references
-from molrec_convert.model.record_batch import Coded, RecordColumns
+from molrec_convert.model.record import Coded, RecordColumns
 from molrec_convert.model.tags import Meta, to_typed_json
 from molrec_convert.stores.lmdb.values.block_updates import BlockEncoder
 from molrec_convert.stores.lmdb.values.frame_writing import (

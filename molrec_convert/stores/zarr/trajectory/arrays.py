@@ -18,14 +18,12 @@ from molrec_convert.model.batch import BoxUpdates
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.stores.zarr.trajectory.batch import Presented
 from molrec_convert.stores.zarr.trajectory.block import BlockWriter
-from molrec_convert.stores.zarr.trajectory.box import BoxSeries
-from molrec_convert.stores.zarr.trajectory.commit import remove_group, set_aside
 from molrec_convert.stores.zarr.trajectory.layout import TRAJECTORY, Layout, Series
-from molrec_convert.stores.zarr.trajectory.series import StepSeries, TimeSeries, meta_series
+from molrec_convert.stores.zarr.trajectory.series import BoxSeries, StepSeries, TimeSeries, meta_series
+from molrec_convert.stores.zarr.v3.array_writer import ShardAppender
 from molrec_convert.stores.zarr.v3.codecs import Stage
+from molrec_convert.stores.zarr.v3.commit import ARRAYS, COUNT, Unsynced, make_folder, remove_group, set_aside
 from molrec_convert.stores.zarr.v3.metadata import NumberedDocument, dump_document, says, stated_group
-from molrec_convert.stores.zarr.v3.shard_appender import ShardAppender
-from molrec_convert.stores.zarr.v3.unsynced import ARRAYS, COUNT, Unsynced, make_folder
 
 __all__ = ["EVERY_BOUNDARY", "Accepted", "Pace", "TrajectoryArrays"]
 

@@ -15,16 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.model.declaration import BlockDeclaration
-from molrec_convert.model.precision import stored
-from molrec_convert.stores.zarr.trajectory.batch import MASKS, Presented, mask_key
-from molrec_convert.stores.zarr.trajectory.elision import Presentation, changed
+from molrec_convert.model.dtypes import stored
+from molrec_convert.stores.zarr.trajectory.batch import MASKS, Presentation, Presented, changed, mask_key
 from molrec_convert.stores.zarr.trajectory.series import dense_array
 from molrec_convert.stores.zarr.trajectory.stored import StoredBlock
+from molrec_convert.stores.zarr.v3.array_writer import ShardAppender
 from molrec_convert.stores.zarr.v3.codecs import Pipeline, Stage, column_pipeline, dense_pipeline
-from molrec_convert.stores.zarr.v3.extents import block_rows_per_chunk, column_extents, row_bytes
-from molrec_convert.stores.zarr.v3.metadata import dump_document, says, stated_group
-from molrec_convert.stores.zarr.v3.shard_appender import ShardAppender
-from molrec_convert.stores.zarr.v3.unsynced import ARRAYS, GROUPS, INDEX_HOLDS, INDEX_OFFSETS, Unsynced, make_folder
+from molrec_convert.stores.zarr.v3.commit import ARRAYS, GROUPS, INDEX_HOLDS, INDEX_OFFSETS, Unsynced, make_folder
+from molrec_convert.stores.zarr.v3.metadata import (
+    block_rows_per_chunk,
+    column_extents,
+    dump_document,
+    row_bytes,
+    says,
+    stated_group,
+)
 from molrec_convert.stores.zarr.workers import run_all
 
 __all__ = ["BlockWriter"]

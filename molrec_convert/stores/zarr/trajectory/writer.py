@@ -26,16 +26,14 @@ from molrec_convert.model.batch import FrameBatch, batch_from_frames
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.frame import Column, Frame, references
 from molrec_convert.stores.zarr.trajectory.arrays import Accepted, Pace, TrajectoryArrays
-from molrec_convert.stores.zarr.trajectory.batch import mask_key, meta_array, presented_blocks
+from molrec_convert.stores.zarr.trajectory.batch import FrameBuffer, mask_key, meta_array, presented_blocks
 from molrec_convert.stores.zarr.trajectory.block import BlockWriter
-from molrec_convert.stores.zarr.trajectory.buffer import FrameBuffer
-from molrec_convert.stores.zarr.trajectory.commit import ASIDE, clean_record, restore_settled
 from molrec_convert.stores.zarr.trajectory.layout import TRAJECTORY, read_layout, unknown_attributes
 from molrec_convert.stores.zarr.trajectory.rules import FrameRules, check_frame_relations
 from molrec_convert.stores.zarr.v3.array_reader import ArrayReader
 from molrec_convert.stores.zarr.v3.codecs import Stage
+from molrec_convert.stores.zarr.v3.commit import ASIDE, Unsynced, clean_record, make_folder, restore_settled
 from molrec_convert.stores.zarr.v3.storage import DirectoryStorage
-from molrec_convert.stores.zarr.v3.unsynced import Unsynced, make_folder
 
 __all__ = ["FLUSH_BYTES", "TrajectoryWriter"]
 

@@ -21,7 +21,7 @@ from molrec_convert.errors import ContractError
 from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.stores.zarr.v3.codecs import Pipeline, crc32c
 from molrec_convert.stores.zarr.v3.metadata import ArrayMetadata, parse_array
-from molrec_convert.stores.zarr.v3.shard_index import MISSING, is_missing, read_index
+from molrec_convert.stores.zarr.v3.shards import MISSING, is_missing, read_index
 from molrec_convert.stores.zarr.v3.storage import SMALL, Storage, read_document
 from molrec_convert.stores.zarr.workers import run_all
 
@@ -116,7 +116,7 @@ class ArrayReader:
         self._check_backed(stop - start, max(math.prod(inner) * self._itemsize, index))
         import zarr
 
-        from molrec_convert.stores.zarr.v3.zarr_store import zarr_store
+        from molrec_convert.stores.zarr.v3.storage import zarr_store
 
         try:
             with python_warnings.catch_warnings():

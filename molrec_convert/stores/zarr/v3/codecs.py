@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 
 from molrec_convert._kernel.planes import merge_planes, split_planes
 from molrec_convert.errors import ContractError
-from molrec_convert.model.dtypes import DTYPES
-from molrec_convert.model.precision import stored
+from molrec_convert.model.dtypes import DTYPES, stored
 from molrec_convert.stores.zarr.v3.zstd import zstd_compress, zstd_compress_run, zstd_decompress, zstd_decompress_run
 
 __all__ = ["Pipeline", "Stage", "column_pipeline", "crc32c", "dense_pipeline", "is_fill"]

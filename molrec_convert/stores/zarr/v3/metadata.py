@@ -13,17 +13,23 @@ from typing import Any, Literal
 
 from molrec_convert.errors import ContractError
 from molrec_convert.files.json_text import read_json
+from molrec_convert.model.declaration import BlockDeclaration, ColumnDeclaration
 from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.stores.zarr.v3.codecs import Pipeline
-from molrec_convert.stores.zarr.v3.extents import Extents
 
 __all__ = [
+    "DENSE",
+    "MOST_CHUNKS",
     "ArrayMetadata",
+    "Extents",
     "NumberedDocument",
     "array_document",
+    "block_rows_per_chunk",
     "chunk_key",
+    "column_extents",
     "document_path",
     "dump_document",
+    "fixed_extents",
     "group_document",
     "other_keys",
     "parse_array",
@@ -31,6 +37,62 @@ __all__ = [
     "says",
     "stated_group",
 ]
+
+_FIXED_CHUNK = 512 * 2**10
+_TRAJECTORY_CHUNK = 16 * 2**10
+_SHARD = 256 * 2**20
+MOST_CHUNKS = 4096
+
+
+@dataclass(frozen=True)
+class Extents:
+    """Rows of an inner chunk, and inner chunks of a shard (0: plain chunks without shards)."""
+
+    rows: int
+    chunks: int = 0
+
+    @property
+    def shard_rows(self) -> int:
+        """Rows of a shard."""
+        return self.rows * self.chunks
+
+
+#: Per-step and index arrays of a trajectory: `step time meta/* offset step_index box/*`.
+DENSE = Extents(1024, 256)
+
+
+def fixed_extents(dtype: str, shape: tuple[int, ...]) -> Extents:
+    """Extents of an array of fixed size: 512 KiB pieces, one shard once there are more than four."""
+    if dtype == "string" or not shape or shape[0] == 0:
+        return Extents(max(1, shape[0] if shape else 1))
+    row_bytes = max(1, DTYPES[dtype].itemsize * math.prod(shape[1:]))
+    rows = min(shape[0], max(1, _FIXED_CHUNK // row_bytes))
+    chunks = -(-shape[0] // rows)
+    return Extents(rows, chunks if chunks > 4 else 0)
+
+
+def block_rows_per_chunk(block: BlockDeclaration, frame_rows: int) -> int:
+    """Rows of an inner chunk of every column of a trajectory block: whole frames of at least 16 KiB.
+
+    `frame_rows` is the row count of the representative frame; masks do not count as the narrowest column.
+    """
+    narrowest = min((row_bytes(column) for column in block.columns.values()), default=1)
+    if frame_rows == 0:
+        return max(1, _TRAJECTORY_CHUNK // narrowest)
+    least = max(frame_rows, -(-_TRAJECTORY_CHUNK // narrowest))
+    return -(-least // frame_rows) * frame_rows
+
+
+def column_extents(rows_per_chunk: int, bytes_per_row: int) -> Extents:
+    """Extents of one column of a trajectory block, or of a mask (one byte a row)."""
+    chunk_bytes = rows_per_chunk * bytes_per_row
+    return Extents(rows_per_chunk, max(1, min(MOST_CHUNKS, _SHARD // chunk_bytes)))
+
+
+def row_bytes(column: ColumnDeclaration) -> int:
+    """Bytes of one row (a string counts 16)."""
+    return max(1, DTYPES[column.dtype].itemsize * math.prod(column.trailing))
+
 
 _BY_ZARR = {dtype.zarr: dtype.name for dtype in DTYPES.values()}
 _INDEX_CODECS = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]

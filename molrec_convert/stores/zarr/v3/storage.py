@@ -11,7 +11,8 @@ import errno
 import os
 import stat
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -33,6 +34,7 @@ __all__ = [
     "read_document",
     "read_metadata",
     "write_document",
+    "zarr_store",
 ]
 
 METADATA = "zarr.json"
@@ -294,3 +296,72 @@ def write_document(folder: str | os.PathLike[str], document: dict[str, Any], *, 
     """Write the `zarr.json` of a node, making its folder; the file appears whole or not at all."""
     os.makedirs(folder, exist_ok=True)
     replace_file(os.path.join(folder, METADATA), dump_document(document), durable=durable)
+
+
+def zarr_store(storage: Storage) -> Any:
+    """Return a read-only store of the Zarr library over the files of `storage`."""
+    return _store_class()(storage)
+
+
+@cache
+def _store_class() -> Any:
+    """Return the class of such stores; the library is slow to import."""
+    from zarr.abc.store import OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
+
+    class StorageStore(Store):  # type: ignore[misc]
+        """Read-only, synchronous beneath."""
+
+        supports_writes = supports_deletes = supports_partial_writes = False
+        supports_listing = True
+
+        def __init__(self, storage: Storage) -> None:
+            super().__init__(read_only=True)
+            self._storage = storage
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, StorageStore) and other._storage is self._storage
+
+        async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
+            size = self._storage.size(key)
+            if size is None:
+                return None
+            if byte_range is None:
+                data = self._storage.read(key)
+                return None if data is None else prototype.buffer.from_bytes(data)
+            start, stop = 0, size
+            if isinstance(byte_range, RangeByteRequest):
+                start, stop = byte_range.start, byte_range.end
+            elif isinstance(byte_range, OffsetByteRequest):
+                start = byte_range.offset
+            elif isinstance(byte_range, SuffixByteRequest):
+                start = size - byte_range.suffix
+            start, stop = max(0, start), min(stop, size)
+            return prototype.buffer.from_bytes(self._storage.read_range(key, start, max(0, stop - start)))
+
+        async def get_partial_values(self, prototype: Any, key_ranges: Iterable[tuple[str, Any]]) -> list[Any]:
+            return [await self.get(key, prototype, byte_range) for key, byte_range in key_ranges]
+
+        async def exists(self, key: str) -> bool:
+            return self._storage.size(key) is not None
+
+        async def list(self) -> AsyncIterator[str]:
+            for key in self._storage.keys():  # noqa: SIM118
+                yield key
+
+        async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
+            for key in self._storage.keys():  # noqa: SIM118
+                if key.startswith(prefix):
+                    yield key
+
+        async def list_dir(self, prefix: str) -> AsyncIterator[str]:
+            folders, files = self._storage.children(prefix.rstrip("/"))
+            for name in (*folders, *files):
+                yield name
+
+        async def set(self, key: str, value: Any) -> None:
+            self._check_writable()
+
+        async def delete(self, key: str) -> None:
+            self._check_writable()
+
+    return StorageStore
