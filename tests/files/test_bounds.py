@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import zstandard
 from bounded_child import read_everything, sentences
 from collection_stores import contents, points, put, write
 
@@ -30,6 +31,7 @@ from molrec_convert.stores.zarr.record_writer import unpack
 from molrec_convert.stores.zarr.v3.codecs import crc32c
 
 FOREIGN = {"name": "transpose", "configuration": {"order": [0]}}
+LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}
 
 
 @pytest.fixture
@@ -91,8 +93,8 @@ def test_claims_take_no_memory(record: Path, tmp_path: Path) -> None:
         "name": "sharding_indexed",
         "configuration": {
             "chunk_shape": [1],
-            "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
-            "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
+            "codecs": [LITTLE, {"name": "crc32c"}],
+            "index_codecs": [LITTLE, {"name": "crc32c"}],
             "index_location": "end",
         },
     }
@@ -109,8 +111,8 @@ def test_claims_take_no_memory(record: Path, tmp_path: Path) -> None:
         altered(record, "rows.mrec", q, shape=[10**15]),
         altered(record, "texts.mrec", t, shape=[10**15]),
         altered(record, "chunks.mrec", q, shape=[10**12], chunk=[10**12]),
-        altered(record, "foreign.mrec", q, shape=[10**12], chunk=[10**12], codecs=[FOREIGN, {"name": "bytes"}]),
-        altered(record, "foreign-chunk.mrec", q, chunk=[10**12], codecs=[FOREIGN, {"name": "bytes"}]),
+        altered(record, "foreign.mrec", q, shape=[10**12], chunk=[10**12], codecs=[FOREIGN, LITTLE]),
+        altered(record, "foreign-chunk.mrec", q, chunk=[10**12], codecs=[FOREIGN, LITTLE]),
         altered(record, "filled.mrec", q, shape=[10**10], fill_value=1.5),
         grown,
         texts,
@@ -212,10 +214,35 @@ def test_what_is_no_file_is_not_waited_for(record: Path, tmp_path: Path, make: C
 
 
 def test_what_is_no_file_in_a_foreign_layout(record: Path) -> None:
-    path = altered(record, "foreign.mrec", "frame/sites/q", codecs=[FOREIGN, {"name": "bytes"}])
+    path = altered(record, "foreign.mrec", "frame/sites/q", codecs=[FOREIGN, LITTLE])
     (path / "frame/sites/q/c/0").unlink()
     fifo(path / "frame/sites/q/c/0")
     with pytest.raises(ContractError, match="named pipe"):
+        read_everything(path)
+
+
+@pytest.mark.parametrize("foreign", [True, False], ids=["through the library", "direct"])
+def test_numbers_without_a_byte_order(record: Path, foreign: bool) -> None:
+    path = altered(record, "a-mute.mrec", "frame/sites/q", codecs=[*([FOREIGN] if foreign else []), {"name": "bytes"}])
+    with pytest.raises(ContractError, match="frame/sites/q: its codec 'bytes' does not say in which order the bytes"):
+        read_everything(path)
+    assert "does not say in which order" in str(validate(path))
+
+
+@pytest.mark.parametrize("name", ["gzip", "zstd"])
+def test_a_foreign_layout_is_inflated_within_bounds(record: Path, name: str) -> None:
+    """A chunk of 39 numbers that grows to two gigabytes; what is of its size is read."""
+    whole = {"gzip": lambda data: gzip.compress(data), "zstd": zstandard.compress}[name]
+    grown = {"gzip": gzip.compress(bytes(2**20)) * 2000, "zstd": zstandard.compress(bytes(2**20)) * 2000}[name]
+    configuration = {"level": 1} if name == "gzip" else {"level": 1, "checksum": False}
+    path = altered(
+        record, "g.mrec", "frame/sites/q", codecs=[FOREIGN, LITTLE, {"name": name, "configuration": configuration}]
+    )
+    (path / "frame/sites/q/c/0").write_bytes(whole(np.arange(1.0, 40.0).tobytes()))
+    with molrec_convert.open(path) as stored:
+        assert stored.frame["sites"]["q"].tolist() == list(range(1, 40))
+    (path / "frame/sites/q/c/0").write_bytes(grown)
+    with pytest.raises(ContractError, match=r"frame/sites/q: the array cannot be decoded: a chunk .* holds more than"):
         read_everything(path)
 
 

@@ -735,6 +735,22 @@ def test_faults_are_found(tmp_path: Path, what: str) -> None:
     assert any(where == node and words in text for where, text in found), found
 
 
+@pytest.mark.parametrize("where", ["log", "dense"])
+def test_a_time_that_is_none_does_not_pass_into_another_record(tmp_path: Path, where: str) -> None:
+    path = store(tmp_path / "a.mrec", build_fit().metrics)
+    if where == "log":
+        log_path(path).write_bytes(log_path(path).read_bytes().replace(b"00:00:01+00:00", b"00:00:01......"))
+        sentence = "metrics/metrics.jsonl, line 1: not an RFC 3339 time with an offset"
+    else:
+        change_array("wall_time/eval%2FMAE", ["noon"])(path)
+        sentence = "metrics/wall_time/eval%2FMAE: not an RFC 3339 time with an offset: found 'noon'"
+    with pytest.raises(ContractError) as caught:
+        molrec_convert.convert(path, tmp_path / "b.mrec")
+    assert str(caught.value).startswith(sentence)
+    assert "expected date, time and offset, as in 2026-01-31T12:00:00+00:00" in str(caught.value)
+    assert not (tmp_path / "b.mrec").exists()
+
+
 def test_what_an_interrupted_writer_leaves_is_a_warning(tmp_path: Path) -> None:
     """It was killed after it made new arrays, or removed old ones, and before it moved the watermark."""
     path = store(tmp_path / "a.mrec", Metrics.from_events(of("k", (None, 1.0)) + of("gone", (1, 1.0))))

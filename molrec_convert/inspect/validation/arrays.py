@@ -34,9 +34,6 @@ _PLAUSIBLE = 50
 _MOST_PACKED = 2**15
 #: So many files that are gone are named.
 _NAMED = 4
-_CODECS = frozenset(
-    ("bytes", "gzip", "zstd", "numcodecs.shuffle", "crc32c", "vlen-utf8", "sharding_indexed", "transpose")
-)
 
 
 class CheckedArray:
@@ -245,12 +242,9 @@ def load_array(storage: Storage, node: Node, findings: Findings) -> CheckedArray
         findings.error(node.key, node.fault or what)
         return None
     findings.check_finite(node.attributes, node.key)
-    for name in _codec_names(node.document.get("codecs")):
-        if name not in _CODECS:
-            findings.error(node.key, f"the codec {name!r} is none of {', '.join(sorted(_CODECS))}")
-            return None
     try:
         metadata = parse_array(node.document, node.key)
+        metadata.check_codecs(node.key)
         array = CheckedArray(storage, node, metadata, findings)
     except Exception as error:
         findings.raised(node.key, error)
@@ -261,19 +255,6 @@ def load_array(storage: Storage, node: Node, findings: Findings) -> CheckedArray
     if metadata.fill != DTYPES[metadata.dtype].fill:
         findings.warning(node.key, f"the fill value is {metadata.fill!r:.40}, not {DTYPES[metadata.dtype].fill!r}")
     return array
-
-
-def _codec_names(codecs: Any) -> Iterator[str]:
-    """Names of all codecs, those inside a shard too."""
-    if not isinstance(codecs, list):
-        return
-    for codec in codecs:
-        name = codec.get("name") if isinstance(codec, dict) else codec
-        yield name if isinstance(name, str) else repr(codec)[:40]
-        configuration = codec.get("configuration") if isinstance(codec, dict) else None
-        if name == "sharding_indexed" and isinstance(configuration, dict):
-            yield from _codec_names(configuration.get("codecs"))
-            yield from _codec_names(configuration.get("index_codecs"))
 
 
 #: Faults are collected up to this many rows.

@@ -25,6 +25,7 @@ __all__ = [
     "Event",
     "Log",
     "MemoryLog",
+    "check_timestamp",
     "event_line",
     "is_timestamp",
     "line_object",
@@ -47,6 +48,17 @@ def is_timestamp(stamp: Any) -> bool:
     except ValueError:
         return False
     return True
+
+
+def check_timestamp(stamp: Any, node: str) -> None:
+    """Raise ContractError for what is no RFC 3339 time with an offset."""
+    if not is_timestamp(stamp):
+        raise ContractError(
+            node,
+            "not an RFC 3339 time with an offset",
+            found=repr(stamp)[:60],
+            expected="date, time and offset, as in 2026-01-31T12:00:00+00:00",
+        )
 
 
 def timestamp(when: datetime | None = None) -> str:
@@ -111,8 +123,7 @@ class Event:
             raise ContractError(node, "the value of an event is a number", found=repr(self.value)[:60])
         if self.step is not None and not _is_step(self.step):
             raise ContractError(node, "a step is an integer of 64 bits", found=repr(self.step)[:60])
-        if not is_timestamp(self.wall_time):
-            raise ContractError(node, "not an RFC 3339 time with an offset", found=repr(self.wall_time)[:60])
+        check_timestamp(self.wall_time, node)
         if self.tags is not None:
             check_json(self.tags, f"{node}.tags")
 

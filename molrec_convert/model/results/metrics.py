@@ -18,12 +18,13 @@ from molrec_convert.errors import ContractError
 from molrec_convert.model.dtypes import DTYPES, same_bits
 from molrec_convert.model.names import escape_name
 from molrec_convert.model.results.events import (
+    LOG,
     SCALAR,
     Event,
     Log,
     MemoryLog,
+    check_timestamp,
     event_line,
-    is_timestamp,
     line_object,
     log_lines,
     scalar_event,
@@ -187,10 +188,6 @@ class Metrics(Mapping[str, Series]):
         catalog = {}
         for key, curve in series.items():
             check_series(key, curve)
-            for stamp in dict.fromkeys(curve.wall_time.tolist()):
-                if not is_timestamp(stamp):
-                    node = f"metrics/wall_time/{escape_name(key)}"
-                    raise ContractError(node, "not an RFC 3339 time with an offset", found=repr(stamp)[:60])
             catalog[key] = _entry(len(curve), curve.last(key))
         return cls(dict(series), None, {"series": catalog})
 
@@ -228,8 +225,8 @@ class Metrics(Mapping[str, Series]):
         for key, series in self.dense.items():
             check_series(key, series)
         if self.log is not None:
-            for _ in log_events(self.log):
-                pass
+            for number, event in numbered_events(self.log):
+                check_timestamp(event.wall_time, f"{LOG}, line {number}")
         for path, attributes in self.attributes.items():
             check_json(attributes, f"metrics/{path}")
 
@@ -291,12 +288,17 @@ class Metrics(Mapping[str, Series]):
 
 
 def log_events(log: Log, start: int = 0, number: int = 1) -> Iterator[Event]:
-    """The scalar events of a log from a byte on, where the line of that number begins."""
+    """Iterate over the scalar events of a log from a byte on, where the line of that number begins."""
+    return (event for _, event in numbered_events(log, start, number))
+
+
+def numbered_events(log: Log, start: int = 0, number: int = 1) -> Iterator[tuple[int, Event]]:
+    """Iterate over the numbers of lines and their events, as `log_events` does."""
     for position, line in enumerate(log_lines(log, start), number):
         document = line_object(line, position)
         event = None if document is None else scalar_event(document, position)
         if event is not None:
-            yield event
+            yield position, event
 
 
 def watermark(catalog: Mapping[str, Any]) -> int | None:
@@ -322,6 +324,8 @@ def check_series(key: str, series: Series) -> None:
         fault = "some events have a step and some have none: such a series stays in the log"
     if fault is not None:
         raise ContractError(node, fault)
+    for stamp in dict.fromkeys(series.wall_time.tolist()):
+        check_timestamp(stamp, f"metrics/wall_time/{escape_name(key)}")
 
 
 def _entry(count: int, latest: Event | None) -> dict[str, Any]:

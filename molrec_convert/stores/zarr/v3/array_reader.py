@@ -11,7 +11,7 @@ import math
 import warnings as python_warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError
 from molrec_convert.model.dtypes import DTYPES
-from molrec_convert.stores.zarr.v3.codecs import Pipeline, crc32c
+from molrec_convert.stores.zarr.v3.codecs import Pipeline, crc32c, inflate
 from molrec_convert.stores.zarr.v3.metadata import ArrayMetadata, parse_array
 from molrec_convert.stores.zarr.v3.shards import MISSING, is_missing, read_index
-from molrec_convert.stores.zarr.v3.storage import SMALL, Storage, read_document
+from molrec_convert.stores.zarr.v3.storage import SMALL, Storage, read_document, zarr_store
 from molrec_convert.stores.zarr.workers import run_all
 
 __all__ = ["ArrayReader", "read_together"]
@@ -110,23 +110,24 @@ class ArrayReader:
 
     def read_with_zarr(self, start: int = 0, stop: int | None = None) -> NDArray[Any]:
         """The same through the Zarr library, whatever the layout."""
+        self.metadata.check_codecs(self.key)
         start, stop = self._bounds(start, stop)
         inner = self.metadata.inner_shape or self.metadata.chunk_shape
         index = 16 * math.prod(-(-c // i) for c, i in zip(self.metadata.chunk_shape, inner, strict=False))
         self._check_backed(stop - start, max(math.prod(inner) * self._itemsize, index))
         import zarr
 
-        from molrec_convert.stores.zarr.v3.storage import zarr_store
-
         try:
-            with python_warnings.catch_warnings():
+            with python_warnings.catch_warnings(), zarr.config.set(_bounded_codecs()):
                 python_warnings.simplefilter("ignore")
                 array = zarr.open_array(store=zarr_store(self.storage), path=self.key, mode="r", zarr_format=3)
                 values = array[start:stop] if self.shape else array[()]
                 return np.array(values, dtype=DTYPES[self.dtype].numpy)
-        except (ContractError, KeyboardInterrupt):
+        except KeyboardInterrupt:
             raise
         except Exception as error:
+            if isinstance(error, ContractError) and error.node:
+                raise
             raise ContractError(self.key, f"the array cannot be decoded: {error}") from error
 
     def _bounds(self, start: int, stop: int | None) -> tuple[int, int]:
@@ -410,3 +411,25 @@ def _load(storage: Storage, key: str) -> ArrayMetadata:
     if document["node_type"] != "array":
         raise ContractError(key, "is a group where an array is expected")
     return parse_array(document, key)
+
+
+@cache
+def _bounded_codecs() -> dict[str, str]:
+    """Register codecs that inflate within bounds, and return the configuration that makes the library use them."""
+    from zarr.codecs import GzipCodec, ZstdCodec
+    from zarr.registry import register_codec
+
+    def bounded(name: str, base: Any) -> str:
+        def decode(self: Any, data: Any, spec: Any) -> Any:
+            plain = inflate(name, data.to_bytes(), None, math.prod(spec.shape), "")
+            return spec.prototype.buffer.from_bytes(bytes(plain))
+
+        async def decode_single(self: Any, data: Any, spec: Any) -> Any:
+            return decode(self, data, spec)
+
+        methods = {"_decode_sync": decode, "_decode_single": decode_single, "__module__": __name__}
+        codec = type(f"Bounded{base.__name__}", (base,), methods)
+        register_codec(name, codec)
+        return f"{codec.__module__}.{codec.__qualname__}"
+
+    return {"codecs.gzip": bounded("gzip", GzipCodec), "codecs.zstd": bounded("zstd", ZstdCodec)}

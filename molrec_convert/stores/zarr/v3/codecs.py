@@ -27,7 +27,7 @@ from molrec_convert.errors import ContractError
 from molrec_convert.model.dtypes import DTYPES, stored
 from molrec_convert.stores.zarr.v3.zstd import zstd_compress, zstd_compress_run, zstd_decompress, zstd_decompress_run
 
-__all__ = ["Pipeline", "Stage", "column_pipeline", "crc32c", "dense_pipeline", "is_fill"]
+__all__ = ["Pipeline", "Stage", "column_pipeline", "crc32c", "dense_pipeline", "inflate", "is_fill"]
 
 Buffer = Any  # bytes, an array of uint8, or another object with the buffer protocol
 _kept = threading.local()
@@ -234,9 +234,7 @@ class Pipeline:
             else:
                 # Its content has the size of the values unless a stage before it changed that.
                 known = size if all(before.name == "shuffle" for before in self.stages[:position]) else None
-                most = _MOST + _GROWTH * len(current) + _PER_VALUE * math.prod(shape)
-                unpack = _gunzip if stage.name == "gzip" else _unzstd
-                current = unpack(current, known, node, most=most)
+                current = inflate(stage.name, current, known, math.prod(shape), node)
         if self.dtype == "string":
             return _decode_text(current, shape, node)
         body = np.frombuffer(current, dtype=np.uint8) if isinstance(current, bytes) else current
@@ -311,7 +309,10 @@ class Pipeline:
         else:
             if names[0] != "bytes":
                 return None
-            big = _configuration(codecs[0]).get("endian", "little") == "big"
+            endian = _configuration(codecs[0]).get("endian")
+            if endian is None and DTYPES[dtype].itemsize > 1:
+                return None
+            big = endian == "big"
         stages = [_stage(name, _configuration(codec)) for name, codec in zip(names[1:], codecs[1:], strict=True)]
         known = [stage for stage in stages if stage is not None]
         return cls(dtype, tuple(known), big) if len(known) == len(stages) else None
@@ -410,6 +411,12 @@ def _check_crc(data: Buffer, node: str) -> NDArray[np.uint8]:
     if raw.size < 4 or crc32c(body) != raw[-4:].tobytes():
         raise ContractError(node, "the checksum of a chunk does not match its bytes")
     return body
+
+
+def inflate(name: str, data: Buffer, size: int | None, values: int, node: str) -> Buffer:
+    """Return what a chunk of `values` values holds: `size` bytes where that is known, else a plausible number."""
+    unpack = _gunzip if name == "gzip" else _unzstd
+    return unpack(data, size, node, most=_MOST + _GROWTH * len(data) + _PER_VALUE * values)
 
 
 def _gunzip(data: Any, size: int | None, node: str, *, most: int = 0) -> bytes:

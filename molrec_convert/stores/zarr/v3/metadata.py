@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -98,6 +98,10 @@ _BY_ZARR = {dtype.zarr: dtype.name for dtype in DTYPES.values()}
 _INDEX_CODECS = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
 
 
+#: Every codec that an array of a record may have.
+CODECS = frozenset(
+    ("bytes", "gzip", "zstd", "numcodecs.shuffle", "crc32c", "vlen-utf8", "sharding_indexed", "transpose")
+)
 #: The attribute of an array some of whose chunk files are missing by right.
 _EMPTY = "empty_chunks"
 
@@ -148,9 +152,33 @@ class ArrayMetadata:
         inner = self.inner_shape or ()
         return bool(inner) and self.chunk_shape[1:] == inner[1:] and self.chunk_shape[0] % inner[0] == 0
 
+    def check_codecs(self, node: str) -> None:
+        """Raise ContractError for a codec that no record may have, or numbers whose byte order is not stated."""
+        for name, configuration in _codecs_of(self.document.get("codecs")):
+            if name not in CODECS:
+                raise ContractError(node, f"the codec {name!r} is none of {', '.join(sorted(CODECS))}")
+            if name == "bytes" and configuration.get("endian") is None and DTYPES[self.dtype].itemsize > 1:
+                raise ContractError(
+                    node,
+                    "its codec 'bytes' does not say in which order the bytes of a number are",
+                    expected='"configuration": {"endian": "little"}, or "big", in its zarr.json',
+                )
+
     def key(self, *coordinates: int) -> str:
         """The key of a stored chunk below the array."""
         return chunk_key(coordinates, self.separator, self.prefixed)
+
+
+def _codecs_of(codecs: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Iterate over the names and configurations of all codecs, those of the chunks in a shard too."""
+    for codec in codecs if isinstance(codecs, list) else ():
+        name = codec.get("name") if isinstance(codec, dict) else codec
+        stated = codec.get("configuration") if isinstance(codec, dict) else None
+        configuration = stated if isinstance(stated, dict) else {}
+        yield name if isinstance(name, str) else repr(codec)[:40], configuration
+        if name == "sharding_indexed":
+            yield from _codecs_of(configuration.get("codecs"))
+            yield from _codecs_of(configuration.get("index_codecs"))
 
 
 def with_empty_chunks(document: dict[str, Any], ordinals: Collection[int]) -> dict[str, Any]:
