@@ -58,13 +58,13 @@ TABLE = (
         "model: a column on both sides",
         "shared = sorted((columns & set(block.columns)) - _BOTH)",
         "shared = sorted(())",
-        "model",
+        "model conversion/test_system_trajectory.py",
     ),
     Mutation(
         "model: row counts of updates",
         "wrong = np.flatnonzero(sizes != block.count)",
         "wrong = np.flatnonzero(sizes < 0)",
-        "model trajectory",
+        "conversion/test_system_trajectory.py",
     ),
     Mutation(
         "model: ids of updates",
@@ -96,12 +96,17 @@ TABLE = (
     Mutation("records: a checksum of a chunk", "if crc32c(body) != checksum.tobytes():", "if False:", "zarr inspect"),
     Mutation(
         "records: frames committed",
-        'attributes["nstep"] = self.n_frames',
-        'attributes["nstep"] = self.n_frames + 1',
+        '("attributes", "nstep"), self.n_frames)',
+        '("attributes", "nstep"), self.n_frames + 1)',
         "trajectory",
     ),
     # collections
-    Mutation("collections: keys in numeric order", 'struct.Struct(">cQ")', 'struct.Struct("<cQ")', "lmdb"),
+    Mutation(
+        "collections: keys in numeric order",
+        '_NUMBERED = struct.Struct(">cQ")',
+        '_NUMBERED = struct.Struct("<cQ")',
+        "lmdb",
+    ),
     Mutation(
         "collections: full pages",
         "putmulti(items, append=True)",
@@ -143,6 +148,32 @@ TABLE = (
         '"amber": ((0.0, 0.0, 0.5), (0.0, 0.0, 5.0 / 6.0))',
         '"amber": ((0.0, 0.0, 0.5), (0.0, 0.0, 0.5))',
         "lammps_script",
+    ),
+    # PDB
+    Mutation(
+        "PDB: the sign of a formal charge",
+        'sign = -1 if "-" in field else 1',
+        'sign = -1 if field.startswith("-") else 1',
+        "pdb",
+    ),
+    Mutation(
+        "PDB: the first number of hybrid-36",
+        "rest += 10 * 36 ** (width - 1)",
+        "rest += 10 * 36 ** (width - 1) + 1",
+        "pdb",
+    ),
+    # conversions and migrations
+    Mutation(
+        "conversion: a name that is taken",
+        '    if not overwrite:\n        raise UsageError(f"{target} exists already',
+        '    if False:\n        raise UsageError(f"{target} exists already',
+        "files",
+    ),
+    Mutation(
+        "migration: many records at once",
+        'if self._keys or "element" not in columns.text_groups:',
+        "if True:",
+        "test_fast_paths.py",
     ),
     # XYZ
     Mutation("XYZ: an axis without pbc is periodic", "axes or (True,) * 3", "axes or (False,) * 3", "xyz"),

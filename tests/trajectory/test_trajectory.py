@@ -121,6 +121,19 @@ def test_identical_presentations_write_nothing(root: Path) -> None:
         assert ts.array(root / str(number), "atoms/step_index").tolist() == [0, 2, 3]
 
 
+@pytest.mark.parametrize("row", [0, 1, 7, 24, 48, 49])
+def test_one_row_that_differs_is_an_update(row: int, root: Path) -> None:
+    """Whichever it is: a look at a few rows decides only that two presentations differ."""
+    first = np.arange(50.0)
+    second = first.copy()
+    second[row] += 0.5
+    frames = frames_of(*({"atoms": atoms(*values)} for values in (first, second, second, first)))
+    for number, store in enumerate((ts.write, in_one_batch)):
+        store(root / str(number), frames, ATOMS)
+        check(root / str(number), frames, ATOMS)
+        assert ts.array(root / str(number), "atoms/step_index").tolist() == [0, 1, 3]
+
+
 def in_one_batch(root: Path, frames: list[Frame], declaration: Declaration) -> None:
     (batch,) = ts.memory(frames, declaration).batches()
     with TrajectoryWriter.create(root, declaration) as writer:
