@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from molrec_convert.errors import UsageError
 from molrec_convert.formats import Format, option
 from molrec_convert.meaning.element_guessing import elements_of_types
+from molrec_convert.meaning.mapped import MappedCollection
 from molrec_convert.meaning.quantities import atom_blocks, atom_rows, symbols_of_numbers
-from molrec_convert.meaning.targets import MappedCollection
 from molrec_convert.model.batch import BlockUpdates, FrameBatch
 from molrec_convert.model.collection.collection import Collection
 from molrec_convert.model.declaration import ColumnDeclaration, Declaration

@@ -13,7 +13,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from molrec_convert.errors import UnsupportedError
-from molrec_convert.meaning.targets import MappedCollection, converted_force_field
+from molrec_convert.meaning.mapped import MappedCollection, converted_force_field
 from molrec_convert.model.batch import BlockUpdates, FrameBatch
 from molrec_convert.model.collection.collection import Collection
 from molrec_convert.model.collection.member import collection_units

@@ -21,7 +21,6 @@ from molrec_convert.model import FrameBatch, MemoryTrajectory, Record
 from molrec_convert.report import Report
 from molrec_mdanalysis.frames import Gatherer, Layout, Pass, Portion, Shown, data_of, layout_of
 from molrec_mdanalysis.names import UNITS
-from molrec_mdanalysis.reader import MrecReader
 from molrec_mdanalysis.topology import selected, system_of
 
 __all__ = ["MrecWriter"]
@@ -77,7 +76,7 @@ class MrecWriter(WriterBase):  # type: ignore[misc]
         """Make up a layout by the first frame."""
         rows = np.asarray(atoms.ix)
         reader = atoms.universe.trajectory
-        units = reader.handed_out if isinstance(reader, MrecReader) else dict(UNITS)
+        units = getattr(reader, "handed_out", dict(UNITS))  # a record states its own
         whole = system_of(atoms.universe, {}, units, Report())
         self._system = selected(whole, rows)
         first = Shown(ts, rows, data_of(ts))

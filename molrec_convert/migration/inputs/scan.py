@@ -15,7 +15,7 @@ from typing import Any
 
 from molrec_convert.errors import MolrecError
 from molrec_convert.formats import Apart, Format
-from molrec_convert.meaning.targets import MappedCollection
+from molrec_convert.meaning.mapped import MappedCollection
 from molrec_convert.migration.failures import error_document
 from molrec_convert.migration.inputs.frame_records import split_declaration
 from molrec_convert.migration.inputs.hashing import content_digest
