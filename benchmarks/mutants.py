@@ -193,7 +193,7 @@ def load() -> None:
 
     plugin_manager()
     for entry in formats().values():
-        for named in (entry.reads, entry.writes, entry.predicts, entry.joins):
+        for named in (entry.reads, entry.writes, entry.predicts, entry.read_many):
             if isinstance(named, str):
                 with contextlib.suppress(ImportError):
                     importlib.import_module(named.partition(":")[0])

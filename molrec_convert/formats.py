@@ -1,7 +1,7 @@
-"""What a format is to the converter: one frozen descriptor, and the contexts its reader and writer are called with.
+"""The descriptor of a format, and the contexts its reader and writer are called with.
 
 A descriptor costs nothing to import: readers and writers are named as "package.module:function" and loaded on use.
-From the descriptor come detection, the `formats` table, the command-line options and the predicted loss.
+Detection, the table of formats, command-line options and predicted losses all come from the descriptor.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if typing.TYPE_CHECKING:
 
 __all__ = [
     "ARRANGEMENTS",
-    "Apart",
     "Arrangement",
     "Capability",
     "Format",
     "NoOptions",
     "NoProgress",
+    "NotBatchable",
     "Option",
     "Progress",
     "ReadContext",
@@ -40,15 +40,15 @@ __all__ = [
 ]
 
 
-#: How many configurations in one source become records: one trajectory, a collection, or a record each.
+#: What the configurations in one source become: one trajectory, a collection, or separate records.
 Arrangement = Literal["trajectory", "collection", "records"]
 ARRANGEMENTS: tuple[Arrangement, ...] = typing.get_args(Arrangement)
 
 
-class Apart(Exception):
-    """Of files that were to be read in one go those at some positions are to be read by themselves.
+class NotBatchable(Exception):
+    """Some of the files that were to be read at once have to be read alone, those at `positions`.
 
-    What reads them (`Format.joins`) raises it where the others may well go together.
+    `Format.read_many` raises it if the others can still be read together.
     """
 
     def __init__(self, positions: Sequence[int]) -> None:
@@ -56,9 +56,9 @@ class Apart(Exception):
         self.positions = sorted(set(positions))
 
     def spans(self, start: int, stop: int) -> list[tuple[int, int]]:
-        """The files from `start` to `stop`, which the positions count from, in runs: each that is apart by itself.
+        """Return the files from `start` to `stop` in runs, each file that is named in a run of its own.
 
-        All of them are where no position is one of theirs.
+        Positions count from `start`. If none is among these files, each file is a run of its own.
         """
         found, at = [], start
         apart = [start + position for position in self.positions if 0 <= position < stop - start]
@@ -69,17 +69,17 @@ class Apart(Exception):
 
 
 class Progress(Protocol):
-    """What long work tells whoever watches."""
+    """What long work reports to whoever watches."""
 
     def start(self, label: str, total: int | None) -> None:
-        """Work on `total` frames (None: unknown) begins."""
+        """Begin work on `total` frames (None: unknown)."""
 
     def advance(self, frames: int, nbytes: int = 0) -> None:
-        """That many more frames, and bytes of the source or target, are done."""
+        """Report that many more frames, and bytes of the source or target, as done."""
 
 
 class NoProgress:
-    """Nobody watches."""
+    """Progress that nobody watches."""
 
     def start(self, label: str, total: int | None) -> None:
         """See `Progress.start`."""
@@ -90,7 +90,7 @@ class NoProgress:
 
 @dataclass(frozen=True)
 class Capability:
-    """How a format carries one section of a record, each way: `"none"`, `"exact"`, or in words what is lost."""
+    """How a format carries one section of a record, each way: `"none"`, `"exact"`, or what is lost in words."""
 
     read: str = "none"
     write: str = "none"
@@ -102,7 +102,7 @@ class NoOptions:
 
 
 def option(default: Any, help: str, *, choices: Sequence[str] = (), metavar: str | None = None) -> Any:
-    """A field of an options dataclass: its default, its help line, its choices.
+    """Return a field of an options dataclass: its default, its line of help, its choices.
 
     A field `atom_style` is the flag `--atom-style` and the keyword `atom_style`. `bool` fields are switches;
     `tuple[str, ...]` fields take a comma-separated list.
@@ -123,13 +123,13 @@ class Option:
 
     @property
     def flag(self) -> str:
-        """The command-line flag; a switch that is on by default can only be switched off."""
+        """Return the command-line flag; a switch that is on by default can only be switched off."""
         word = self.name.replace("_", "-")
         return f"--no-{word}" if self.kind is bool and self.default else f"--{word}"
 
 
 def options_of(cls: type) -> list[Option]:
-    """The options an options dataclass declares, in order. Types: str, int, float, bool, and `tuple[str, ...]`."""
+    """Return the options of a dataclass in order; their types are str, int, float, bool and `tuple[str, ...]`."""
     hints = typing.get_type_hints(cls)
     return [
         Option(
@@ -155,12 +155,12 @@ def _base_type(hint: Any) -> type:
 class ReadContext:
     """What a reader is called with beside its paths.
 
-    `options` is an instance of the format's options dataclass. The reader records the fate of what it meets in
-    `report`. `hints` are those of the `LayoutChanged` an earlier attempt ended with. `arrangement` is what `--as` asks
-    for, one of the format's `arrangements` (None: the reader's own choice), `target` what the conversion writes: one
-    record, or a collection (None: nothing is written, or nobody knows). With `verify` a reader that maps a file looks
-    at all of it first, as damage could end the process otherwise. `outline` is what `Collection.outline` said when the
-    same input was open before: a reader that knows it need not look at all of the input once more (None: look).
+    `options` is an instance of the format's options dataclass. The reader records in `report` what becomes of each
+    item. `hints` are those of the `LayoutChanged` an earlier attempt ended with. `arrangement` is what `--as` asks for,
+    one of the format's `arrangements` (None: the reader chooses); `target` is what the conversion writes, one record or
+    a collection (None: not known). With `verify`, a reader that maps a file checks all of it first, as damage could
+    end the process. `outline` is what `Collection.outline` returned when the same input was open before: a reader that
+    has it need not scan the input again.
     """
 
     options: Any = field(default_factory=NoOptions)
@@ -177,10 +177,10 @@ class ReadContext:
 class WriteContext:
     """What a writer is called with beside the record and the path.
 
-    The path is a staging path beside the target; the caller renames it when the writer returns. `target` is the name
-    it will get. With `resume` (formats that declare `resumable` only) the path holds an earlier, interrupted attempt.
-    `creator`: a record's `meta` is to name this package as its creator, as a conversion does. `units_kept`: numbers are
-    to be written as they are, whatever units the record states (`--target-units none`).
+    The path is a hidden name beside the target; the caller renames it when the writer returns. `target` is the name it
+    will get. With `resume` (only for formats that are `resumable`) the path holds an earlier, interrupted attempt. With
+    `creator` the `meta` of the record names this package as its creator, as after a conversion. With `units_kept`
+    numbers are written as they are, whatever units the record states (`--target-units none`).
     """
 
     options: Any = field(default_factory=NoOptions)
@@ -195,101 +195,109 @@ class WriteContext:
 Reader = Callable[[Sequence[Path], ReadContext], "Record | Collection"]
 Writer = Callable[[Any, Path, WriteContext], None]
 Predictor = Callable[[Any, WriteContext], None]
-Owner = Callable[[Path], bool]
-Joiner = Callable[[Sequence[Path], ReadContext], "tuple[Collection, list[int]] | None"]
+OutputCheck = Callable[[Path], bool]
+ManyReader = Callable[[Sequence[Path], ReadContext], "tuple[Collection, list[int]] | None"]
 
 
 @dataclass(frozen=True)
 class Format:
-    """One format.
+    """One format: how files are recognized, read and written. Functions are named "package.module:function"."""
 
-    `name` is what `--from` and `--to` take; `patterns` are file-name globs ("*.lammpstrj"), matched case-insensitively
-    and with a compression suffix (.gz .bz2 .xz .zst) left off; `sniff(head, path)` looks at the first 64 KiB
-    (decompressed; empty for a directory) and returns 0 (not this format) to 1 (certainly). `reads` and `writes` are
-    "package.module:function" or callables `(paths, ReadContext) -> Record` and `(record, path, WriteContext) -> None`.
-    Of `kind` "collection" are formats of many records: the reader returns a `Collection`, the writer takes one, or one
-    `Record`. `carries` says how each section of a record fares, `extra` which extra brings the libraries it needs.
-    `many_inputs`: several files of this format form one source; `combines`: names of other formats whose files, given
-    together (a data file and a dump), form one source of this format; `beside`: those whose files do so only with one
-    of this format among them (a trajectory it reads and a topology it does not). `resumable`: an interrupted write can
-    go on, in the directory the writer is given.
-    `takes_collections`: a writer of kind "record" that takes a `Collection` as well, all of it. `predicts`, called as
-    the writer is but with nothing written, reports what the target has no place for beyond what `carries` says;
-    where it `rehearses`, the writer reports all of that itself, and it is asked before a dry run and a strict one only.
-    `arrangements`: what `--as` may ask this reader for; it returns a `Record` for "trajectory", else a `Collection`.
-    `joins`: reads many small files in one go, `(paths, ReadContext) -> (Collection, number of records of each)`, or
-    None where they would not all be read as each is alone, or one of them is at fault; `Apart` names those that would
-    not.
-    `units`: the units numbers have in such a file by convention, to which a record's are converted before the writer is
-    called (None: those the record states). `unit_styles`: presets such a file's units are one of, no others can be
-    asked for. `unconverted`: sections whose units the writer sees to itself (`forcefield`, which states its own), and
-    `meta`, the keys of frames, where it writes none.
-    `elements`, of a format whose atoms have elements: what its readers make of atoms that have none, which a record
-    without elements is warned of ("": nothing); atomic numbers become elements before the writer is called. None: as
-    the record has it.
-    `owns`, of a format whose target is a directory: whether one that is there is this format's and holds nothing else,
-    so that it may be replaced.
-    `crashes`: whether a damaged file of this format may end the process that reads it, as compiled code trusts what it
-    holds. Where many files are read, such a one is read in another process.
-    """
-
+    #: What `--from` and `--to` take.
     name: str
     title: str
+    #: File-name globs ("*.lammpstrj"), case-insensitive; a compression suffix (.gz .bz2 .xz .zst) is left off first.
     patterns: tuple[str, ...] = ()
+    #: Takes the first 64 KiB (decompressed; empty for a directory) and the path, returns 0 (not this) to 1 (certainly).
     sniff: Callable[[bytes, Path], float] = lambda head, path: 0.0
+    #: `(paths, ReadContext) -> Record`, or a `Collection`.
     reads: str | Reader | None = None
+    #: `(record, path, WriteContext) -> None`.
     writes: str | Writer | None = None
     read_options: type = NoOptions
     write_options: type = NoOptions
+    #: How each section of a record is carried.
     carries: Mapping[str, Capability] = field(default_factory=dict)
+    #: The extra that brings the libraries it needs.
     extra: str | None = None
     reference: str = ""
+    #: "collection": the reader returns a `Collection`, the writer takes one, or one `Record`.
     kind: Literal["record", "collection"] = "record"
+    #: True if an interrupted write can continue, in the directory the writer is given.
     resumable: bool = False
+    #: True if several files of this format form one source.
     many_inputs: bool = False
+    #: Formats whose files, given together (a data file and a dump), form one source of this format.
     combines: tuple[str, ...] = ()
-    beside: tuple[str, ...] = ()
+    #: The same, if a file of this format is among them (a trajectory it reads and a topology it does not).
+    sidecar_of: tuple[str, ...] = ()
+    #: What `--as` may ask the reader for; it returns a `Record` for "trajectory", else a `Collection`.
     arrangements: tuple[Arrangement, ...] = ()
+    #: True if a writer of kind "record" takes a whole `Collection`, too.
     takes_collections: bool = False
+    #: Called as the writer, but writes nothing: reports what the target has no place for beyond what `carries` says.
     predicts: str | Predictor | None = None
-    rehearses: bool = False
+    #: True if the writer reports all of that itself; then it is predicted only for dry and strict runs.
+    reports_losses_itself: bool = False
+    #: The units of such files by convention, to which numbers are converted first; None: those the record states.
     units: Mapping[str, str] | None = None
+    #: Presets, one of which such a file's units are; no others can be asked for.
     unit_styles: tuple[str, ...] = ()
+    #: Sections whose units the writer takes care of ("forcefield"), and "meta", the keys of frames, if it writes none.
     unconverted: tuple[str, ...] = ()
+    #: What readers of the format make of atoms without elements, for a warning ("": no warning). Atomic numbers become
+    #: elements before the writer is called. None: atoms are written as the record has them.
     elements: str | None = None
-    joins: str | Joiner | None = None
-    owns: str | Owner | None = None
+    #: Reads many small files at once, `(paths, ReadContext) -> (Collection, number of records of each)`; returns None
+    #: if they are not alike or one is faulty, or raises `NotBatchable` to name those that are not.
+    read_many: str | ManyReader | None = None
+    #: For a target that is a directory: True if an existing one holds only what this format wrote, and may be replaced.
+    is_own_output: str | OutputCheck | None = None
+    #: True if a damaged file may end the process that reads it, as compiled code trusts what it holds; where many
+    #: files are read, such a file is read in another process.
     crashes: Callable[[Path], bool] = lambda path: False
 
     def reader(self) -> Reader:
-        """The reader, loaded now."""
+        """Load the reader."""
         if self.reads is None:
             raise UnsupportedError(f"{self.title} ({self.name}) can be written but not read")
-        return cast(Reader, _load(self.reads, self))
+        return cast(Reader, self._load(self.reads))
 
     def writer(self) -> Writer:
-        """The writer, loaded now."""
+        """Load the writer."""
         if self.writes is None:
             raise UnsupportedError(f"{self.title} ({self.name}) can be read but not written")
-        return cast(Writer, _load(self.writes, self))
+        return cast(Writer, self._load(self.writes))
 
     def predictor(self) -> Predictor | None:
-        """What predicts losses, loaded now; None where there is nothing more to say than `carries`."""
-        return None if self.predicts is None else cast(Predictor, _load(self.predicts, self))
+        """Load what predicts losses, if there is more to say than `carries`."""
+        return cast(Predictor, self._load(self.predicts))
 
-    def joiner(self) -> Joiner | None:
-        """What reads many small files in one go, loaded now; None where there is no such thing."""
-        return None if self.joins is None else cast(Joiner, _load(self.joins, self))
+    def many_reader(self) -> ManyReader | None:
+        """Load what reads many small files at once, if there is such a function."""
+        return cast(ManyReader, self._load(self.read_many))
 
-    def owner(self) -> Owner | None:
-        """What tells this format's own directories, loaded now; None where its targets are none."""
-        return None if self.owns is None else cast(Owner, _load(self.owns, self))
+    def output_check(self) -> OutputCheck | None:
+        """Load what recognizes this format's own directories, if its targets are directories."""
+        return cast(OutputCheck, self._load(self.is_own_output))
+
+    def _load(self, target: Any) -> Any:
+        if not isinstance(target, str):
+            return target
+        module, _, attribute = target.partition(":")
+        try:
+            return getattr(importlib.import_module(module), attribute)
+        except ModuleNotFoundError as error:
+            missing = missing_library(error, self)
+            if missing is None:
+                raise
+            raise UnsupportedError(missing) from error
 
 
 def make_options(cls: type, values: Mapping[str, Any], owner: str) -> Any:
-    """An options object from keywords; one the dataclass does not have is an error that names those it has.
+    """Make an options object from keywords; raise `UsageError` for an unknown one, naming those there are.
 
-    A list may be given as the command line takes it, "C,H,O".
+    A list may be given as on the command line, "C,H,O".
     """
     known = {option.name: option.kind for option in options_of(cls)}
     given = dict(values)
@@ -301,21 +309,8 @@ def make_options(cls: type, values: Mapping[str, Any], owner: str) -> Any:
     return cls(**given)
 
 
-def _load(target: Any, owner: Format) -> Any:
-    if not isinstance(target, str):
-        return target
-    module, _, attribute = target.partition(":")
-    try:
-        return getattr(importlib.import_module(module), attribute)
-    except ModuleNotFoundError as error:
-        missing = missing_library(error, owner)
-        if missing is None:
-            raise
-        raise UnsupportedError(missing) from error
-
-
 def missing_library(error: ModuleNotFoundError, owner: Format) -> str | None:
-    """Return what to install, in a sentence, for a library a format needs; None where a module of ours is not there."""
+    """Return a sentence that says what to install for a library a format needs; None if the module is our own."""
     name = error.name or ""
     if not name or name.startswith("molrec_"):
         return None

@@ -157,7 +157,7 @@ def detect(paths: Sequence[Path]) -> Format:
         return each[0]
     combining = [entry for entry in formats().values() if names <= {entry.name, *entry.combines}]
     if not combining:
-        combining = [entry for entry in formats().values() if entry.name in names <= {entry.name, *entry.beside}]
+        combining = [entry for entry in formats().values() if entry.name in names <= {entry.name, *entry.sidecar_of}]
     if len(combining) == 1:
         return combining[0]
     listing = ", ".join(f"{path} is {entry.name}" for path, entry in zip(paths, each, strict=True))
@@ -447,7 +447,7 @@ def _packages() -> dict[str, str]:
             continue
         modules = [getattr(plugin, "__name__", type(plugin).__module__)]
         for entry in formats_of(name).values():
-            for target in (entry.reads, entry.writes, entry.predicts, entry.joins, entry.owns):
+            for target in (entry.reads, entry.writes, entry.predicts, entry.read_many, entry.is_own_output):
                 if target is not None:
                     modules.append(target if isinstance(target, str) else target.__module__)
         for module in modules:

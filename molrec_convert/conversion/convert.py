@@ -86,7 +86,7 @@ def write(
     record = _with_symbols(_fitting(record, chosen, report), chosen, report)
     record = for_target(record, chosen, target_units, dimensions, report)
     context.progress = WritingProgress(context.progress, record, None)
-    staging = Staging(target, overwrite=overwrite, owns=chosen.owner())
+    staging = Staging(target, overwrite=overwrite, is_own_output=chosen.output_check())
     with staging, naming_faults((chosen, f"writing {target}", ())):
         predict(record, chosen, context, ahead=strict)
         note = fingerprint(record, chosen, context)
@@ -256,7 +256,7 @@ def _convert(
     paths = [path for _, group in groups for path in group]
     # a record may be rewritten in its own place
     others = [p for chosen, group in groups for p in group if chosen != target_format or not _same(p, target)]
-    with staged(target, overwrite=overwrite, owns=target_format.owner(), dry_run=dry_run) as staging:
+    with staged(target, overwrite=overwrite, is_own_output=target_format.output_check(), dry_run=dry_run) as staging:
         check_apart(target, paths if len(groups) > 1 else others)
         # what an interrupted attempt found out about the source holds for the one that goes on
         earlier = staging.read_note() if resume and staging is not None and staging.started else {}

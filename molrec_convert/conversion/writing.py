@@ -104,14 +104,14 @@ _STAMPS = {"molrec_version", "creator"}
 
 @contextmanager
 def staged(
-    target: Path, *, overwrite: bool, owns: Callable[[Path], bool] | None, dry_run: bool
+    target: Path, *, overwrite: bool, is_own_output: Callable[[Path], bool] | None, dry_run: bool
 ) -> Iterator[Staging | None]:
     """Yield the place where a target is written; None where nothing is, and the target has only to be a right one."""
     if dry_run:
-        check_target(target, overwrite=True, owns=owns)
+        check_target(target, overwrite=True, is_own_output=is_own_output)
         yield None
         return
-    with Staging(target, overwrite=overwrite, owns=owns) as staging:
+    with Staging(target, overwrite=overwrite, is_own_output=is_own_output) as staging:
         yield staging
 
 
@@ -127,7 +127,7 @@ def predict(record: Record | Collection, chosen: Format, context: WriteContext, 
             report.dropped(section, f"{chosen.title} has no place for it")
         elif capability.write != "exact":
             report.converted(section, capability.write)
-    predictor = chosen.predictor() if ahead or not chosen.rehearses else None
+    predictor = chosen.predictor() if ahead or not chosen.reports_losses_itself else None
     if predictor is not None and (
         isinstance(record, Record) or chosen.takes_collections or chosen.kind == "collection"
     ):
@@ -180,10 +180,10 @@ def write_apart(
     The caller holds the right to write under the name that those are made of.
     """
     assert context.target is not None
-    owns = chosen.owner()
+    is_own_output = chosen.output_check()
     members = list(records_of(source, context.target, chosen, context.report))
     for path, _ in members:
-        check_target(path, overwrite=overwrite or dry_run, owns=owns)
+        check_target(path, overwrite=overwrite or dry_run, is_own_output=is_own_output)
     context.progress.start("records", len(members))
     for path, opened in members:
         record = opened()
@@ -193,7 +193,7 @@ def write_apart(
         if not dry_run:
             own = dataclasses.replace(context, progress=NoProgress(), target=path)
             note = fingerprint(record, chosen, own)
-            with Staging(path, overwrite=overwrite, owns=owns) as staging:
+            with Staging(path, overwrite=overwrite, is_own_output=is_own_output) as staging:
                 write_staged(record, chosen, staging, own, note, resume=False, strict=strict)
         context.progress.advance(1)
 

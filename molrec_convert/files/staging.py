@@ -1,8 +1,8 @@
-"""Write beside the target, rename when complete.
+"""Write beside the target, and rename when complete.
 
-The work happens at `.NAME.partial` in the target's directory; what a resumed run needs to know lies in
-`.NAME.partial.json` beside it. The target's name only ever belongs to a complete result: an earlier one stays
-untouched until the new one, all of it on the disk, takes its place in one step.
+The work happens at `.NAME.partial` in the target's directory; `.NAME.partial.json` beside it keeps what a resumed run
+needs to know. Only a complete result has the target's name: an earlier one stays untouched until the new one is on the
+disk as a whole and replaces it in one step.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ __all__ = [
 _ROOTS = ("zarr.json", "mrec-set.json")
 _SET = _ROOTS[1]
 _PARTIAL, _NOTE = "partial", "partial.json"
-#: What those who write at the partial path may have beside it: a folder of their own, the files of SQLite and LMDB.
+#: What may lie beside the partial path while it is written: a folder of the writer, the files of SQLite and LMDB.
 _ROOM = ".room"
 _SIDES = (_ROOM, "-journal", "-wal", "-shm", "-lock")
-#: What names beside a target are longer by, at most, and how long a name may be.
+#: By how much names beside a target are longer at most, and how long a name may be.
 _LONGER, _LONGEST = len("..") + len(_PARTIAL + "-journal"), 255
 #: Where a note says which directory it belongs to.
 _NUMBER = "number"
 
 
 class Staging:
-    """The place where one target is written, and the right to write there, from when it is made until it is left.
+    """The place where one target is written, and the lock on it, held until the context is left.
 
     `path` is where the writer works; `begin` clears it, `commit` gives the result its name, `discard` removes
-    everything but the target. A context manager, which lets go of the right, and of what was begun without a note and
-    not committed.
+    everything but the target. Leaving the context releases the lock and removes what was begun without a note and not
+    committed.
 
-    With `locked` the caller holds the right already. Raises as `check_target` and `TargetLock` do.
+    With `locked` the caller holds the lock already. Raises as `check_target` and `TargetLock` do.
     """
 
     def __init__(
@@ -59,17 +59,17 @@ class Staging:
         target: str | os.PathLike[str],
         *,
         overwrite: bool = False,
-        owns: Callable[[Path], bool] | None = None,
+        is_own_output: Callable[[Path], bool] | None = None,
         locked: bool = False,
     ) -> None:
         self.target = Path(os.path.abspath(target))
         self.path, self.note_path = hidden(self.target, _PARTIAL), hidden(self.target, _NOTE)
         self._fresh = False
-        check_target(target, overwrite=overwrite, owns=owns)
+        check_target(target, overwrite=overwrite, is_own_output=is_own_output)
         self._lock = None if locked else TargetLock(target)
         try:
-            # what has come, or come back, since
-            check_target(target, overwrite=overwrite, owns=owns)
+            # it may have appeared since
+            check_target(target, overwrite=overwrite, is_own_output=is_own_output)
             self._clear_sides()
         except BaseException:
             self.release()
@@ -77,23 +77,23 @@ class Staging:
 
     @property
     def started(self) -> bool:
-        """Whether an earlier attempt left something to go on from, which is its own."""
+        """True if an earlier attempt left something to continue from."""
         return is_started(self.target)
 
     def read_note(self) -> dict[str, Any]:
-        """The facts of an earlier attempt, {} when there are none or they cannot be read."""
+        """Return the facts of an earlier attempt; {} if there are none or they cannot be read."""
         return {key: value for key, value in _read_note(self.target).items() if key != _NUMBER}
 
     def begin(self, note: dict[str, Any] | None = None) -> None:
-        """Clear the place; with a `note` make it a directory, and keep these facts of the attempt beside it.
+        """Clear the place; with a `note` make a directory there and keep these facts beside it.
 
-        What has a note stays when the work is interrupted.
+        An attempt with a note is kept if the work is interrupted.
         """
         self.discard()
         self._fresh = True
         if note is not None:
             self.path.mkdir()
-            # one that is cut off is none
+            # a note that is cut off does not count
             text = json.dumps({**note, _NUMBER: self.path.stat().st_ino})
             self.note_path.write_text(text, encoding="utf-8")
             self._fresh = False
@@ -106,7 +106,7 @@ class Staging:
         self._clear_sides()
 
     def commit(self) -> None:
-        """Give the complete result its name; what had it before is gone afterwards, and so is the right to write."""
+        """Give the complete result its name, in place of what had it before, and release the lock."""
         sync_tree(self.path)
         if os.path.lexists(self.note_path):
             os.unlink(self.note_path)
@@ -117,7 +117,7 @@ class Staging:
         self.release()
 
     def release(self) -> None:
-        """Let others write. Safe to call twice."""
+        """Release the lock. Safe to call twice."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -136,40 +136,40 @@ class Staging:
             self.release()
 
     def _clear_sides(self) -> None:
-        """Remove what lies beside the partial path, of this run or of a killed one."""
+        """Remove what this run or a killed one left beside the partial path."""
         for side in _SIDES:
             remove(self.path.with_name(f"{self.path.name}{side}"))
 
 
 @contextlib.contextmanager
 def replacing(
-    target: str | os.PathLike[str], *, overwrite: bool = False, owns: Callable[[Path], bool] | None = None
+    target: str | os.PathLike[str], *, overwrite: bool = False, is_own_output: Callable[[Path], bool] | None = None
 ) -> Iterator[Path]:
-    """Yield a free path beside a target; what is there when the context is left takes the target's name.
+    """Yield a free path beside a target; what is there when the context is left gets the target's name.
 
-    After an error nothing is left, and the target is as it was. Raises as `Staging` does.
+    After an error nothing is left, and the target is unchanged. Raises as `Staging` does.
     """
-    with Staging(target, overwrite=overwrite, owns=owns) as staging:
+    with Staging(target, overwrite=overwrite, is_own_output=is_own_output) as staging:
         staging.begin()
         yield staging.path
         staging.commit()
 
 
 def is_started(target: Path) -> bool:
-    """True if an interrupted attempt left something that a resumed one goes on from.
+    """True if an interrupted attempt left something that a resumed one can continue from.
 
-    Its note says which directory it belongs to: one that came there in another way is not gone on with.
+    Its note says which directory it belongs to; one that came there in another way does not count.
     """
     try:
         made, beside = os.lstat(hidden(target, _PARTIAL)), os.lstat(hidden(target, _NOTE))
     except OSError:
         return False
-    # a number is one of its file system; those of devices may be others after a restart
+    # inode numbers hold within a file system; numbers of devices may change at a restart
     return made.st_dev == beside.st_dev and _read_note(target).get(_NUMBER) == made.st_ino
 
 
 def workroom(path: Path) -> Path:
-    """Return the folder in which what is written at a staging `path` may have files of its own; not there yet."""
+    """Return the folder, not made yet, in which the writer at a staging `path` may keep files of its own."""
     return path.with_name(f"{path.name}{_ROOM}")
 
 
@@ -182,12 +182,12 @@ def _read_note(target: Path) -> dict[str, Any]:
 
 
 def check_target(
-    target: str | os.PathLike[str], *, overwrite: bool, owns: Callable[[Path], bool] | None = None
+    target: str | os.PathLike[str], *, overwrite: bool, is_own_output: Callable[[Path], bool] | None = None
 ) -> None:
     """Refuse a target that cannot be written, is taken, or is not ours to replace.
 
-    Files are replaced as a copy would replace them, of directories only records, empty ones, and those that `owns`
-    says the target's format made: what else lies in a directory is nobody's to remove.
+    Files are replaced as a copy would replace them. Of directories only records, empty ones, and those that
+    `is_own_output` recognizes are replaced: nothing else in a directory is ours to remove.
     """
     where = Path(os.path.abspath(target))
     if not where.name:
@@ -197,11 +197,11 @@ def check_target(
     length = len(os.fsencode(where.name))
     if length > _LONGEST - _LONGER:
         raise UsageError(
-            f"cannot write {target}: the name has {length} bytes, and with those it is made under no more than "
-            f"{_LONGEST - _LONGER} are possible: choose a shorter one"
+            f"cannot write {target}: the name has {length} bytes, and the hidden names beside it leave room for "
+            f"{_LONGEST - _LONGER}: choose a shorter one"
         )
     if _is_special(where):
-        raise UsageError(f"{target} is a device or a pipe, and is not replaced: name another target")
+        raise UsageError(f"{target} is a device or a pipe, which is not replaced: name another target")
     if not os.path.lexists(where):
         return
     if not overwrite:
@@ -209,13 +209,15 @@ def check_target(
     check_is_no_part(where)
     if not where.is_dir() or where.is_symlink() or not any(where.iterdir()):
         return
-    if not any((where / root).is_file() for root in _ROOTS) and not (owns is not None and owns(where)):
-        what = "holds no record" if owns is None else "holds more than this format writes"
-        raise UsageError(f"{target} is a directory that {what}, and is not replaced: name another target")
+    if not any((where / root).is_file() for root in _ROOTS) and not (
+        is_own_output is not None and is_own_output(where)
+    ):
+        what = "holds no record" if is_own_output is None else "holds more than this format writes"
+        raise UsageError(f"{target} is a directory that {what}, so it is not replaced: name another target")
 
 
 def _is_special(where: Path) -> bool:
-    """True if a path is no file, directory or link, or one of the links that stand for open files."""
+    """True if a path is not a file, directory or link, or is one of the links that stand for open files."""
     if os.path.realpath(where.parent).split(os.sep)[1:] in (["dev"], ["proc", str(os.getpid()), "fd"]):
         return True
     if not os.path.lexists(where):
@@ -225,14 +227,14 @@ def _is_special(where: Path) -> bool:
 
 
 def check_is_no_part(target: Path) -> None:
-    """Refuse to replace a file of the set of collections in whose directory it lies. Raises `UsageError`."""
+    """Refuse, with `UsageError`, to replace a file of the set of collections in whose directory it lies."""
     if not os.path.lexists(target):
         return
     try:
         document = read_json((target.parent / _SET).read_bytes())
         names = [os.path.normpath(part["path"]) for part in document["parts"]]
     except (OSError, ValueError, LookupError, TypeError):
-        # there is no set, or one nobody can read
+        # there is no set, or one that cannot be read
         return
     if target.name in (*names, _SET):
         raise UsageError(f"{target} is a part of the set {target.parent}, which would be damaged: name another target")

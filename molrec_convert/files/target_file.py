@@ -7,26 +7,70 @@ names are put into it.
 from __future__ import annotations
 
 import bz2
+import contextlib
+import ctypes
 import gzip
 import io
 import lzma
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from molrec_convert.files.writeback import FileAhead
+__all__ = ["EagerWritebackFile", "open_target", "start_writeback"]
 
-__all__ = ["open_target"]
+#: Flag of sync_file_range(2): begin to write, wait for nothing.
+_WRITE = 2
+#: After how many new bytes they are sent to the disk.
+_AHEAD = 4 * 2**20
+
+
+def start_writeback(descriptor: int, offset: int, length: int) -> None:
+    """Ask the system to begin writing a part of a file to the disk.
+
+    It waits for nothing, promises nothing, and does nothing on a system without such a call.
+    """
+    call = _sync_file_range()
+    if call is not None:
+        call(descriptor, offset, length, _WRITE)
+
+
+class EagerWritebackFile(io.FileIO):
+    """A file written from beginning to end whose bytes are sent to the disk as they come.
+
+    The sync at the end then finds most of it there.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        super().__init__(path, "wb")
+        self._written = self._started = 0
+
+    def write(self, data: Any, /) -> int:
+        """Write some bytes, and return how many were taken."""
+        taken = super().write(data)
+        self._written += taken
+        if self._written - self._started >= _AHEAD:
+            start_writeback(self.fileno(), self._started, self._written - self._started)
+            self._started = self._written
+        return taken
+
+
+@lru_cache(maxsize=1)
+def _sync_file_range() -> Any:
+    call = getattr(ctypes.CDLL(None), "sync_file_range", None) if os.name == "posix" else None
+    if call is not None:
+        call.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
+    return call
+
 
 _BUFFER = 2**20
 
 
-@contextmanager
+@contextlib.contextmanager
 def open_target(path: Path, name: str) -> Iterator[BinaryIO]:
-    """A file to write at `path`, compressed as `name`, the name it will get, asks for; synced when it is closed."""
-    with io.BufferedWriter(FileAhead(path), _BUFFER) as raw:
+    """Yield a file to write at `path`, compressed as its final `name` asks; it is synced when it is closed."""
+    with io.BufferedWriter(EagerWritebackFile(path), _BUFFER) as raw:
         with _compressed(raw, Path(name).suffix.lower()) as file:
             yield file
         raw.flush()
@@ -44,17 +88,4 @@ def _compressed(raw: BinaryIO, suffix: str) -> Any:
         import zstandard
 
         return cast(Any, zstandard.ZstdCompressor(level=3).stream_writer(raw, closefd=False))
-    return _Plain(raw)
-
-
-class _Plain:
-    """The file itself; whoever opened it closes it."""
-
-    def __init__(self, raw: BinaryIO) -> None:
-        self._raw = raw
-
-    def __enter__(self) -> BinaryIO:
-        return self._raw
-
-    def __exit__(self, *how: object) -> None:
-        return None
+    return contextlib.nullcontext(raw)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.formats import Apart, ReadContext
+from molrec_convert.formats import NotBatchable, ReadContext
 from molrec_convert.model import (
     Block,
     BlockUpdates,
@@ -85,7 +85,7 @@ class FileLines:
 def set_apart(odd: NDArray[np.bool_]) -> None:
     """Refuse files that take more than reading them with others."""
     if odd.any():
-        raise Apart(np.flatnonzero(odd).tolist())
+        raise NotBatchable(np.flatnonzero(odd).tolist())
 
 
 def set_rows_apart(odd: NDArray[np.bool_], first: Int) -> None:
@@ -95,7 +95,7 @@ def set_rows_apart(odd: NDArray[np.bool_], first: Int) -> None:
 
 
 def scan_files(paths: Sequence[Path], data: bytes, sizes: Sequence[int]) -> FileLines:
-    """Find the atoms of every file; `Apart` where some have another number of frames than one, or what is rare."""
+    """Find the atoms of every file; raise `NotBatchable` if some have not one frame, or rare features."""
     starts, ends = _starts_and_ends(data)
     codes = _codes(data, starts, ends)
     begins = np.searchsorted(starts, np.cumsum([0, *sizes]))
@@ -172,7 +172,7 @@ class FileBonds:
 
 
 def read_bonds(data: Any, lines: FileLines, serials: Int) -> FileBonds:
-    """The bonds of all files; `Apart` where a record holds anything but serials of two atoms of its file or more.
+    """Return the bonds of all files; raise `NotBatchable` if a record holds other than serials of atoms of its file.
 
     `serials` are those of all atoms.
     """
@@ -263,7 +263,7 @@ class FileIdentities:
 
 
 def read_identities(atoms: AtomRows, first: Int, reports: Sequence[Report], *, infer_elements: bool) -> FileIdentities:
-    """What the atoms of all files are; `Apart` where numbers or fields are to be looked at file by file.
+    """What the atoms of all files are; `NotBatchable` where numbers or fields are to be looked at file by file.
 
     What each file would say by itself goes to its report. `first` is the first row of each file, and the end.
     """
@@ -323,7 +323,7 @@ def _elements(
     atoms: AtomRows, first: Int, names: tuple[list[bytes], NDArray[np.intp]],
     residues: tuple[list[bytes], NDArray[np.intp]], reports: Sequence[Report], *, infer_elements: bool,
 ) -> tuple[NDArray[Any], Mask]:  # fmt: skip
-    """Elements of all atoms and which are known; `Apart` where columns 77-78 hold what is none."""
+    """Elements of all atoms and which are known; `NotBatchable` where columns 77-78 hold what is none."""
     fields, codes = texts(atoms.word(77, 78), 2)
     stated, name_texts = list(map(_text, fields)), [raw.decode("latin-1") for raw in names[0]]
     residue_texts = list(map(_text, residues[0]))
@@ -377,7 +377,7 @@ def _tell(blank: Mask, has: Mask, left: Mask, begins: Int, reports: Sequence[Rep
 
 
 def _charges(atoms: AtomRows, first: Int) -> tuple[NDArray[np.int64], Mask]:
-    """Formal charges of all atoms and which are stated; `Apart` where columns 79-80 hold something else."""
+    """Formal charges of all atoms and which are stated; `NotBatchable` where columns 79-80 hold something else."""
     fields, codes = texts(atoms.word(79, 80), 2)
     strange = np.zeros(len(fields), np.bool_)
     values: list[int | None] = []
@@ -403,7 +403,7 @@ _ORIGIN, _PERIODIC = np.zeros((1, 3)), np.ones((1, 3), np.bool_)
 def read_joined(paths: Sequence[Path], context: ReadContext) -> tuple[Collection, list[int]] | None:
     """The records of all files, one of each; None where they are to be read one by one.
 
-    Raises `Apart` for those that are, and `FormatError` for one that is at fault.
+    Raises `NotBatchable` for those that are, and `FormatError` for one that is at fault.
     """
     if context.arrangement != "collection":
         return None
@@ -446,7 +446,7 @@ def _is_plain(text: bytes) -> bool:
 
 
 def _layout(state: State, first: NDArray[np.int64]) -> Layout:
-    """The columns of state that most files have; `Apart` names the others."""
+    """The columns of state that most files have; `NotBatchable` names the others."""
     sizes = np.diff(first)
     flags = []
     for mask in (state.has_occupancy, state.has_b_factor):

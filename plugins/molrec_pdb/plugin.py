@@ -94,7 +94,7 @@ PDB = Format(
     extra="pdb",
     reference="https://www.wwpdb.org/documentation/file-format-content/format33/v3.3.html",
     arrangements=_ARRANGEMENTS,
-    joins="molrec_pdb.joined:read_joined",
+    read_many="molrec_pdb.joined:read_joined",
 )
 
 MMCIF = Format(

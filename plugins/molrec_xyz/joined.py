@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.formats import Apart, ReadContext
+from molrec_convert.formats import NotBatchable, ReadContext
 from molrec_convert.model import Declaration, Frame
 from molrec_convert.model.collection.collection import Collection
 from molrec_convert.quantities.elements import NUMBERS
@@ -52,15 +52,15 @@ class _Texts(Contents):
 def read_joined(paths: Sequence[Path], context: ReadContext) -> tuple[Collection, list[int]] | None:
     """The records of all files and how many are of each; None where they are to be read one by one.
 
-    Raises `Apart` for those that are, and `FormatError` for one that is at fault, whose line is counted through all of
-    them.
+    Raises `NotBatchable` for those that are, and `FormatError` for one that is at fault, whose line is counted through
+    all of them.
     """
     texts = [_text(path) for path in paths]
     if sum(map(len, texts)) > _MOST_BYTES:
         return None
     odd = [number for number, text in enumerate(texts) if not _is_plain(text)]
     if odd:
-        raise Apart(odd)
+        raise NotBatchable(odd)
     data = b"".join(texts)
     table = scan_frames(paths[0], data)
     starts = np.cumsum([0, *map(len, texts)])[:-1]

@@ -34,7 +34,7 @@ EXTXYZ = Format(
     arrangements=ARRANGEMENTS,
     takes_collections=True,
     predicts="molrec_xyz.write:predict",
-    joins="molrec_xyz.joined:read_joined",
+    read_many="molrec_xyz.joined:read_joined",
     units={"preset": "metal"},
     elements="the species are the types' labels, or X: ASE reads no species that are not symbols of elements",
 )
@@ -58,7 +58,7 @@ XYZ = Format(
     arrangements=ARRANGEMENTS,
     takes_collections=True,
     predicts="molrec_xyz.write:predict_plain",
-    joins="molrec_xyz.joined:read_joined",
+    read_many="molrec_xyz.joined:read_joined",
     units={"preset": "metal"},
     elements="the species are the types' labels, or X: ASE reads no species that are not symbols of elements",
 )

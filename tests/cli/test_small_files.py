@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from migration_inputs import run
 
-from molrec_convert.formats import Apart, ReadContext
+from molrec_convert.formats import NotBatchable, ReadContext
 from molrec_convert.migration.inputs.sources import Sources
 from molrec_convert.model import Record
 from molrec_convert.model.collection.member import as_member
@@ -167,7 +167,7 @@ def check(kind: str, paths: list[Path], ours: dict[str, str]) -> bool:
         options = chosen.read_options(**ours)
         return ReadContext(options, arrangement="collection" if chosen.arrangements else None, target="collection")
 
-    joiner = chosen.joiner()
+    joiner = chosen.many_reader()
     assert joiner is not None
     try:
         found = joiner(paths, context())
@@ -203,10 +203,10 @@ def check(kind: str, paths: list[Path], ours: dict[str, str]) -> bool:
 
 
 def test_files_apart_divide_the_others():
-    assert Apart([3, 0, 3]).spans(10, 15) == [(10, 11), (11, 13), (13, 14), (14, 15)]
-    assert Apart([4]).spans(10, 15) == [(10, 14), (14, 15)]
-    assert Apart([0, 1]).spans(0, 2) == [(0, 1), (1, 2)]
-    assert Apart([]).spans(3, 5) == Apart([7]).spans(3, 5) == [(3, 4), (4, 5)]
+    assert NotBatchable([3, 0, 3]).spans(10, 15) == [(10, 11), (11, 13), (13, 14), (14, 15)]
+    assert NotBatchable([4]).spans(10, 15) == [(10, 14), (14, 15)]
+    assert NotBatchable([0, 1]).spans(0, 2) == [(0, 1), (1, 2)]
+    assert NotBatchable([]).spans(3, 5) == NotBatchable([7]).spans(3, 5) == [(3, 4), (4, 5)]
 
 
 #: What takes a file to be read by itself, and is seen before its rows are read as numbers.
@@ -222,10 +222,10 @@ def test_one_that_is_odd_is_named(tmp_path, kind, feature):
     paths = write(tmp_path, kind, [(), (), (feature,), (), ()])
     if feature == "no end":
         paths[2].write_bytes(paths[2].read_bytes().rstrip())
-    joiner = format_named(KINDS[kind][1]).joiner()
+    joiner = format_named(KINDS[kind][1]).many_reader()
     assert joiner is not None
     options = format_named(KINDS[kind][1]).read_options()
-    with pytest.raises(Apart) as told:
+    with pytest.raises(NotBatchable) as told:
         joiner(paths, ReadContext(options, arrangement="collection", target="collection"))
     assert told.value.positions == [2]
 

@@ -156,12 +156,12 @@ def test_a_target_that_lost_its_name_between_two_renames_gets_it_back(tmp_path):
 
 def test_devices_and_names_without_room_for_more_are_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UsageError, match="pipe is a device or a pipe, and is not replaced: name another target"):
+    with pytest.raises(UsageError, match="pipe is a device or a pipe, which is not replaced: name another target"):
         Staging(tmp_path / "pipe", overwrite=True)
     for name in ("/dev/null", "/dev/stdout", "/dev/a.mrec", "/dev/fd/1", "/proc/self/fd/1"):
-        with pytest.raises(UsageError, match=f"{name} is a device or a pipe, and is not replaced"):
+        with pytest.raises(UsageError, match=f"{name} is a device or a pipe, which is not replaced"):
             Staging(name, overwrite=True)
-    with pytest.raises(UsageError, match="the name has 240 bytes, and with those it is made under no more than 238"):
+    with pytest.raises(UsageError, match="the name has 240 bytes, and the hidden names beside it leave room for 238"):
         Staging(tmp_path / ("a" * 240))
     with replacing(tmp_path / ("a" * 238)) as made:
         made.write_text("")
@@ -178,7 +178,7 @@ def test_a_directory_with_anything_but_a_record_is_never_replaced(tmp_path):
     Staging(target, overwrite=True).release()
     (target / "thesis.txt").write_text("mine")
     for name in (target, target / "sub" / ".."):
-        with pytest.raises(UsageError, match="is a directory that holds no record, and is not replaced"):
+        with pytest.raises(UsageError, match="is a directory that holds no record, so it is not replaced"):
             Staging(name, overwrite=True)
     (tmp_path / "link").symlink_to(target)
     Staging(tmp_path / "link", overwrite=True).release()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from migration_inputs import extxyz
 
 import molrec_convert
-from molrec_convert.formats import Apart, ReadContext
+from molrec_convert.formats import NotBatchable, ReadContext
 
 pytest.importorskip("pyarrow")
 
@@ -71,7 +71,7 @@ def test_files_that_are_not_alike_are_read_one_by_one(tmp_path, other, first):
     texts = [other, FIRST] if first else [FIRST, other]
     try:
         _, found = joined(tmp_path, texts)
-    except (molrec_convert.FormatError, Apart):
+    except (molrec_convert.FormatError, NotBatchable):
         return
     assert found is None
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from molrec_convert.errors import FormatError, LayoutChanged, MolrecError
-from molrec_convert.formats import Apart, Format
+from molrec_convert.formats import Format, NotBatchable
 from molrec_convert.meaning.units import Scaling
 from molrec_convert.migration.encoding.batch_encoder import BatchEncoder, EncodedBatch
 from molrec_convert.migration.encoding.run_encoder import encode_run
@@ -131,7 +131,7 @@ class Encoder:
         if stop - start > 1 and not task.skip:
             try:
                 events = self._together(task, start, stop, chosen)
-            except Apart as apart:
+            except NotBatchable as apart:
                 for first, end in apart.spans(start, stop):
                     yield from self._run(task, first, end, chosen)
                 return
@@ -148,7 +148,7 @@ class Encoder:
             yield from self._alone(task, number, chosen)
 
     def _together(self, task: Task, start: int, stop: int, chosen: Format) -> list[Event] | None:
-        """The events of small inputs read in one go; None where one of them is not as the others, or `Apart`."""
+        """The events of small inputs read in one go; None where one of them is not as the others, or `NotBatchable`."""
         mark = self._report.mark()
         try:
             joined = self._sources.open_together([Path(path) for path in task.paths[start:stop]], chosen)
@@ -161,7 +161,7 @@ class Encoder:
             if collection.reports is None:
                 self._add_items(events, mark)
             return events
-        except Apart:
+        except NotBatchable:
             self._report.rewind(mark)
             raise
         except Exception:  # a reader is foreign code

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from molrec_convert.errors import MolrecError
-from molrec_convert.formats import Apart, Format
+from molrec_convert.formats import Format, NotBatchable
 from molrec_convert.meaning.mapped import MappedCollection
 from molrec_convert.migration.failures import error_document
 from molrec_convert.migration.inputs.frame_records import split_declaration
@@ -119,7 +119,7 @@ class Scanner:
         if len(where) > 1:
             try:
                 joined = self._sources.open_together(where, chosen)
-            except Apart as apart:
+            except NotBatchable as apart:
                 spans = apart.spans(start, stop)
                 return [one for a, b in spans for one in self._scan(task, a, b, chosen, scan, known)]
             except Exception:  # a reader is foreign code: what is wrong is told by reading them one by one

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from molrec_convert.errors import MissingInputError, MolrecError, UsageError
-from molrec_convert.formats import Apart, Arrangement, Format, ReadContext, make_options
+from molrec_convert.formats import Arrangement, Format, NotBatchable, ReadContext, make_options
 from molrec_convert.meaning.species import ElementOptions, with_elements
 from molrec_convert.meaning.targets import settles_elements
 from molrec_convert.migration.inputs.frame_records import frames_of
@@ -91,7 +91,7 @@ class Sources:
 
         The same rules match all of them.
         """
-        joiner = chosen.joiner()
+        joiner = chosen.many_reader()
         if joiner is None or len(paths) < 2 or self._settings.split == "files":
             return None
         joined = joiner(paths, self._context(paths[0], chosen, frozenset()))
@@ -107,7 +107,7 @@ class Sources:
             mark = self._report.mark()
             try:
                 joined = self.open_together(pair, chosen)
-            except Apart:
+            except NotBatchable:
                 continue
             except Exception:  # a reader is foreign code
                 return True

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from molrec_convert.errors import MolrecError
-from molrec_convert.formats import Apart, ReadContext
+from molrec_convert.formats import NotBatchable, ReadContext
 from molrec_convert.model import Declaration, Record
 from molrec_convert.model.collection.collection import Collection, JoinedCollection
 from molrec_convert.model.collection.member import as_member, collection_units
@@ -36,7 +36,7 @@ _SECTIONS = frozenset(
 def read_joined(paths: Sequence[Path], context: ReadContext) -> tuple[Collection, list[int]] | None:
     """The records of all files, one of each; None where they are to be read one by one.
 
-    Raises `Apart` for those that are.
+    Raises `NotBatchable` for those that are.
     """
     texts = [_text(path) for path in paths]
     if sum(map(len, texts)) > _MOST_BYTES:
@@ -48,7 +48,7 @@ def read_joined(paths: Sequence[Path], context: ReadContext) -> tuple[Collection
     most = plain.most_common(1)[0][0]
     outlines = [outline for outline in found if outline is not None and _kind(outline) == most]
     if len(outlines) < len(found):
-        raise Apart([n for n, outline in enumerate(found) if outline is None or _kind(outline) != most])
+        raise NotBatchable([n for n, outline in enumerate(found) if outline is None or _kind(outline) != most])
     files = _Files(_read(outlines), context)
     counts = [outline.sections["Atoms"].rows for outline in outlines]
     made = JoinedCollection(paths, counts, files.declaration, files.units, files.record, files.reports)
@@ -61,7 +61,7 @@ def _text(path: Path) -> bytes:
 
 
 def _read(outlines: Sequence[Outline]) -> list[DataFile]:
-    """The files with their rows; `Apart` names those at fault."""
+    """The files with their rows; `NotBatchable` names those at fault."""
     read: list[DataFile] = []
     faults = []
     for number, (outline, rows) in enumerate(zip(outlines, fill_together(outlines), strict=True)):
@@ -70,7 +70,7 @@ def _read(outlines: Sequence[Outline]) -> list[DataFile]:
         except MolrecError:
             faults.append(number)
     if faults:
-        raise Apart(faults)
+        raise NotBatchable(faults)
     return read
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.files.disk import write_all
-from molrec_convert.files.writeback import start_writeback
+from molrec_convert.files.target_file import start_writeback
 
 __all__ = ["PageTree"]
 

@@ -17,7 +17,7 @@ from molrec_convert.errors import UsageError
 from molrec_convert.files.disk import remove, sync_tree
 from molrec_convert.files.locking import PathLock
 from molrec_convert.files.staging import Staging
-from molrec_convert.files.writeback import start_writeback
+from molrec_convert.files.target_file import start_writeback
 from molrec_convert.stores.lmdb.file.checksums import GrowingSums, Sums
 from molrec_convert.stores.lmdb.file.environment import lmdb_library
 from molrec_convert.stores.lmdb.file.keys import FRAME, numbered

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError
 from molrec_convert.files.disk import replace_file, sync, sync_tree, temporary_path, write_all
-from molrec_convert.files.writeback import start_writeback
+from molrec_convert.files.target_file import start_writeback
 from molrec_convert.stores.zarr.v3.codecs import Pipeline, crc32c
 from molrec_convert.stores.zarr.v3.commit import Unsynced, make_folder
 from molrec_convert.stores.zarr.v3.storage import Storage
