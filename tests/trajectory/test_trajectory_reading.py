@@ -13,6 +13,7 @@ import trajectory_stores as ts
 from hand_built import edit_json
 from trajectory_stores import atoms, frames_of
 
+import molrec_convert
 from molrec_convert.errors import ContractError
 from molrec_convert.model import (
     Block,
@@ -26,6 +27,7 @@ from molrec_convert.model import (
     MetaDeclaration,
 )
 from molrec_convert.stores.zarr.trajectory.writer import TrajectoryWriter
+from molrec_convert.stores.zarr.v3.array_reader import ArrayReader
 from molrec_convert.stores.zarr.v3.array_writer import ShardAppender
 from molrec_convert.stores.zarr.v3.codecs import dense_pipeline
 from molrec_convert.stores.zarr.v3.commit import Unsynced
@@ -351,6 +353,25 @@ def test_section_or_block_that_is_an_array_is_refused(mixed: Path) -> None:
 # Checksums.
 
 
+@pytest.mark.parametrize("name", ["a.mrec", "a.mrec.zip"])
+def test_a_column_is_decoded_when_it_is_asked_for_or_the_record_closed(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames = [Frame({"atoms": Block({key: np.arange(30.0) + i for key in "xyz"})}) for i in range(3)]
+    molrec_convert.write(molrec_convert.Record(trajectory=molrec_convert.MemoryTrajectory(frames)), tmp_path / name)
+    read: list[str] = []
+    original = ArrayReader.read
+    monkeypatch.setattr(ArrayReader, "read", lambda self, *rows: read.append(self.key) or original(self, *rows))
+    with molrec_convert.open(tmp_path / name) as record:
+        frame = record.trajectory[1]
+        assert frame["atoms"]["y"][0] == 1.0
+        assert read == ["trajectory/atoms/y"]
+        _ = record.trajectory[2]
+        assert len(read) == 1
+    assert sorted(read) == [f"trajectory/atoms/{key}" for key in "xyz"]
+    assert frame["atoms"] == frames[1]["atoms"]
+
+
 def test_a_bad_chunk_checksum_is_refused_where_it_is_read(root: Path) -> None:
     declaration = Declaration({"atoms": BlockDeclaration({"x": F64}, rows=3000)})
     ts.write(root, frames_of(*({"atoms": Block({"x": np.arange(3000.0) + i})} for i in range(4))), declaration)
@@ -360,11 +381,15 @@ def test_a_bad_chunk_checksum_is_refused_where_it_is_read(root: Path) -> None:
     path.write_bytes(raw)
     trajectory = ts.opened(root)
     assert trajectory.frame(2)["atoms"]["x"][0] == 2.0
-    for read in (lambda: trajectory.frame(3), lambda: list(trajectory.batches()), lambda: ts.through_zarr(root)):
+    for read in (
+        lambda: trajectory.frame(3)["atoms"]["x"],
+        lambda: list(trajectory.batches()),
+        lambda: ts.through_zarr(root),
+    ):
         with pytest.raises((ContractError, ValueError), match="checksum"):
             read()
     with pytest.raises(ContractError) as caught:
-        trajectory.frame(3)
+        _ = trajectory.frame(3)["atoms"]["x"]
     assert caught.value.node == "trajectory/atoms/x/c/0"
 
 

@@ -240,6 +240,11 @@ def _open(storage: Storage) -> Record:
         known.arrays |= {f"{_TRAJECTORY}/{path}" for path in trajectory.arrays}
     late = LateSections(storage, meta.get("molrec_version"))
 
+    def close() -> None:
+        if trajectory is not None:
+            trajectory.decode_lent()
+        storage.close()
+
     def nodes() -> KnownNodes:
         known.add(late.nodes())
         return known
@@ -254,7 +259,7 @@ def _open(storage: Storage) -> Record:
         attributes=root["attributes"],
         unknown=StoredUnknown(storage, nodes),
         path=os.fspath(storage.path),
-        _close=storage.close,
+        _close=close,
     )
     record.read_later(late.readers())
     return record

@@ -41,7 +41,10 @@ __all__ = [
 
 
 class StoredColumn(Column):
-    """A column of a store: dtype, row shape, length and precision are known, values and mask decoded on first use."""
+    """A column of a store: dtype, row shape, length and precision are known, values and mask decoded on first use.
+
+    `rows` are those that it has of the stored array; all without.
+    """
 
     def __init__(
         self,
@@ -49,24 +52,26 @@ class StoredColumn(Column):
         validity: NDArray[np.bool_] | ArrayReader | None = None,
         precision: float | None = None,
         attributes: dict[str, Any] | None = None,
+        rows: tuple[int, int] | None = None,
     ) -> None:
         self._values = values
         self._validity = validity
         self.precision = precision
         self.attributes = attributes or {}
+        self._rows = (0, values.shape[0]) if rows is None else rows
 
     @property
     def values(self) -> NDArray[Any]:  # type: ignore[override]
         """The rows, decoded now if they are not yet."""
         if isinstance(self._values, ArrayReader):
-            self._values = self._values.read(0, self._values.shape[0])
+            self._values = self._values.read(*self._rows)
         return self._values
 
     @property
     def validity(self) -> NDArray[np.bool_] | None:  # type: ignore[override]
         """The mask, decoded now if it is not yet; None when every row holds a value."""
         if isinstance(self._validity, ArrayReader):
-            mask = self._validity.read(0, self._validity.shape[0])
+            mask = self._validity.read(*self._rows)
             self._validity = None if mask.all() else mask
         return self._validity
 
@@ -86,7 +91,7 @@ class StoredColumn(Column):
         return tuple(self._values.shape[1:])
 
     def __len__(self) -> int:
-        return int(self._values.shape[0])
+        return self._rows[1] - self._rows[0]
 
 
 class StoredFrame(Frame):

@@ -7,9 +7,12 @@ are held against what is decoded. Source: Trajectory; Layout by example, "How a 
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +21,10 @@ from molrec_convert.errors import ContractError
 from molrec_convert.files.json_text import read_json
 from molrec_convert.model.batch import BlockUpdates, BoxUpdates, FrameBatch
 from molrec_convert.model.declaration import BlockDeclaration, Declaration
-from molrec_convert.model.frame import Block, Box, Column, Frame
+from molrec_convert.model.frame import Block, Box, Frame
 from molrec_convert.model.tags import TAGS, Meta
 from molrec_convert.model.trajectory import BATCH_BYTES, Trajectory
+from molrec_convert.stores.zarr.sections.frames import StoredColumn
 from molrec_convert.stores.zarr.trajectory.batch import mask_key
 from molrec_convert.stores.zarr.trajectory.layout import TRAJECTORY, Layout, read_layout
 from molrec_convert.stores.zarr.trajectory.relations import (
@@ -274,6 +278,9 @@ class StoredTrajectory(Trajectory):
         self._references = related(self.declaration)
         self._plans: dict[str, list[tuple[str, ArrayReader, ArrayReader | None, float | None]]] = {}
         self._aligned_checked = False
+        #: Blocks of single frames that somebody has.
+        self._lent: WeakValueDictionary[int, Block] = WeakValueDictionary()
+        self._number = itertools.count()
 
     @property
     def n_frames(self) -> int:
@@ -354,11 +361,19 @@ class StoredTrajectory(Trajectory):
         if plan is None:
             plan = self._plans[name] = self._plan(name)
         columns = {
-            key: _column(reader.read(start, stop), None if mask is None else mask.read(start, stop), precision)
-            for key, reader, mask, precision in plan
+            key: StoredColumn(reader, mask, precision, rows=(start, stop)) for key, reader, mask, precision in plan
         }
         declared = self.declaration.blocks[name]
-        return Block(columns, count=stop - start, structural_shape=declared.structural_shape, targets=declared.targets)
+        block = Block(columns, count=stop - start, structural_shape=declared.structural_shape, targets=declared.targets)
+        self._lent[next(self._number)] = block
+        return block
+
+    def decode_lent(self) -> None:
+        """Decode what blocks that are still in use have not decoded so far: the files behind them are to be closed."""
+        for block in self._lent.values():
+            for column in block.columns.values():
+                with contextlib.suppress(ContractError, OSError):
+                    _ = column.values, column.validity
 
     def _plan(self, name: str) -> list[tuple[str, ArrayReader, ArrayReader | None, float | None]]:
         stored = self._blocks[name]
@@ -440,13 +455,3 @@ class StoredTrajectory(Trajectory):
             batch = scan.read(range(first, stop, step))
             yield batch
             first += batch.n_frames * step
-
-
-def _column(values: NDArray[Any], mask: NDArray[np.bool_] | None, precision: float | None) -> Column:
-    """A column of values that come from an array of the declared dtype: nothing is left to be checked."""
-    column = Column.__new__(Column)
-    column.values = values
-    column.validity = None if mask is None or mask.all() else mask
-    column.precision = precision
-    column.attributes = {}
-    return column
