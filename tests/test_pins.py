@@ -15,6 +15,8 @@ import pinned_units
 import pins
 import pytest
 
+from molrec_convert import _kernel
+
 CASES = pins.cases()
 #: Cases the fast tests run: each input to a record and a collection, and a part of those with options.
 TARGETS = ("mrec", "lmdb")
@@ -75,6 +77,32 @@ def test_result_is_the_pinned_one(case: pins.Case, inputs: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_all_results_are_the_pinned_ones(case: pins.Case, inputs: Path) -> None:
+    check(case, inputs)
+
+
+@pytest.fixture
+def without_kernel(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Rows and byte planes are left to plain Python, as where there was no compiler."""
+    monkeypatch.setattr(_kernel, "_load", lambda: (None, "plain Python"))
+    _kernel.library.cache_clear()
+    yield
+    _kernel.library.cache_clear()
+
+
+PLAIN = [case for case in CASES if case.area not in ("mdanalysis", "ase")]
+
+
+@pytest.mark.usefixtures("without_kernel")
+@pytest.mark.parametrize("case", PLAIN[::80], ids=lambda case: case.name)
+def test_results_are_the_same_without_the_kernel(case: pins.Case, inputs: Path) -> None:
+    assert _kernel.library() is None
+    check(case, inputs)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("without_kernel")
+@pytest.mark.parametrize("case", PLAIN[1::4], ids=lambda case: case.name)
+def test_many_results_are_the_same_without_the_kernel(case: pins.Case, inputs: Path) -> None:
     check(case, inputs)
 
 
