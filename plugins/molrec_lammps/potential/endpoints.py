@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from molrec_convert.errors import UnsupportedError
 from molrec_lammps.potential.mixing import is_mixed, mixed_values
-
-if TYPE_CHECKING:
-    from molrec_lammps.potential.reading import Reading
+from molrec_lammps.potential.reading import Reading, table_rows
 
 __all__ = ["pair_rows"]
 
@@ -17,8 +15,6 @@ Row = dict[str, Any]
 
 def pair_rows(reading: Reading, table: str) -> dict[tuple[int, int], Row]:
     """Row by pair of types, the smaller number first. `UnsupportedError` for endpoints that are no types."""
-    from molrec_lammps.potential.reading import table_rows
-
     rows = table_rows(reading.tables[("pair", table)])
     style = reading.force_field.style("pair", table)
     if style.endpoint_key == "smirks":
@@ -57,8 +53,6 @@ def _expanded(reading: Reading, rows: list[Row], *, keyed_by_class: bool) -> dic
 
 
 def _classes(reading: Reading) -> dict[str, str]:
-    from molrec_lammps.potential.reading import table_rows
-
     return {
         str(row["name"]): str(row["class"])
         for (category, _), table in reading.tables.items()

@@ -5,18 +5,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from molrec_convert.errors import UnsupportedError
 from molrec_lammps.potential.endpoints import pair_rows
 from molrec_lammps.potential.potential import Coefficient, Potential, PotentialStyle
+from molrec_lammps.potential.reading import Reading, row_words, table_rows
 from molrec_lammps.potential.settings import COULOMB, pair_settings
 from molrec_lammps.potential.style_maps import PAIR_PARTS, PairParts, StyleMap, own_map, pair_map
 from molrec_lammps.potential.style_patterns import Value, gathered, is_number, number_word
 from molrec_lammps.potential.style_table import StyleRow, bare_style, find_style
-
-if TYPE_CHECKING:
-    from molrec_lammps.potential.reading import Reading
 
 __all__ = ["PairReading"]
 
@@ -172,8 +170,6 @@ class PairReading:
         return block.count > 0 and "element" not in block.columns
 
     def _rows(self, use: _Use, known: StyleRow | None) -> list[tuple[tuple[int, int], tuple[str, ...], str]]:
-        from molrec_lammps.potential.reading import row_words
-
         map_ = self._map(use)
         rows = pair_rows(self.reading, use.table)
         charges = pair_rows(self.reading, use.charges) if use.charges else {}
@@ -202,8 +198,6 @@ class PairReading:
         return {**row, "cutoff": own} if own == other or other is None else {**row, "cutoff": own, "cutoff_coul": other}
 
     def _file_words(self, use: _Use, known: StyleRow) -> tuple[str, ...] | None:
-        from molrec_lammps.potential.reading import table_rows
-
         params = self.reading.params[("pair", use.table)]
         values = gathered(params, known.coefficients.slots)
         each = next((slot.name for slot in known.coefficients.slots if slot.kind == "each"), None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from molrec_convert.model import ForceField
 from molrec_convert.model.forcefield.document import table_from_rows
@@ -27,9 +27,7 @@ from molrec_lammps.potential.style_maps import (
 )
 from molrec_lammps.potential.style_patterns import Value, is_number
 from molrec_lammps.potential.style_table import StyleRow, bare_style, find_style
-
-if TYPE_CHECKING:
-    from molrec_lammps.potential.writing import Writing
+from molrec_lammps.potential.writing import Writing
 
 __all__ = ["PairWriting"]
 

@@ -17,7 +17,6 @@ from molrec_convert.model.forcefield.units import angle_unit
 from molrec_convert.model.frame import Block
 from molrec_convert.report import Report
 from molrec_lammps.potential.foreign import foreign_style, with_defaults
-from molrec_lammps.potential.pair_reading import PairReading
 from molrec_lammps.potential.potential import CATEGORIES, Coefficient, Potential, PotentialStyle
 from molrec_lammps.potential.settings import special_words, units_style
 from molrec_lammps.potential.style_maps import StyleMap, style_map
@@ -44,8 +43,8 @@ class Reading:
         self.numbers = {kind: self._numbers(kind, types.get(kind)) for kind in ("atom", *CATEGORIES[1:])}
         self.done: set[tuple[str, str]] = set()
 
-    def potential(self) -> Potential:
-        """The potential."""
+    def begin(self) -> Potential:
+        """Return the potential with all but its pairs and maps."""
         found = Potential(units=units_style(self.force_field.units))
         found.scales = [str(word) for word in self.stated.get("scales", [])]
         found.pair_modify = [tuple(words) for words in self.stated.get("pair_modify", [])]
@@ -62,10 +61,12 @@ class Reading:
         self._add_masses(found)
         for category in CATEGORIES[1:]:
             self._add_relation(found, category)
-        PairReading(self).add(found)
+        return found
+
+    def finish(self, found: Potential) -> None:
+        """Add the maps, and refuse what has no place in LAMMPS."""
         self._add_maps(found)
         self._refuse_rest()
-        return found
 
     def remembered(self, category: str) -> dict[str, Any]:
         """What the document remembers of the styles of a category."""

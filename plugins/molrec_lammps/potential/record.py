@@ -13,6 +13,8 @@ from typing import Any
 from molrec_convert.model import ForceField
 from molrec_convert.report import Report
 from molrec_lammps.potential.names import relation_styles, type_names
+from molrec_lammps.potential.pair_reading import PairReading
+from molrec_lammps.potential.pairs import PairWriting
 from molrec_lammps.potential.potential import Potential
 from molrec_lammps.potential.reading import Reading
 from molrec_lammps.potential.writing import Writing
@@ -35,7 +37,11 @@ def force_field(
     (their sha256 goes beside their name). `source` is the document's `source`. `FormatError` for a row that is not of
     its style, `UnsupportedError` for what has no place.
     """
-    return Writing(potential, report, definitions, directory).force_field(name, source)
+    writing = Writing(potential, report, definitions, directory)
+    found, used = writing.begin(name, source)
+    PairWriting(writing).add(found, used)
+    writing.finish(found, used)
+    return found
 
 
 def potential_of(
@@ -51,4 +57,8 @@ def potential_of(
     with, names that are decimals are their own numbers, and others are numbered as they come. `UnsupportedError` names
     what LAMMPS cannot hold.
     """
-    return Reading(force_field, types or {}, report or Report()).potential()
+    reading = Reading(force_field, types or {}, report or Report())
+    found = reading.begin()
+    PairReading(reading).add(found)
+    reading.finish(found)
+    return found

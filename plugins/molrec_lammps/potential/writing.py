@@ -15,7 +15,6 @@ from molrec_convert.model.forcefield.document import table_from_rows
 from molrec_convert.report import Report
 from molrec_lammps.potential.files import FileFacts
 from molrec_lammps.potential.names import type_count, type_names
-from molrec_lammps.potential.pairs import PairWriting
 from molrec_lammps.potential.potential import CATEGORIES, Coefficient, Potential, PotentialStyle
 from molrec_lammps.potential.rows import RowReading
 from molrec_lammps.potential.settings import special_bonds
@@ -40,8 +39,8 @@ class Writing:
             if row.style != "skip" and row.words != ("skip",):
                 self.rows.setdefault((row.category, *self._style_key(row)), []).append(row)
 
-    def force_field(self, name: str, source: Mapping[str, Any] | None) -> ForceField:
-        """The force field."""
+    def begin(self, name: str, source: Mapping[str, Any] | None) -> tuple[ForceField, dict[str, Any]]:
+        """Return the force field with all but its pairs and maps, and what is remembered of LAMMPS' own words."""
         potential = self.potential
         units: dict[str, str] = {"angle": "degree" if self.definitions == 2 else "radian"}
         if potential.units is not None:
@@ -58,10 +57,12 @@ class Writing:
         used: dict[str, Any] = {}
         for category in CATEGORIES[1:]:
             self._add_relation(found, category, used)
-        PairWriting(self).add(found, used)
+        return found, used
+
+    def finish(self, found: ForceField, used: dict[str, Any]) -> None:
+        """Add the maps, and what is remembered."""
         self._add_maps(found)
         found.document["lammps"] = self._stated(used)
-        return found
 
     def styles(self, category: str) -> list[PotentialStyle]:
         """The styles of a category: those stated, then those that only rows name."""
