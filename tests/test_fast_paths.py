@@ -117,6 +117,27 @@ def test_rows_are_read_by_the_kernel(name: str, tmp_path: Path, monkeypatch: pyt
     assert expected <= rows <= 2 * expected
 
 
+@pytest.mark.skipif(library() is None, reason=f"byte planes are split by {status()}")
+def test_byte_planes_are_split_and_merged_by_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    called: dict[str, int] = {}
+
+    def counting(name: str) -> Callable[..., object]:
+        whole = getattr(library(), name)
+        return lambda *arguments: (called.update({name: called.get(name, 0) + 1}), whole(*arguments))[1]
+
+    for name in ("molrec_split_planes", "molrec_merge_planes"):
+        monkeypatch.setattr(library(), name, counting(name))
+    source = dump(tmp_path / "in.lammpstrj", 40, 200)
+    mrec("convert", source, tmp_path / "out.mrec", "--precision", "1e-3")()
+    assert called.get("molrec_split_planes", 0) >= 3
+    with molrec_convert.open(tmp_path / "out.mrec") as record:
+        assert isinstance(record, Record)
+        assert record.trajectory is not None
+        for batch in record.trajectory.batches():
+            assert len(batch.blocks["atoms"].columns["x"])
+    assert called.get("molrec_merge_planes", 0) >= 3
+
+
 @pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="this system does not count the bytes a process writes")
 def test_an_append_writes_its_frames_and_no_others(tmp_path: Path) -> None:
     """However much a shard holds already: it is neither read nor written again."""
