@@ -1,6 +1,6 @@
 """Fields of the rows of some frames, read from the text in pieces by two threads.
 
-A piece is about a megabyte of rows of one layout. Rows of fixed width go to `fixed`, others to `rows`.
+A piece is about a megabyte of rows of one layout, which are read where they stand in the file.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import FormatError, LayoutChanged
 from molrec_convert.text.contents import forget
+from molrec_convert.text.rows import RowFault, Words, count_lines
+from molrec_convert.text.texts import Texts
 from molrec_xyz.columns import RowLayout
-from molrec_xyz.fixed import PAD, FixedLayout, find_layout, read_fixed
-from molrec_xyz.rows import RowFault, logicals, native_rows, parse_rows
+from molrec_xyz.rows import fault_sentence, read_fields
 from molrec_xyz.scan import FrameTable
 
 __all__ = ["FOUR_COLUMNS", "Batch", "Reader"]
@@ -27,11 +28,9 @@ __all__ = ["FOUR_COLUMNS", "Batch", "Reader"]
 #: Hint: rows of plain frames have four columns, whatever stands behind them in the first.
 FOUR_COLUMNS = "xyz: four columns"
 _PIECE_BYTES = 2**20
-_PIECE_ROWS = 2**14
 _BATCH_BYTES = 2**24
 #: A file of no more bytes is read without threads.
 _SMALL_BYTES = 2**16
-_PADDING = b" " * PAD
 _DTYPES = {"R": np.float64, "I": np.int64, "L": np.bool_, "S": np.int32}
 
 Key = tuple[str, int]
@@ -52,13 +51,12 @@ class Batch:
 
 @dataclass
 class _Piece:
-    """Rows of one layout: their text, as spans of the file, and where they go in the batch."""
+    """Rows of one layout: their text, as spans of the file with so many rows, and where they go in the batch."""
 
-    spans: list[tuple[int, int]]
+    spans: list[tuple[int, int, int]]
     layout: int
     at: int
     rows: int
-    frame: int
 
 
 class Reader:
@@ -72,9 +70,7 @@ class Reader:
         self.words: list[str] = []
         self._codes: dict[bytes, int] = {}
         self._lock = threading.Lock()
-        self._fixed: dict[int, FixedLayout] = {}
-        # what is joined is copied, so that no thread holds on to the file
-        self._view = memoryview(data)
+        self._texts = Texts(data)
 
     def read(self, frames: NDArray[np.int64], columns: frozenset[str], batch_bytes: int) -> Iterator[Batch]:
         """Batches of some frames, in order; a batch is being read while the one before it is in use."""
@@ -160,124 +156,75 @@ class Reader:
         piece: _Piece | None = None
         size = 0
         at = 0
-        for number, (start, end, count, layout) in enumerate(zip(starts, ends, counts, layouts, strict=True)):
+        for start, end, count, layout in zip(starts, ends, counts, layouts, strict=True):
             if piece is not None and (piece.layout != layout or size + end - start > _PIECE_BYTES):
                 yield piece
                 piece = None
             if end - start > 2 * _PIECE_BYTES:
-                yield from self._parts(start, end, count, layout, at, number)
+                yield from self._parts(start, end, count, layout, at)
             elif count:
                 if piece is None:
-                    piece, size = _Piece([], layout, at, 0, number), 0
-                piece.spans.append((start, end))
+                    piece, size = _Piece([], layout, at, 0), 0
+                piece.spans.append((start, end, count))
                 piece.rows += count
                 size += end - start
             at += count
         if piece is not None:
             yield piece
 
-    def _parts(self, start: int, end: int, count: int, layout: int, at: int, number: int) -> Iterator[_Piece]:
+    def _parts(self, start: int, end: int, count: int, layout: int, at: int) -> Iterator[_Piece]:
         """The pieces of one large frame."""
         stop_row = at + count
         while start < end:
             stop = self.data.find(b"\n", start + _PIECE_BYTES, end) + 1 or end
-            rows = stop_row - at if stop == end else bytes(self._view[start:stop]).count(b"\n")
-            yield _Piece([(start, stop)], layout, at, rows, number)
+            rows = stop_row - at if stop == end else int(count_lines(self._texts, np.array([[start, stop]]))[0, 2])
+            yield _Piece([(start, stop, rows)], layout, at, rows)
             start, at = stop, at + rows
 
     def _read(self, piece: _Piece, batch: Batch) -> None:
         layout = self.layouts[piece.layout]
-        text = b"".join([self._view[start:stop] for start, stop in piece.spans])
-        if not text.endswith(b"\n"):
-            text += b"\n"
         rows = slice(piece.at, piece.at + piece.rows)
-        names: list[Key | None] = []
+        targets: list[NDArray[Any] | None] = []
         for column in layout.columns:
-            names += [(column.name, part) for part in range(column.width)]
-        names = [name if name in batch.fields else None for name in names]
-        wanted = [name is not None for name in names]
-        fields = native_rows(text, piece.rows, layout, wanted)
-        if fields is None:
-            padded = _PADDING + text
-            if not layout.surplus and not layout.open and self._read_fixed(piece, layout, padded, rows, names, batch):
-                return
-            fields = parse_rows(text, piece.rows, layout, wanted)
-        for name, values in zip(names, fields, strict=True):
-            if name is not None:
-                batch.fields[name][rows] = self._interned(*values) if isinstance(values, tuple) else values
+            for part in range(column.width):
+                target = batch.fields.get((column.name, part))
+                targets.append(None if target is None else target[rows])
+        # where a column has other types in other frames its values are converted
+        out = [
+            target if target is not None and letter != "S" and target.dtype == _DTYPES[letter] else None
+            for target, letter in zip(targets, layout.letters, strict=True)
+        ]
+        wanted = [target is not None for target in targets]
+        for target, values in zip(
+            targets, read_fields(self._texts, np.array(piece.spans, np.int64), layout, out, wanted), strict=True
+        ):
+            if isinstance(values, Words):
+                values = self._interned(values)
+            if target is not None and values is not target:
+                target[:] = values
 
-    def _read_fixed(
-        self, piece: _Piece, layout: RowLayout, text: bytes, rows: slice, names: list[Key | None], batch: Batch
-    ) -> bool:
-        letters = layout.letters
-        known = self._fixed.get(piece.layout)
-        if known is None or len(text) - PAD != piece.rows * known.width:
-            found = find_layout(np.frombuffer(text, np.uint8)[PAD:], piece.rows, letters)
-            if found is None:
-                return False
-            self._fixed[piece.layout] = known = found
-        for start in range(0, piece.rows, _PIECE_ROWS):
-            stop = min(start + _PIECE_ROWS, piece.rows)
-            part = memoryview(text)[start * known.width : PAD + stop * known.width]
-            own = slice(rows.start + start, rows.start + stop)
-            targets: list[Any] = []
-            for letter, name in zip(letters, names, strict=True):
-                target = None if name is None else batch.fields[name][own]
-                whole = letter == "I" and target is not None and target.dtype != np.int64
-                targets.append(np.empty(stop - start, np.int64) if whole else target if letter in "RI" else None)
-            found_words = read_fixed(part, stop - start, known, targets)
-            if found_words is None:
-                self._fixed.pop(piece.layout, None)
-                return False
-            for letter, name, target, words in zip(letters, names, targets, found_words, strict=True):
-                if name is None:
-                    continue
-                if letter == "S":
-                    batch.fields[name][own] = self._interned(*words)
-                elif letter == "L":
-                    try:
-                        batch.fields[name][own] = logicals(words[0], words[1], name[0])
-                    except RowFault as fault:
-                        fault.row += start
-                        raise
-                elif letter == "I" and batch.fields[name].dtype != np.int64:
-                    batch.fields[name][own] = target
-        return True
-
-    def _interned(self, codes: NDArray[np.int32], words: list[bytes]) -> NDArray[np.int32]:
-        """Codes that mean the same in every batch."""
+    def _interned(self, column: Words) -> NDArray[np.int32]:
+        """Return codes that mean the same in every batch."""
         with self._lock:
-            for word in words:
+            for word in column.words:
                 if word not in self._codes:
                     self._codes[word] = len(self.words)
                     self.words.append(_decoded(word))
-            own = np.array([self._codes[word] for word in words] or [0], np.int32)
-        return own[codes]
+            own = np.array([self._codes[word] for word in column.words] or [0], np.int32)
+        return own[column.codes]
 
     def _error(self, piece: _Piece, fault: RowFault) -> Exception:
-        """Where in the file the row of a piece is that is wrong."""
-        frame = piece.frame
-        line = self.line_of(frame, fault.row, piece)
+        """Return what is said of a row at fault, with its line."""
+        frame = int(np.searchsorted(self.table.rows, fault.start, side="right")) - 1
+        begin = int(self.table.rows[frame])
+        line = int(self.table.line[frame]) + 2 + self._texts.piece(begin, fault.start).count(b"\n")
         layout = self.layouts[piece.layout]
-        if fault.surplus and layout.plain and len(layout.columns) > 2:
+        if "fields" in fault.reason and layout.plain and len(layout.columns) > 2:
             return LayoutChanged(
                 FOUR_COLUMNS, f"{self.path}, line {line}: the row has not all the columns the first row has"
             )
-        return FormatError(self.path, f"line {line}", found=fault.found, expected=fault.expected)
-
-    def line_of(self, frame: int, row: int, piece: _Piece) -> int:
-        """The line of a row of a piece."""
-        position = piece.spans[0][0]
-        number = int(np.searchsorted(self.table.rows, position, side="right")) - 1
-        inside = bytes(self._view[int(self.table.rows[number]) : position]).count(b"\n")
-        row += inside
-        for start, _ in piece.spans:
-            number = int(np.searchsorted(self.table.rows, start, side="right")) - 1
-            count = int(self.table.count[number])
-            if row < count or len(piece.spans) == 1:
-                break
-            row -= count
-        return int(self.table.line[number]) + 2 + row
+        found, expected = fault_sentence(fault, layout)
+        return FormatError(self.path, f"line {line}", found=found, expected=expected)
 
 
 def _decoded(word: bytes) -> str:

@@ -1,8 +1,4 @@
-"""Rows of many frames as text at once.
-
-pyarrow turns whole columns into text, the shortest that reads back to the same double, and joins them to rows. Without
-it Python does the same, slower.
-"""
+"""Rows of many frames as text at once: the shortest text that reads back to the same double."""
 
 from __future__ import annotations
 
@@ -12,68 +8,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.quantities.elements import SYMBOLS, UNKNOWN
+from molrec_convert.text.output import Column, word_column, write_rows
 from molrec_xyz.names import EMPTY
 
 __all__ = ["as_word", "rows_text"]
 
+_SYMBOLS = [symbol.encode() for symbol in SYMBOLS]
+
 
 def rows_text(
     columns: list[tuple[str, str, NDArray[Any]]], rows: int, digits: int | None
-) -> tuple[Any, NDArray[np.int64]]:
-    """The rows as one text, and where each begins in it (and the last ends). Columns are (name, letter, values)."""
-    if not columns or not rows:
-        return b"\n" * rows, np.arange(rows + 1, dtype=np.int64)
-    fields: list[tuple[str, str, NDArray[Any]]] = []
+) -> tuple[bytes, NDArray[np.int64]]:
+    """Return rows of columns (name, letter, values) as one text, and where each begins in it and the last ends."""
+    fields: list[Column] = []
     for name, letter, values in columns:
         flat = values.reshape(rows, -1) if values.ndim > 1 else values[:, None]
-        fields += [(name, letter, flat[:, part]) for part in range(flat.shape[1])]
-    try:
-        import pyarrow as pa
-    except ImportError:
-        return _python_text(fields, digits)
-    return _arrow_text(pa, fields, digits)
+        fields += [_column(name, letter, flat[:, part], digits) for part in range(flat.shape[1])]
+    if fields:
+        fields[0] = fields[0]._replace(before=b"")
+    text, ends = write_rows(fields, rows)
+    return text, np.concatenate([[0], ends])
 
 
-def _arrow_text(pa: Any, fields: list[tuple[str, str, NDArray[Any]]], digits: int | None) -> tuple[Any, Any]:
-    import pyarrow.compute as pc
-
-    parts = []
-    for name, letter, values in fields:
-        if (letter == "R" and digits is None) or letter == "I":
-            part = pc.cast(pa.array(np.ascontiguousarray(values)), pa.large_string())
-        else:
-            part = pa.array(_words(name, letter, values, digits), pa.large_string())
-        parts.append(part)
-    # the end of each row is the end of its last field
-    parts[-1] = pc.binary_join_element_wise(
-        parts[-1], pa.scalar("\n", pa.large_string()), pa.scalar("", pa.large_string())
-    )
-    joined = pc.binary_join_element_wise(*parts, pa.scalar(" ", pa.large_string())) if len(parts) > 1 else parts[0]
-    offsets = np.frombuffer(joined.buffers()[1], np.int64)[joined.offset : joined.offset + len(joined) + 1]
-    return memoryview(joined.buffers()[2]), offsets
-
-
-def _python_text(fields: list[tuple[str, str, NDArray[Any]]], digits: int | None) -> tuple[bytes, NDArray[np.int64]]:
-    words = [_words(name, letter, values, digits) for name, letter, values in fields]
-    lines = [(" ".join(row) + "\n").encode() for row in zip(*words, strict=True)]
-    offsets = np.concatenate([[0], np.cumsum([len(line) for line in lines])]).astype(np.int64)
-    return b"".join(lines), offsets
-
-
-def _words(name: str, letter: str, values: NDArray[Any], digits: int | None) -> list[str]:
-    items: list[Any] = values.tolist()
+def _column(name: str, letter: str, values: NDArray[Any], digits: int | None) -> Column:
     if letter == "R":
-        if digits is None:
-            return list(map(repr, items))
-        return [f"%.{digits}f" % item for item in items]
+        return Column("shortest" if digits is None else "decimals", values, digits=digits or 0, whole_point=False)
     if letter == "I":
-        return list(map(str, items))
+        return Column("int", values)
     if letter == "L":
-        return ["T" if item else "F" for item in items]
+        return Column("bool", values)
     if letter == "Z":
-        return [SYMBOLS[item] if 0 < item < len(SYMBOLS) else UNKNOWN for item in items]
-    changed = {text: as_word(name, text) for text in set(items) if as_word(name, text) != text}
-    return [changed.get(text, text) for text in items] if changed else items
+        inside = (values > 0) & (values < len(_SYMBOLS))
+        return Column("word", np.where(inside, values, 0).astype(np.int32), words=_SYMBOLS)
+    return word_column([as_word(name, text) for text in values.tolist()])
 
 
 def as_word(name: str, text: str) -> str:

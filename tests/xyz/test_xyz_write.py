@@ -125,24 +125,12 @@ def test_the_text(tmp_path: Path) -> None:
     assert text.endswith("\n")
 
 
-def test_without_pyarrow_the_same_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_double_arrives_as_it_was(tmp_path: Path) -> None:
     draw = np.random.default_rng(5)
     bits = draw.integers(0, 2**64, 3000, np.uint64).view(np.float64)
     columns = {axis: np.where(np.isnan(bits), 0.5, bits)[n::3] for n, axis in enumerate("xyz")}
     record = Record(trajectory=MemoryTrajectory([Frame({"atoms": Block({"element": ["H"] * 1000, **columns})})]))
-    with_arrow = arrays(through(record, tmp_path / "a.xyz"))
-    real = __import__
-    monkeypatch.setattr(
-        "builtins.__import__", lambda name, *rest: real(name, *rest) if name != "pyarrow" else _missing()
-    )
-    without = arrays(through(record, tmp_path / "b.xyz"))
-    monkeypatch.undo()
-    assert with_arrow == without
-    assert with_arrow["x"] == columns["x"].tolist()
-
-
-def _missing() -> Any:
-    raise ImportError("pyarrow")
+    assert arrays(through(record, tmp_path / "a.xyz"))["x"] == columns["x"].tolist()
 
 
 def test_digits(tmp_path: Path) -> None:
