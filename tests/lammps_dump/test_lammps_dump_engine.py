@@ -12,8 +12,10 @@ from dump_texts import column, positions, read
 from lammps_runs import lammps, needs_lammps
 
 import molrec_convert
+from molrec_convert._kernel import library
+from molrec_convert.text import rows as text_rows
+from molrec_convert.text import twin
 from molrec_lammps.dump import index as dump_index
-from molrec_lammps.dump import rows as dump_rows
 
 pytest.importorskip("pyarrow")
 
@@ -293,7 +295,7 @@ dump_modify d element C H O
 
 @needs_lammps
 def test_the_quick_ways_are_the_ones_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On what LAMMPS writes neither the exact index pass nor the plain parser is needed."""
+    """On what LAMMPS writes neither the exact index pass nor, with a kernel, its twin is needed."""
     commands = f"""
 dump a all custom 5 a.dump id type x y z vx vy vz
 dump b all custom 5 b.dump id type element xs ys zs ix iy iz
@@ -305,7 +307,8 @@ fix shake all npt temp 3 3 0.1 iso 1 1 0.5
 """
     run(tmp_path, commands, count=20, stride=5)
     monkeypatch.setattr(dump_index, "exact_index", None)
-    monkeypatch.setattr(dump_rows, "plain_rows", None)
+    if library() is not None:
+        monkeypatch.setattr(twin, "fill", None)
     for name in "abce":
         for leap in (0, 2**16):
             monkeypatch.setattr(dump_index, "_LEAP_BYTES", leap)
@@ -313,9 +316,9 @@ fix shake all npt temp 3 3 0.1 iso 1 1 0.5
 
 
 @needs_lammps
-def test_pyarrow_and_numpy_read_a_run_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kernel_and_plain_python_read_a_run_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(tmp_path, f"dump a all custom 5 a.dump id type x y z vx vy vz fx\ndump_modify a {EXACT}\n", count=10, stride=5)
     quick = list(read(tmp_path / "a.dump")[0].trajectory)
-    monkeypatch.setattr(dump_rows, "_quick_rows", lambda *_: None)
+    monkeypatch.setattr(text_rows, "library", lambda: None)
     plain = list(read(tmp_path / "a.dump")[0].trajectory)
     assert [state.blocks for state in quick] == [state.blocks for state in plain]

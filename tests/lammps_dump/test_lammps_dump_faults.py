@@ -14,9 +14,9 @@ import molrec_convert
 from molrec_convert.cli import run
 from molrec_convert.errors import FormatError, LossError, MolrecError
 from molrec_convert.report import Report
+from molrec_convert.text import rows as text_rows
 from molrec_lammps.dump import batch as dump_batch
 from molrec_lammps.dump import index as dump_index
-from molrec_lammps.dump import rows as dump_rows
 from molrec_lammps.dump import units as dump_units
 
 FRAMES = [frame(n, [f"{i} 1 {i}.25 {n} -{i}e-3" for i in (3, 1, 2, 4)]) for n in range(6)]
@@ -86,7 +86,7 @@ class TestEveryFault:
         return FAULTS[request.param]
 
     @pytest.mark.parametrize("job", [1, 2**23])
-    @pytest.mark.parametrize("form", ["plain", "gz", "without pyarrow", "leapt", "pieces", "stream"])
+    @pytest.mark.parametrize("form", ["plain", "gz", "without the kernel", "leapt", "pieces", "stream"])
     def test_is_named_with_its_line(
         self, fault: tuple[str, str], form: str, job: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -97,8 +97,8 @@ class TestEveryFault:
             path.write_bytes(gzip.compress(text.encode()))
         if form == "stream":
             monkeypatch.setattr("molrec_lammps.dump.source.MEMORY_BYTES", 100)
-        if form == "without pyarrow":
-            monkeypatch.setattr(dump_rows, "_quick_rows", lambda *_: None)
+        if form == "without the kernel":
+            monkeypatch.setattr(text_rows, "library", lambda: None)
         if form == "leapt":
             monkeypatch.setattr(dump_index, "_LEAP_BYTES", 0)
         if form == "pieces":

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from molrec_convert.model import Record
 from molrec_convert.model.names import STATE_COLUMNS
+from molrec_convert.text import rows as text_rows
 from molrec_lammps.dump import batch as dump_batch
 from molrec_lammps.dump import record as dump_record
 from molrec_lammps.dump import rows as dump_rows
@@ -236,20 +237,14 @@ class TestSlices:
     ) -> None:
         record, _ = read(paths["fixed"])
         asked = []
-        native, plain = dump_rows.native_rows, dump_rows.parse_rows
+        parse = dump_rows.parse_rows
 
-        def native_spy(fill: Any, size: int, pieces: Any, names: Any, wanted: Any) -> Any:
+        def spy(text: Any, spans: Any, names: Any, wanted: Any, finite: Any) -> Any:
             asked.append(sorted(wanted))
-            return native(fill, size, pieces, names, wanted)
+            return parse(text, spans, names, wanted, finite)
 
-        def plain_spy(text: bytes, rows: int, names: Any, wanted: Any, finite: Any) -> Any:
-            asked.append(sorted(wanted))
-            return plain(text, rows, names, wanted, finite)
-
-        monkeypatch.setattr(dump_batch, "native_rows", native_spy)
-        monkeypatch.setattr(dump_batch, "parse_rows", plain_spy)
+        monkeypatch.setattr(dump_batch, "parse_rows", spy)
         list(record.trajectory.batches(20, columns=["x"]))
-        # compiled code first, where it may be used
         assert asked
         assert all(names == ["id", "x"] for names in asked)
 
@@ -280,9 +275,9 @@ class TestSlices:
             assert [state.blocks for state in again] == [state.blocks for state in states]
             assert record.trajectory.declaration.blocks["atoms"] == expected.trajectory.declaration.blocks["atoms"]
 
-    def test_the_plain_parser_gives_the_same(self, paths: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_plain_python_gives_the_same(self, paths: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
         expected = list(read(paths["fixed"])[0].trajectory)
-        monkeypatch.setattr(dump_rows, "_quick_rows", lambda *_: None)
+        monkeypatch.setattr(text_rows, "library", lambda: None)
         assert [state.blocks for state in read(paths["fixed"])[0].trajectory] == [state.blocks for state in expected]
 
     def test_threads_are_gone_when_nobody_reads_on(self, paths: dict[str, Path]) -> None:

@@ -12,20 +12,20 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import FormatError, LayoutChanged
+from molrec_convert.text.rows import Words, count_lines
 from molrec_lammps.dump.exact import exact_index
 from molrec_lammps.dump.frames import FrameTable
 from molrec_lammps.dump.names import COORDINATES
 from molrec_lammps.dump.order import IdSet, RepeatedId, ascending_order, repeated_row, take_rows
-from molrec_lammps.dump.rows import Columns, RowFault, Texts, kind_of, native_rows, parse_rows
+from molrec_lammps.dump.rows import Columns, RowFault, kind_of, parse_rows
 from molrec_lammps.dump.source import Source
-from molrec_lammps.dump.units import DumpPart, Unit, is_close, load, pieces, units_of, wrong_count
+from molrec_lammps.dump.units import DumpPart, Unit, is_close, load, spans_of, units_of
 from molrec_lammps.dump.values import BOUNDS, Rows, Vocabulary, check_bounds, new_column, row_bytes
 
 __all__ = ["APART", "JOB_BYTES", "LARGE_FRAME", "RAGGED", "RowReader"]
@@ -177,22 +177,22 @@ class RowReader:
                 path, line = source.place(_line(unit, 0))
                 raise FormatError(path, f"line {line}", found="no column id", expected="id, to join by it")
             wanted.append("id")
-        if text is None and (source.translate is not None or not is_close(unit)):
-            text = load(unit, source)
-        try:
-            if source.translate is None:
-                size, parts = pieces(unit, text)
-                with native_rows(partial(_fill, unit, source, text), size, parts, names, wanted) as columns:
-                    if columns is not None:
-                        self._take(job, number, unit, source, columns)
-                        return
-            if text is None:
-                text = load(unit, source)
-            if len(unit.frames) > 1 and wrong_count(unit, text):
+        rows: Any = text
+        if rows is None and source.translate is None and is_close(unit):
+            rows = np.empty(int(unit.stop[-1]) - int(unit.start[0]), np.uint8)
+            if source.read_into(int(unit.start[0]), rows) != len(rows):
                 _raise_count(source)
+            spans = spans_of(unit, None)
+        else:
+            rows = load(unit, source) if rows is None else rows
+            spans = spans_of(unit, rows)
+        try:
             if source.translate is not None:
-                text = source.translate(text)
-            self._take(job, number, unit, source, parse_rows(text, unit.rows, names, wanted, COORDINATES))
+                if (count_lines(rows, spans) != spans).any():
+                    _raise_count(source)
+                rows = source.translate(rows)
+                spans = np.array([[0, len(rows), unit.rows]])
+            self._take(job, number, unit, source, parse_rows(rows, spans, names, wanted, COORDINATES))
         except RowFault as fault:
             if fault.row is None:
                 _raise_count(source)
@@ -220,7 +220,7 @@ class RowReader:
         if kept is not None and ids is not None:
             kept[place] = ids if order is None else ids[order]
         for name, column in columns.items():
-            values = self.vocabularies[name].codes(column) if isinstance(column, Texts) else column
+            values = self.vocabularies[name].codes(column) if isinstance(column, Words) else column
             if isinstance(place, slice):
                 take_rows(values, order, job.rows.values[name][place])
             else:
@@ -323,14 +323,6 @@ def _line(unit: Unit, row: int) -> int:
     starts = np.concatenate([[0], np.cumsum(table.count[unit.frames])])
     place = int(np.searchsorted(starts, row, side="right")) - 1
     return int(table.line[unit.frames[place]]) + row - int(starts[place])
-
-
-def _fill(unit: Unit, source: Source, text: bytes | None, memory: NDArray[np.uint8]) -> bool:
-    """Put the text of a unit into memory, from the file where there is no `text` yet; whether all of it was there."""
-    if text is None:
-        return source.read_into(int(unit.start[0]), memory) == len(memory)
-    memory[:] = np.frombuffer(text, np.uint8)
-    return True
 
 
 def _raise_count(source: Source) -> NoReturn:

@@ -92,7 +92,7 @@ class SideDump:
         names = self.first.columns
         plain = [f"column {place}" if kind_of(name) != "real" else name for place, name in enumerate(names)]
         try:
-            columns = parse_rows(text, rows, plain, plain)
+            columns = parse_rows(text, np.array([[0, len(text), rows]]), plain, plain)
         except RowFault as fault:
             raise self._fault(batch, fault) from None
         return batch, {name: columns[own] for name, own in zip(names, plain, strict=True)}, text

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from molrec_lammps.dump.frames import FrameTable
 from molrec_lammps.dump.source import Source
 
-__all__ = ["DumpPart", "Unit", "is_close", "load", "pieces", "units_of", "wrong_count"]
+__all__ = ["DumpPart", "Unit", "is_close", "load", "spans_of", "units_of"]
 
 #: Text of one call of the parser, and the longest that is not cut into pieces.
 _UNIT_BYTES = 2**20
@@ -103,43 +103,25 @@ def load(unit: Unit, source: Source) -> bytes:
     return text if text.endswith(b"\n") else text + b"\n"
 
 
-def pieces(unit: Unit, text: bytes | None) -> tuple[int, Integers]:
-    """Size of the text that has the rows of a unit, and its pieces, a frame each: rows up to its end, begin, end.
+def spans_of(unit: Unit, text: bytes | None) -> Integers:
+    """Return begin, end and number of rows of each frame (or piece of one) of a unit.
 
     With `text` (of `load`) there is nothing between the frames; else it is all of the file from the first on.
     """
-    rows = np.cumsum(unit.part.table.count[unit.frames]) if unit.piece is None else np.array([unit.rows])
+    rows = unit.part.table.count[unit.frames] if unit.piece is None else np.array([unit.rows])
     if text is None:
         first = int(unit.start[0])
-        return int(unit.stop[-1]) - first, np.stack([rows, unit.start - first, unit.stop - first], axis=1)
+        return np.stack([unit.start - first, unit.stop - first, rows], axis=1)
     lengths = unit.stop - unit.start
     lengths[-1] += len(text) - int(lengths.sum())
     stop = np.cumsum(lengths)
-    return len(text), np.stack([rows, stop - lengths, stop], axis=1)
+    return np.stack([stop - lengths, stop, rows], axis=1)
 
 
 def is_close(unit: Unit) -> bool:
     """Whether what lies between the frames of a unit is little."""
     length = int(unit.stop[-1] - unit.start[0])
     return length <= int((unit.stop - unit.start).sum()) + _GAP_BYTES * len(unit.start)
-
-
-def wrong_count(unit: Unit, text: bytes) -> bool:
-    """Whether the lines of some frame of a unit of whole frames are not as many as its header says."""
-    newline = np.zeros((len(text) + 15) // 8 * 8, dtype=np.bool_)
-    np.equal(np.frombuffer(text, dtype=np.uint8), _NEWLINE, out=newline[: len(text)])
-    words = newline.view(np.uint64)
-    bits = np.bitwise_count(words)
-    ends = np.cumsum(unit.stop - unit.start)
-    word, byte = ends >> 3, (ends & 7).astype(np.uint64)
-    if np.diff(word).min(initial=1) > 0 and word[0] > 0:
-        # lines before the word of each end, without a running sum over all words
-        before = np.cumsum(np.add.reduceat(bits, np.concatenate([[0], word[:-1]]), dtype=np.uint32), dtype=np.int64)
-    else:
-        before = np.cumsum(bits, dtype=np.int64)[word - 1] * (word > 0)
-    rest = words[word[:-1]] & ((np.uint64(1) << (byte[:-1] * np.uint64(8))) - np.uint64(1))
-    lines = np.append(before[:-1] + np.bitwise_count(rest), np.count_nonzero(newline))
-    return bool((lines != np.cumsum(unit.part.table.count[unit.frames])).any())
 
 
 def _pieces(unit: Unit, source: Source) -> Iterator[Unit]:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_lammps.dump.rows import Columns, RowFault, Texts, kind_of
+from molrec_convert.text.rows import Words
+from molrec_lammps.dump.rows import Columns, RowFault, kind_of
 
 __all__ = ["BOUNDS", "Rows", "Vocabulary", "check_bounds", "new_column", "row_bytes"]
 
@@ -35,15 +36,15 @@ class Vocabulary:
         self._numbers: dict[bytes, int] = {}
         self._lock = threading.Lock()
 
-    def codes(self, texts: Texts) -> NDArray[np.int32]:
+    def codes(self, column: Words) -> NDArray[np.int32]:
         """The numbers of a column's words."""
         with self._lock:
-            for word in texts.words:
+            for word in column.words:
                 if word not in self._numbers:
                     self._numbers[word] = len(self.words)
                     self.words.append(_decoded(word))
-            numbers = np.array([self._numbers[word] for word in texts.words], dtype=np.int32)
-        return numbers[texts.codes] if len(numbers) else texts.codes
+            numbers = np.array([self._numbers[word] for word in column.words], dtype=np.int32)
+        return numbers[column.codes] if len(numbers) else column.codes
 
 
 @dataclass
