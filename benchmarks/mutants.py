@@ -197,7 +197,7 @@ def load() -> None:
             if isinstance(named, str):
                 with contextlib.suppress(ImportError):
                     importlib.import_module(named.partition(":")[0])
-    for name in ("ase.db", "ase_db_backends.aselmdb", "MDAnalysis", "pyarrow.csv", "gemmi", "lmdb", "zarr"):
+    for name in ("ase.db", "ase_db_backends.aselmdb", "MDAnalysis", "gemmi", "lmdb", "zarr"):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     assert conversion

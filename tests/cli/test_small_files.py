@@ -20,7 +20,6 @@ from molrec_convert.report import Fate, Report
 
 pytest.importorskip("gemmi")
 pytest.importorskip("lmdb")
-pytest.importorskip("pyarrow")
 
 
 # Texts

@@ -209,7 +209,6 @@ def test_force_fields_of_several_records(tmp_path):
 
 
 def test_each_source_is_a_record_of_its_own(tmp_path):
-    pytest.importorskip("pyarrow")
     text = "ITEM: TIMESTEP\n{}\nITEM: NUMBER OF ATOMS\n1\nITEM: BOX BOUNDS pp pp pp\n0 9\n0 9\n0 9\n"
     text += "ITEM: ATOMS id type x y z\n1 1 1 2 3\n"
     for number in range(2):

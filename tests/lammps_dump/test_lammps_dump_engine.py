@@ -17,8 +17,6 @@ from molrec_convert.text import rows as text_rows
 from molrec_convert.text import twin
 from molrec_lammps.dump import index as dump_index
 
-pytest.importorskip("pyarrow")
-
 #: A bead-spring system that moves fast: atoms cross the boundaries, and bins reorder them.
 SYSTEM = """
 units lj

@@ -8,8 +8,6 @@ import pytest
 from molrec_convert import Report, convert
 from molrec_convert.errors import MolrecError
 
-pytest.importorskip("pyarrow")
-
 RUN = Path(__file__).parents[2] / "fixtures" / "water-run"
 TARGETS = {"lammps-data": "b.data", "lammps-dump": "b.dump", "lammps-run": "run", "lammps-settings": "settings.lmp"}
 

@@ -13,8 +13,6 @@ from migration_inputs import extxyz, make_files
 import molrec_convert
 from molrec_convert.cli import run
 
-pytest.importorskip("pyarrow")
-
 
 def mrec(capsys, *arguments: object) -> tuple[int, str, str]:
     code = run(["migrate", *map(str, arguments)])

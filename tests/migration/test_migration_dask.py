@@ -20,7 +20,6 @@ from molrec_convert.cli import run as mrec
 from molrec_convert.migration import MigrationStopped, Settings, migrate
 from molrec_convert.migration.inputs import tasks
 
-pytest.importorskip("pyarrow")
 pytest.importorskip("distributed")
 
 from molrec_convert.migration.engines import dask as dask_engine

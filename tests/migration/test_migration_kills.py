@@ -16,8 +16,6 @@ from migration_inputs import extxyz, make_files, run, same_collection
 
 from molrec_convert.migration.outputs.output import Output
 
-pytest.importorskip("pyarrow")
-
 CHILD = Path(__file__).with_name("migration_child.py")
 
 

@@ -18,8 +18,6 @@ from molrec_convert.migration.checked_lines import read_lines
 from molrec_convert.migration.verify import verify_collection
 from molrec_convert.stores.lmdb.sharded import open_collection
 
-pytest.importorskip("pyarrow")
-
 
 def run_killing(inputs, target, **settings):
     """With worker processes that are killed; never in this process."""

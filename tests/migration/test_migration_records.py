@@ -15,8 +15,6 @@ import molrec_convert
 from molrec_convert.errors import UsageError
 from molrec_convert.migration import MigrationStopped, Settings, migrate_records
 
-pytest.importorskip("pyarrow")
-
 
 def tree(root: Path) -> dict[str, bytes]:
     """Every file below a directory."""

@@ -13,8 +13,6 @@ from molrec_convert.errors import UsageError
 from molrec_convert.migration import MigrationStopped
 from molrec_convert.migration.engines.engine import LocalEngine
 
-pytest.importorskip("pyarrow")
-
 
 def test_values_are_those_of_the_files(tmp_path):
     files = make_files(tmp_path / "in", 12)

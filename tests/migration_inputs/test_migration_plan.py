@@ -10,8 +10,6 @@ from molrec_convert.errors import MissingInputError, UsageError
 from molrec_convert.migration.inputs.inputs import expand_inputs
 from molrec_convert.migration.settings import parse_units
 
-pytest.importorskip("pyarrow")
-
 
 def names(table, folder):
     return [path.removeprefix(f"{folder}/") for path in table.paths]

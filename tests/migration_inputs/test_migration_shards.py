@@ -20,8 +20,6 @@ from molrec_convert.stores.lmdb.file.copy_records import places
 from molrec_convert.stores.lmdb.merging import merge_collections
 from molrec_convert.stores.lmdb.sharded import ShardedCollection, open_collection
 
-pytest.importorskip("pyarrow")
-
 
 def make_inputs(folder: Path) -> Path:
     """Faults in the middle of files, duplicates, keys of several kinds, elements that are in few files."""

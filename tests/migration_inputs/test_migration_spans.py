@@ -13,8 +13,6 @@ from molrec_convert.migration.inputs import tasks
 from molrec_convert.migration.inputs.inputs import expand_inputs
 from molrec_convert.migration.inputs.tasks import TaskList
 
-pytest.importorskip("pyarrow")
-
 
 @pytest.fixture
 def small_spans(monkeypatch):

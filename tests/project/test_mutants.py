@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    for library in ("ase", "ase_db_backends", "MDAnalysis", "gemmi", "lmdb", "pyarrow"):
+    for library in ("ase", "ase_db_backends", "MDAnalysis", "gemmi", "lmdb"):
         pytest.importorskip(library)
     import mutant_seeds
     import mutants

@@ -11,9 +11,6 @@ from migration_inputs import extxyz
 
 import molrec_convert
 from molrec_convert.formats import NotBatchable, ReadContext
-
-pytest.importorskip("pyarrow")
-
 from molrec_xyz.joined import read_joined
 from molrec_xyz.options import XyzOptions
 
