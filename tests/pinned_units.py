@@ -13,7 +13,7 @@ from molrec_convert.quantities.units import PRESETS, conversion_factor, preset_u
 #: Unit texts by dimension, the first one that to which all others are given.
 UNITS = (
     "m meter metre angstrom angstroms Angstrom ang Å bohr bohr_radius a0 a.u._length micron nm pm fm cm mm km um µm "
-    "nanometer micrometer",
+    "nanometer micrometer l**(1/3)",
     "kg g gram grams dalton daltons Da u amu unified_atomic_mass_unit electron_mass m_e g/mol kg/mol attogram picogram "
     "mg 1.5*kg",
     "s second seconds sec minute hour atomic_time aut atomic_unit_of_time fs ps ns us ms femtosecond 48.88821*fs",

@@ -26,7 +26,14 @@ from molrec_convert.quantities.standard import (
     turn_tensors,
     turn_vectors,
 )
-from molrec_convert.quantities.units import PRESETS, conversion_factor, same_unit, size_of
+from molrec_convert.quantities.units import (
+    PRESETS,
+    conversion_factor,
+    dimension_fault,
+    same_unit,
+    size_of,
+    unit_of_quantity,
+)
 
 # Source: CODATA 2022, and the SI brochure for what is exact.
 EXACT = {
@@ -77,6 +84,48 @@ def test_a_kilocalorie_alone_is_no_energy_of_a_particle() -> None:
         parse_units("lenght=angstrom")
     with pytest.raises(UsageError, match=r"'angstrom' is no unit of energy; name one such as"):
         parse_units("energy=angstrom")
+
+
+@pytest.mark.parametrize(
+    ("quantity", "text", "fault"),
+    [
+        ("length", "nm", None),
+        ("length", "eV", "is no unit of length"),
+        ("length", "angstroem", "is no unit"),
+        ("energy", "J", None),
+        ("energy", "kcal/mol", None),
+        ("energy", "kcal", "is an energy of moles, not of particles"),
+        ("charge", "statcoulomb", None),
+        ("charge", "C/m", "is no unit of charge"),
+    ],
+)
+def test_units_are_those_of_their_quantity(quantity: str, text: str, fault: str | None) -> None:
+    assert dimension_fault(quantity, text) == fault
+
+
+@pytest.mark.parametrize(
+    ("units", "quantity", "definitions", "unit"),
+    [
+        ({"preset": "real"}, "angle", 1, "radian"),
+        ({"preset": "real"}, "angle", 2, "degree"),
+        ({"preset": "real", "angle": "radian"}, "angle", 2, "radian"),
+        ({"preset": "real"}, "energy", 2, "kcal/mol"),
+        ({}, "angle", 1, None),
+    ],
+)
+def test_angles_are_degrees_in_definitions_2(units: dict[str, str], quantity: str, definitions: int, unit: str) -> None:
+    assert unit_of_quantity(units, quantity, definitions) == unit
+
+
+def test_the_rounding_of_a_definition_is_no_conversion() -> None:
+    assert conversion_factor("bohr", "0.5291772105*angstrom") == 1.0
+    assert conversion_factor("0.5291772105*angstrom", "bohr") == 1.0
+    assert conversion_factor("bohr", "0.5291773*angstrom") == pytest.approx(1 - 1.69e-7, abs=1e-9)
+
+
+def test_powers_are_bounded() -> None:
+    assert size_of(" ".join(["m**2"] * 16)) is not None
+    assert size_of(" ".join(["m**2"] * 17)) is None
 
 
 def test_units_of_a_preset_that_do_not_follow_from_others() -> None:
