@@ -12,7 +12,9 @@ from molrec_convert.quantities.dimensions import (
     UnitConversion,
     check_dimension,
     parse_units,
+    same_units,
     unit_of_dimension,
+    units_words,
     written_out,
 )
 from molrec_convert.quantities.standard import (
@@ -126,6 +128,56 @@ def test_the_rounding_of_a_definition_is_no_conversion() -> None:
 def test_powers_are_bounded() -> None:
     assert size_of(" ".join(["m**2"] * 16)) is not None
     assert size_of(" ".join(["m**2"] * 17)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "units"),
+    [
+        ("metal", {"preset": "metal"}),
+        ("lj", {"preset": "lj"}),
+        ("length=nm, energy=kJ/mol", {"length": "nm", "energy": "kJ/mol"}),
+        ("pressure=GPa", {"pressure": "GPa"}),
+        (
+            "si,length=nm",
+            {
+                "length": "nm",
+                "energy": "J",
+                "angle": "radian",
+                "charge": "C",
+                "mass": "kg",
+                "time": "s",
+                "pressure": "Pa",
+            },
+        ),
+    ],
+)
+def test_units_are_named_by_a_preset_or_one_by_one(text: str, units: dict[str, str]) -> None:
+    assert parse_units(text) == units
+    assert same_units(parse_units(text), {**written_out(units)})
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "metall", "length=eV", "pressure=eV", "pressure=foo", "colour=red", "temperature=K", "length=nm,metal"],
+)
+def test_units_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_units(text)
+
+
+def test_reduced_units_have_no_other_beside_them() -> None:
+    with pytest.raises(UsageError, match="reduced units"):
+        parse_units("lj,length=nm")
+
+
+def test_units_objects_are_written_out_and_compared() -> None:
+    assert written_out({"preset": 7, "length": "nm", "note": 3}) == {"length": "nm"}
+    assert written_out({"preset": "unheard-of", "length": "nm"}) == {"length": "nm"}
+    assert written_out({"preset": "metal", "length": "nm"})["length"] == "nm"
+    assert same_units({"length": "nm"}, {"length": "10*angstrom"})
+    assert not same_units({"length": "nm"}, {"length": "angstrom"})
+    assert not same_units({"length": "nm"}, {"length": "nm", "energy": "eV"})
+    assert units_words({"length": "nm", "angle": "degree", "force": "N"}) == "nm"
 
 
 def test_units_of_a_preset_that_do_not_follow_from_others() -> None:
