@@ -7,19 +7,14 @@ other and always there.
 
 from __future__ import annotations
 
-import bz2
-import contextlib
 import difflib
 import fnmatch
 import functools
-import gzip
 import importlib
 import importlib.metadata
-import lzma
 import os
 import re
 import sys
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,7 +27,7 @@ from molrec_convert import hookspecs
 from molrec_convert.errors import FormatError, MissingInputError, MolrecError, PluginError, UnsupportedError, UsageError
 from molrec_convert.files.regular_files import open_regular
 from molrec_convert.formats import Format, missing_library
-from molrec_convert.text.compression import Decompressed
+from molrec_convert.text.compression import Decompressed, head_of
 
 if TYPE_CHECKING:
     from molrec_convert.model.forcefield.registry import Registry
@@ -197,25 +192,7 @@ def read_head(path: Path) -> bytes:
     if path.is_dir():
         return b""
     with open(open_regular(path), "rb") as file:
-        raw = file.read(HEAD)
-    if raw[:2] == b"\x1f\x8b":
-        return _whole_head(gzip.open(path), zlib.error)
-    if raw[:3] == b"BZh":
-        return _whole_head(bz2.open(path))
-    if raw[:6] == b"\xfd7zXZ\x00":
-        return _whole_head(lzma.open(path), lzma.LZMAError)
-    if raw[:4] == b"\x28\xb5\x2f\xfd":
-        return _zstd_head(path)
-    return raw
-
-
-def _whole_head(stream: Any, *errors: type[Exception]) -> bytes:
-    """What a stream gives until it has given enough, ends, or turns out to be damaged."""
-    head = b""
-    with stream, contextlib.suppress(OSError, EOFError, *errors):
-        while len(head) < HEAD and (piece := stream.read1(HEAD - len(head))):
-            head += piece
-    return head
+        return head_of(file, HEAD)
 
 
 def _brought(hook: str) -> Iterator[tuple[str, list[Any]]]:
@@ -325,13 +302,6 @@ def _installed() -> list[importlib.metadata.EntryPoint]:
         if name not in {entry.name for entry in unique} | {"stores"}:
             _problems.append(f"MOLREC_LOAD_PLUGINS names {name!r}, which is not installed")
     return [entry for entry in unique if entry.name in names]
-
-
-def _zstd_head(path: Path) -> bytes:
-    import zstandard
-
-    with open(path, "rb") as file:
-        return _whole_head(zstandard.ZstdDecompressor().stream_reader(file), zstandard.ZstdError)
 
 
 def _tracing() -> bool:

@@ -7,18 +7,20 @@ raises. Sources: RFC 1952 (gzip; members follow one another, zero padding betwee
 from __future__ import annotations
 
 import bz2
+import contextlib
 import errno
+import gzip
 import lzma
 import os
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import Any, BinaryIO, Protocol
 
 from molrec_convert.errors import FormatError, MissingInputError
 
-__all__ = ["BLOCK_BYTES", "Decompressed", "compression_of", "unreadable"]
+__all__ = ["BLOCK_BYTES", "Decompressed", "compression_of", "head_of", "unreadable"]
 
 #: How much is decompressed at a time.
 BLOCK_BYTES = 2**20
@@ -40,6 +42,29 @@ class _Decoder(Protocol):
 def compression_of(head: bytes) -> str | None:
     """`"gzip"`, `"bzip2"`, `"xz"`, `"zstd"`, or None: how a file that begins with `head` is compressed."""
     return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
+
+
+def head_of(file: BinaryIO, size: int) -> bytes:
+    """Return the first bytes of a file's content, decompressed: of a damaged stream what is whole of its beginning."""
+    raw = file.read(size)
+    kind = compression_of(raw)
+    if kind is None:
+        return raw
+    file.seek(0)
+    stream: Any
+    errors = _FAULTS
+    if kind == "zstd":
+        import zstandard
+
+        stream, errors = zstandard.ZstdDecompressor().stream_reader(file), (*_FAULTS, zstandard.ZstdError)
+    else:
+        openers: dict[str, Any] = {"gzip": gzip.open, "bzip2": bz2.open, "xz": lzma.open}
+        stream = openers[kind](file)
+    head = b""
+    with stream, contextlib.suppress(*errors):
+        while len(head) < size and (piece := stream.read1(size - len(head))):
+            head += piece
+    return head
 
 
 def unreadable(path: str | os.PathLike[str], error: OSError) -> OSError:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Literal
 
 from molrec_convert.errors import UnsupportedError
+from molrec_convert.text.compression import head_of
 from molrec_lammps.common.commands import COMMANDS, TELLING, VARIABLE_STYLES
 from molrec_lammps.options import UNITS_STYLES
 
@@ -45,8 +46,6 @@ __all__ = [
 
 #: How much of a file a sniffer sees.
 HEAD_BYTES = 65536
-#: How much more of a bzip2 file is read for that: nothing of it comes out before a whole block of 900 kB text.
-_RAW_BYTES = 2**20
 #: How many files of a directory are opened to tell whether it holds a run.
 _FILES_LOOKED_AT = 200
 
@@ -214,59 +213,9 @@ def read_head(path: Path, size: int = HEAD_BYTES) -> bytes:
     """
     try:
         with path.open("rb") as file:
-            raw = file.read(size)
-            if raw.startswith(b"BZh"):
-                raw += file.read(_RAW_BYTES)
+            return head_of(file, size)
     except OSError:
         return b""
-    for magic, decompress in _DECOMPRESSORS.items():
-        if raw.startswith(magic):
-            return decompress(raw, size)
-    return raw
-
-
-def _gzip_head(raw: bytes, size: int) -> bytes:
-    import zlib
-
-    try:
-        return zlib.decompressobj(31).decompress(raw, size)
-    except zlib.error:
-        return b""
-
-
-def _bz2_head(raw: bytes, size: int) -> bytes:
-    import bz2
-
-    try:
-        return bz2.BZ2Decompressor().decompress(raw, size)
-    except OSError:
-        return b""
-
-
-def _xz_head(raw: bytes, size: int) -> bytes:
-    import lzma
-
-    try:
-        return lzma.LZMADecompressor().decompress(raw, size)
-    except lzma.LZMAError:
-        return b""
-
-
-def _zstd_head(raw: bytes, size: int) -> bytes:
-    import zstandard
-
-    try:
-        return zstandard.ZstdDecompressor().stream_reader(raw).read(size)
-    except zstandard.ZstdError:
-        return b""
-
-
-_DECOMPRESSORS = {
-    b"\x1f\x8b": _gzip_head,
-    b"BZh": _bz2_head,
-    b"\xfd7zXZ\0": _xz_head,
-    b"\x28\xb5\x2f\xfd": _zstd_head,
-}
 
 
 def _first_words(text: str) -> Iterator[tuple[str, str, str]]:
