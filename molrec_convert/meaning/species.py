@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,6 @@ from molrec_convert.report import Report
 
 __all__ = [
     "ElementOptions",
-    "LabelOptions",
     "element_words",
     "elements_for_target",
     "free_name",
@@ -354,26 +352,6 @@ def _mass_factor(record: Record) -> float | None:
     if units.get("preset") == "lj":
         return None
     return (UnitConversion(units, {"mass": "dalton"}).factor("mass") if units else None) or 1.0
-
-
-@dataclass(frozen=True)
-class LabelOptions:
-    """The names of labels in a file, those of ASE by default."""
-
-    energy_key: str | None = option(None, "name of the energy in the file, energy by default", metavar="KEY")
-    forces_key: str | None = option(None, "name of the forces in the file, forces by default", metavar="KEY")
-    stress_key: str | None = option(None, "name of the stress in the file, stress by default", metavar="KEY")
-    virial_key: str | None = option(None, "name of the virial in the file, virial by default", metavar="KEY")
-
-    def name_of(self, quantity: str) -> str:
-        """Return the name a quantity has in the file: "energy", "forces", "stress" or "virial" unless chosen."""
-        chosen: str | None = getattr(self, f"{quantity}_key")
-        return quantity if chosen is None else chosen
-
-    def chosen(self) -> dict[str, str]:
-        """Return the names that were chosen: quantity → name."""
-        found = {quantity: getattr(self, f"{quantity}_key") for quantity in OPTIONS}
-        return {quantity: name for quantity, name in found.items() if name is not None}
 
 
 def free_name(name: str, taken: Container[str]) -> str:

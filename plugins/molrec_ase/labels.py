@@ -24,7 +24,8 @@ from molrec_ase.source import Source
 from molrec_ase.survey import Survey, survey_parts
 from molrec_ase.values import as_value
 from molrec_convert.errors import FormatError
-from molrec_convert.meaning.species import LabelOptions, free_name, propose
+from molrec_convert.meaning.labels import LabelOptions
+from molrec_convert.meaning.species import free_name, propose
 from molrec_convert.quantities.dimensions import unit_of_dimension
 from molrec_convert.quantities.standard import OPTIONS, dimension_of, full_tensor, tensor_as
 from molrec_convert.quantities.units import conversion_factor

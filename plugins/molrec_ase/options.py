@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from molrec_convert.meaning.species import LabelOptions
+from molrec_convert.meaning.labels import LabelOptions
 
 __all__ = ["AseOptions", "AseTarget"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from molrec_convert.errors import UsageError
 from molrec_convert.formats import option
-from molrec_convert.meaning.species import LabelOptions
+from molrec_convert.meaning.labels import LabelOptions
 
 __all__ = ["SPECIES", "ExtxyzTarget", "XyzOptions", "XyzTarget"]
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from molrec_convert.meaning.species import LabelOptions, free_name
+from molrec_convert.meaning.labels import LabelOptions
+from molrec_convert.meaning.species import free_name
 from molrec_convert.model import ColumnDeclaration, Frame, MemoryTrajectory, MetaDeclaration, Record, Trajectory
 from molrec_convert.model.names import STANDARD_DTYPES
 from molrec_convert.report import Report
