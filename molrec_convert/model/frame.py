@@ -20,7 +20,18 @@ from molrec_convert.model.dtypes import as_values, check_precision, dtype_name, 
 from molrec_convert.model.names import ENDPOINTS, check_name, check_standard_dtype
 from molrec_convert.model.tags import Meta, check_json, same_value
 
-__all__ = ["Block", "Box", "Column", "Frame", "check_references", "check_target", "references", "with_missing"]
+__all__ = [
+    "Block",
+    "Box",
+    "Column",
+    "Frame",
+    "check_references",
+    "check_target",
+    "missing_target",
+    "out_of_range",
+    "references",
+    "with_missing",
+]
 
 #: Attributes of a block's group, and of a column's array, that say something to this version.
 BLOCK_ATTRIBUTES = frozenset({"count", "structural_shape", "targets"})
@@ -443,14 +454,21 @@ def check_references(
             if limit is None:
                 if target.startswith("/") and target.rpartition("/")[0] not in known:
                     continue
-                raise ContractError(here, f"references rows of the block {target!r}, which is not there")
+                raise missing_target(here, target)
             if column.dtype != "u64":
                 raise ContractError(here, "a row reference is u64", found=column.dtype, expected="u64")
             values = column.values if column.validity is None else column.values[column.validity]
             if values.size and int(values.max()) >= limit:
-                raise ContractError(
-                    here,
-                    f"a reference into {target!r} is out of range",
-                    found=str(int(values.max())),
-                    expected=f"less than {limit}",
-                )
+                raise out_of_range(here, target, int(values.max()), limit)
+
+
+def missing_target(node: str, target: str, where: str = "") -> ContractError:
+    """Return the fault of references into a block that is not there; `where` says at which frame."""
+    return ContractError(node, f"references rows of the block {target!r}, which is not there{where}")
+
+
+def out_of_range(node: str, target: str, found: int, limit: int, where: str = "") -> ContractError:
+    """Return the fault of a reference beyond the rows of a block; `where` says in which row, or at which frame."""
+    return ContractError(
+        node, f"a reference into {target!r} is out of range{where}", found=str(found), expected=f"less than {limit}"
+    )

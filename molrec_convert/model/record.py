@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError
-from molrec_convert.model.alignment import Alignment
 from molrec_convert.model.batch import FrameBatch
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.frame import Frame, with_missing
 from molrec_convert.model.results.metrics import Metrics
 from molrec_convert.model.results.observables import Observables
+from molrec_convert.model.rules import Alignment
 from molrec_convert.model.tags import Meta, check_json
 from molrec_convert.model.trajectory import Trajectory
 from molrec_convert.wiring import resolve

@@ -28,8 +28,8 @@ from molrec_convert.model import (
     Record,
     Trajectory,
 )
-from molrec_convert.model.alignment import Alignment
 from molrec_convert.model.batch import BlockUpdates
+from molrec_convert.model.rules import Alignment
 from molrec_convert.model.trajectory import BATCH_BYTES
 from molrec_convert.stores.zarr.record import append_record, open_record, write_record
 from molrec_convert.stores.zarr.trajectory.arrays import TrajectoryArrays

@@ -224,8 +224,8 @@ def test_what_holds_between_frames(path: Path) -> None:
     write(path, [wide(3)], WIDE)
     edit_header(path, key("f", 1), lambda h: h.update(step=9))
     edit_header(path, key("f", 2), lambda h: h.update(step=9))
-    assert [line for line in told(path) if "steps ascend" in line] == [
-        "error: f[0…]/step: steps ascend: found 9 after 9"
+    assert [line for line in told(path) if "steps strictly increase" in line] == [
+        "error: f[0…]/step: steps strictly increase: 9 follows 9 at frame 1"
     ]
     write(path, [wide(3)], WIDE, overwrite=True)
     header, payload = parts(contents(path)[key("f", 0)])

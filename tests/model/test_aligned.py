@@ -222,13 +222,15 @@ def test_a_reference_out_of_range_is_refused(root: Path) -> None:
 
 def test_a_target_that_shrinks_under_its_references_is_refused(root: Path) -> None:
     frames = frames_of({"atoms": atoms(1, 2, 3), "bonds": bonds((0, 2))}, {}, {"atoms": atoms(1, 2)})
-    refused(root, frames, BONDED, "trajectory/bonds/atomj", "at frame 2 .* out of range")
+    refused(root, frames, BONDED, "trajectory/bonds/atomj", "out of range at frame 2")
 
 
 def test_a_missing_target_block_is_refused(root: Path) -> None:
-    refused(root, frames_of({}, {"bonds": bonds((0, 1))}), BONDED, "trajectory/bonds/atomi", "does not have")
+    refused(root, frames_of({}, {"bonds": bonds((0, 1))}), BONDED, "trajectory/bonds/atomi", "is not there at frame")
     undeclared = Declaration({"bonds": BONDED.blocks["bonds"]})
-    refused(root / "two", frames_of({"bonds": bonds((0, 1))}), undeclared, "trajectory/bonds/atomi", "does not have")
+    refused(
+        root / "two", frames_of({"bonds": bonds((0, 1))}), undeclared, "trajectory/bonds/atomi", "is not there at frame"
+    )
 
 
 def test_an_empty_relation_needs_no_target(root: Path) -> None:
@@ -265,10 +267,10 @@ def test_declared_targets_are_kept_and_checked(root: Path) -> None:
         with pytest.raises(ContractError, match="out of range") as caught:
             writer.append_frame(Frame({"members": member(0, 11)}))
         assert caught.value.node == "trajectory/members/atom"
-        with pytest.raises(ContractError, match="target differs"):
+        with pytest.raises(ContractError, match="other targets"):
             writer.append_frame(Frame({"members": Block(member(0, 0).columns, targets={"ibead": "atoms"})}))
     assert ts.opened(root).declaration.blocks["members"].targets == members.targets
-    with TrajectoryWriter.open(root, system={}) as writer, pytest.raises(ContractError, match="does not have"):
+    with TrajectoryWriter.open(root, system={}) as writer, pytest.raises(ContractError, match="is not there at frame"):
         writer.append_frame(Frame({"members": member(1, 1)}))
     with TrajectoryWriter.open(root) as writer:
         writer.append_frame(Frame({"members": member(1, 10**6)}))

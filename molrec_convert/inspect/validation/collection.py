@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from molrec_convert.errors import FormatError
 from molrec_convert.inspect.validation.documents import check_meta
 from molrec_convert.inspect.validation.findings import Findings, Severity
-from molrec_convert.model.alignment import Alignment
 from molrec_convert.model.collection.index import INDEX_COLUMNS
 from molrec_convert.model.collection.member import member_rows
 from molrec_convert.model.dtypes import off_grid
@@ -30,6 +29,7 @@ from molrec_convert.model.forcefield.findings import remarks
 from molrec_convert.model.forcefield.linking import resolve
 from molrec_convert.model.frame import Column
 from molrec_convert.model.record import Record, absolute_rows
+from molrec_convert.model.rules import Alignment
 from molrec_convert.plugins import style_registry
 from molrec_convert.quantities.units import QUANTITIES, dimension_fault
 from molrec_convert.stores.lmdb.file.checksums import Checksums, checksum

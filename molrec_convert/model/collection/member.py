@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from molrec_convert.errors import ContractError
-from molrec_convert.model.alignment import Alignment
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.forcefield.document import ForceField
 from molrec_convert.model.frame import Block, Column, Frame, references
 from molrec_convert.model.names import IDENTITY_COLUMNS
 from molrec_convert.model.record import Record
+from molrec_convert.model.rules import Alignment
 from molrec_convert.model.tags import Meta, same_value
 from molrec_convert.model.trajectory import MemoryTrajectory
 from molrec_convert.quantities.dimensions import units_object, written_out

@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 from molrec_convert.errors import ContractError, FormatError, UnsupportedError, UsageError
 from molrec_convert.formats import ReadContext
-from molrec_convert.model.alignment import Alignment
 from molrec_convert.model.batch import FrameBatch
 from molrec_convert.model.collection.member import with_units
 from molrec_convert.model.forcefield.document import ForceField
@@ -22,6 +21,7 @@ from molrec_convert.model.frame import Frame
 from molrec_convert.model.record import Record, check_document
 from molrec_convert.model.results.metrics import Metrics
 from molrec_convert.model.results.observables import Observables
+from molrec_convert.model.rules import Alignment
 from molrec_convert.model.trajectory import BATCH_BYTES
 from molrec_convert.quantities.dimensions import parse_units, same_units, units_object, units_words
 from molrec_convert.report import Report

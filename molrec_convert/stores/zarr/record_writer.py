@@ -21,12 +21,12 @@ from molrec_convert.files.locking import PathLock
 from molrec_convert.files.regular_files import open_regular
 from molrec_convert.files.staging import check_apart, check_target, replacing, workroom
 from molrec_convert.formats import WriteContext
-from molrec_convert.model.alignment import Alignment
 from molrec_convert.model.batch import FrameBatch
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.frame import Block, Column, Frame
 from molrec_convert.model.record import Record, check_record
 from molrec_convert.model.results.observables import Observables
+from molrec_convert.model.rules import Alignment
 from molrec_convert.model.tags import canonical_json
 from molrec_convert.model.trajectory import Trajectory
 from molrec_convert.stores.options import MrecOptions

@@ -14,17 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError
-from molrec_convert.model.alignment import Alignment
 from molrec_convert.model.batch import BlockUpdates, BoxUpdates, FrameBatch
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.model.frame import Box, Frame
 from molrec_convert.model.record import absolute_rows
+from molrec_convert.model.rules import Alignment, FrameRules
 from molrec_convert.model.tags import TAGS, from_typed_json
 from molrec_convert.model.trajectory import BATCH_BYTES, Trajectory
 from molrec_convert.stores.lmdb.stored.shared_declaration import SharedDeclaration
 from molrec_convert.stores.lmdb.values.frame_bytes import Buffer, FrameBytes, decode
-from molrec_convert.stores.lmdb.values.frame_rules import FrameRules
 
 __all__ = ["StoredTrajectory"]
 
@@ -120,7 +119,7 @@ class StoredTrajectory(Trajectory):
                 size += frame.nbytes + 256
             batch = self._batch(declaration, ordinals, position, taken)
             if rules is not None:
-                rules.check(batch)
+                rules = rules.after(batch)
             alignment.check_batch(batch, ordinals[position])
             yield batch
             position += len(taken)

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from molrec_convert.errors import ContractError
-from molrec_convert.model.alignment import Alignment
 from molrec_convert.model.record import Record, absolute_rows
+from molrec_convert.model.rules import Alignment
 from molrec_convert.stores.lmdb.stored.shared_declaration import SharedDeclaration
 from molrec_convert.stores.lmdb.values.frame_bytes import decode
 

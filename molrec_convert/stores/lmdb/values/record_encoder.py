@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from molrec_convert.model.alignment import Alignment
 from molrec_convert.model.batch import FrameBatch
 from molrec_convert.model.collection.collection import check_member
 from molrec_convert.model.collection.declaration import check_member_declaration
 from molrec_convert.model.collection.member import as_member, is_bare, member_rows, report_losses
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.record import Record, absolute_rows, check_document
+from molrec_convert.model.rules import Alignment
 from molrec_convert.model.trajectory import MemoryTrajectory
 from molrec_convert.report import Report
 from molrec_convert.stores.lmdb.values.frame_writing import encode_frame, encode_known, encode_shaped

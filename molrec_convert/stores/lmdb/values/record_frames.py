@@ -15,10 +15,10 @@ from molrec_convert.model.batch import BlockUpdates, BoxUpdates, FrameBatch
 from molrec_convert.model.declaration import NO_FILL, Declaration
 from molrec_convert.model.dtypes import DTYPES, stored
 from molrec_convert.model.frame import Frame, references
+from molrec_convert.model.rules import FrameRules
 from molrec_convert.model.tags import TAGS, to_typed_json
 from molrec_convert.model.trajectory import MemoryTrajectory
 from molrec_convert.stores.lmdb.values.block_updates import BlockEncoder, BlockRecorder, Update
-from molrec_convert.stores.lmdb.values.frame_rules import FrameRules
 from molrec_convert.stores.lmdb.values.frame_writing import (
     MAGIC,
     ZEROS,
@@ -210,7 +210,7 @@ class RecordFrames:
 
     def encode(self, batch: FrameBatch) -> list[bytes]:
         """One value for each frame of the batch."""
-        self._rules.check(batch)
+        self._rules = self._rules.after(batch)
         changes = [
             (recorder.encoder, recorder.changes(batch.blocks[name], self._node))
             for name, recorder in self._recorders.items()

@@ -47,6 +47,13 @@ class Presented:
         """Rows of each presentation."""
         return np.diff(self.offset)
 
+    @property
+    def updates(self) -> BlockUpdates:
+        """The same, columns and masks apart."""
+        columns = {key: array for key, array in self.arrays.items() if not key.startswith(f"{MASKS}/")}
+        masks = {key: self.arrays[mask_key(key)] for key in columns if mask_key(key) in self.arrays}
+        return BlockUpdates(self.frames, self.offset, columns, masks)
+
     def take(self, kept: NDArray[np.bool_]) -> Presented:
         """The presentations that `kept` marks."""
         if kept.all():
@@ -91,15 +98,6 @@ def _presented(updates: BlockUpdates, declared: BlockDeclaration, node: str, n_f
         raise ContractError(node, "the row offsets of a batch do not fit its presentations")
     if bool((np.diff(frames) <= 0).any()) or frames[0] < 0 or frames[-1] >= n_frames:
         raise ContractError(node, "the frames of a batch's presentations are not ascending positions in it")
-    if declared.structural_shape is not None:
-        wrong = np.flatnonzero(np.diff(offset) != math.prod(declared.structural_shape))
-        if len(wrong):
-            raise ContractError(
-                node,
-                "the structural shape fixes the row count",
-                found=str(int(np.diff(offset)[wrong[0]])),
-                expected=str(math.prod(declared.structural_shape)),
-            )
     for key in updates.columns:
         if key not in declared.columns:
             raise ContractError(f"{node}/{key}", "the column is not declared")

@@ -22,19 +22,21 @@ from molrec_convert.files.json_text import read_json
 from molrec_convert.model.batch import BlockUpdates, BoxUpdates, FrameBatch
 from molrec_convert.model.declaration import BlockDeclaration, Declaration
 from molrec_convert.model.frame import Block, Box, Frame
+from molrec_convert.model.rules import (
+    Highest,
+    RowCounts,
+    absolute_counts,
+    aligned_faults,
+    highest,
+    raise_first,
+    reference_faults,
+    related,
+)
 from molrec_convert.model.tags import TAGS, Meta
 from molrec_convert.model.trajectory import BATCH_BYTES, Trajectory
 from molrec_convert.stores.zarr.sections.frames import StoredColumn
 from molrec_convert.stores.zarr.trajectory.batch import mask_key
 from molrec_convert.stores.zarr.trajectory.layout import TRAJECTORY, Layout, read_layout
-from molrec_convert.stores.zarr.trajectory.relations import (
-    Highest,
-    Resolved,
-    check_aligned,
-    check_reference,
-    highest,
-    related,
-)
 from molrec_convert.stores.zarr.trajectory.stored import StoredBlock
 from molrec_convert.stores.zarr.v3.array_reader import ArrayReader, read_together
 from molrec_convert.stores.zarr.v3.metadata import row_bytes
@@ -83,7 +85,7 @@ class BatchScan:
         self,
         layout: Layout,
         declaration: Declaration,
-        limit: Callable[[str], Resolved | int | None],
+        limit: Callable[[str], RowCounts | int | None],
         batch_bytes: int,
     ) -> None:
         self._layout, self._declaration, self._limit, self._batch_bytes = layout, declaration, limit, batch_bytes
@@ -203,12 +205,12 @@ class BatchScan:
             if name not in blocks or limit is None:
                 continue
             updates = blocks[name]
-            if isinstance(limit, Resolved):
+            if isinstance(limit, RowCounts):
                 # As the batch sees it: what the target resolves to at each of its frames.
-                limit = Resolved(ordinals, limit.counts_at(ordinals))
-            here = Resolved(ordinals[updates.frames], np.diff(updates.offset))
+                limit = RowCounts(ordinals, limit.counts_at(ordinals))
+            here = RowCounts(ordinals[updates.frames], np.diff(updates.offset))
             found = highest(updates.offset, updates.columns[column], updates.validity.get(column))
-            check_reference(name, column, here, found, target, limit)
+            raise_first(reference_faults(f"{TRAJECTORY}/{name}/{column}", here, found, target, limit))
 
 
 def json_value(text: Any, key: str) -> Any:
@@ -272,7 +274,7 @@ class StoredTrajectory(Trajectory):
         self.declaration = layout.declaration
         self.cell_defined = layout.box.defined
         self.attributes = layout.attributes
-        self.sections = sections or {}
+        self._absolute = absolute_counts(sections or {})
         self._blocks = layout.blocks
         self._json = {key for key, entry in self.declaration.meta.items() if entry.dtype == "json"}
         self._references = related(self.declaration)
@@ -391,7 +393,8 @@ class StoredTrajectory(Trajectory):
             stored = self._blocks[name]
             limit = self._limit(target)
             if stored.n_updates and limit is not None:
-                check_reference(name, column, stored.resolved, self._highest(stored, column), target, limit)
+                rows = self._highest(stored, column)
+                raise_first(reference_faults(f"{TRAJECTORY}/{name}/{column}", stored.resolved, rows, target, limit))
 
     def _highest(self, stored: StoredBlock, column: str) -> Highest:
         """The largest reference of every update, read in pieces of whole updates so that memory follows the batch."""
@@ -408,12 +411,11 @@ class StoredTrajectory(Trajectory):
             first = last
         return Highest(np.concatenate([p.row for p in parts]), np.concatenate([p.any for p in parts]))
 
-    def _limit(self, target: str) -> Resolved | int | None:
-        """What a reference is held against; None: its section is not there to tell."""
+    def _limit(self, target: str) -> RowCounts | int | None:
+        """Return what a reference is held against; None: its section is not there to tell."""
         if not target.startswith("/"):
             return self._blocks[target].resolved if target in self._blocks else -1
-        _, section, block = target.split("/")
-        return self.sections[section].get(block, -1) if section in self.sections else None
+        return self._absolute.get(target, -1) if target.rpartition("/")[0] in self._absolute else None
 
     def _check_aligned(self) -> None:
         """Once, over all updates: their frames and row counts are in memory with the first frame anyway."""
@@ -422,19 +424,20 @@ class StoredTrajectory(Trajectory):
         for name, declared in self.declaration.blocks.items():
             if declared.aligned_with is not None:
                 target = self._blocks[declared.aligned_with]
-                check_aligned(name, self._blocks[name].resolved, target.name, target.resolved)
+                block = self._blocks[name]
+                raise_first(aligned_faults(block.node, block.resolved, target.name, target.resolved))
         self._aligned_checked = True
 
     def _check_frame_references(self, index: int, blocks: dict[str, Block]) -> None:
         for name, column, target in self._references:
-            if name not in blocks or not blocks[name].count:
+            if name not in blocks:
                 continue
             limit = self._limit(target) if target.startswith("/") else blocks[target].count if target in blocks else -1
-            if limit is not None:
-                values = blocks[name].columns[column]
-                bounds = np.array([0, len(values)], dtype=np.int64)
-                here = Resolved(np.array([index], dtype=np.int64), bounds[1:])
-                check_reference(name, column, here, highest(bounds, values.values, values.validity), target, limit)
+            values = blocks[name].columns[column]
+            bounds = np.array([0, len(values)], dtype=np.int64)
+            here = RowCounts(np.array([index], dtype=np.int64), bounds[1:])
+            rows = highest(bounds, values.values, values.validity)
+            raise_first(reference_faults(f"{TRAJECTORY}/{name}/{column}", here, rows, target, limit))
 
     # Batches.
 

@@ -94,24 +94,8 @@ class StepSeries:
             self.start, self.stride = start, stride
             self.last = int(progression_steps(start or 0, stride, count - 1, count)[0])
 
-    def check(self, steps: NDArray[np.int64]) -> None:
-        """Refuse steps that do not go on upwards from the last one."""
-        before = self.last
-        if len(steps) and before is not None and int(steps[0]) <= before:
-            raise ContractError(
-                "trajectory/step", f"steps strictly increase: {int(steps[0])} follows {before} at frame {self.count}"
-            )
-        wrong = np.flatnonzero(steps[1:] <= steps[:-1])
-        if len(wrong):
-            at = int(wrong[0])
-            raise ContractError(
-                "trajectory/step",
-                f"steps strictly increase: {int(steps[at + 1])} follows {int(steps[at])} at frame "
-                f"{self.count + at + 1}",
-            )
-
     def append(self, steps: NDArray[np.int64]) -> None:
-        """Add step numbers that passed `check`."""
+        """Add step numbers, which go up."""
         if not len(steps):
             return
         if self.array is None and not (self._continues(steps) and self._elided):
@@ -171,18 +155,6 @@ class TimeSeries:
         self.start, self.stride = start, stride
         if array is not None:
             self.array = ShardAppender.reopen(array, count, self._unsynced)
-
-    def check(self, times: NDArray[np.float64] | None, count: int) -> None:
-        """Refuse times that appear or vanish in the middle of a run."""
-        if times is not None and len(times) != count:
-            raise ContractError("trajectory/time", "there is one time per frame", found=str(len(times)))
-        if count and self.stated is not None and self.stated != (times is not None):
-            change = (
-                "has no time, though earlier frames have" if self.stated else "has a time, earlier frames have none"
-            )
-            raise ContractError(
-                "trajectory/time", f"time is stated for all frames or for none: frame {self.count} {change}"
-            )
 
     def append(self, times: NDArray[np.float64] | None, count: int) -> None:
         """Add the times of `count` frames."""

@@ -7,7 +7,6 @@ resolves frame i".
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -19,7 +18,7 @@ from molrec_convert.errors import ContractError
 from molrec_convert.model.batch import BoxUpdates
 from molrec_convert.model.declaration import BlockDeclaration
 from molrec_convert.model.frame import Box
-from molrec_convert.stores.zarr.trajectory.relations import Resolved
+from molrec_convert.model.rules import RowCounts, raise_first, shape_faults
 from molrec_convert.stores.zarr.v3.array_reader import ArrayReader, read_together
 
 __all__ = ["StoredBlock", "StoredBox", "committed_prefix"]
@@ -52,7 +51,8 @@ class StoredBlock:
             shortest = min(len(self.arrays[key]) for key in self.declared.columns)
             updates = min(shortest // self.regular, self.n_frames)
             self._check_lengths(updates * self.regular)
-            self._check_shape(np.array([self.regular] if updates else [], dtype=np.int64))
+            first = np.zeros(min(1, updates), dtype=np.int64)
+            self._check_shape(first, first + self.regular)
             return updates
         return len(self._indexed[0])
 
@@ -77,7 +77,7 @@ class StoredBlock:
             raise ContractError(f"{self.node}/offset", "row offsets start at 0 and never fall")
         offset = raw.astype(np.int64)
         self._check_lengths(int(offset[-1]))
-        self._check_shape(np.diff(offset))
+        self._check_shape(frames, np.diff(offset))
         return frames, offset
 
     def _check_lengths(self, rows: int) -> None:
@@ -94,17 +94,8 @@ class StoredBlock:
                     expected=str(rows),
                 )
 
-    def _check_shape(self, counts: NDArray[np.int64]) -> None:
-        shape = self.declared.structural_shape
-        if shape is not None:
-            wrong = np.flatnonzero(counts != math.prod(shape))
-            if len(wrong):
-                raise ContractError(
-                    self.node,
-                    "the structural shape fixes the row count",
-                    found=str(int(counts[wrong[0]])),
-                    expected=str(math.prod(shape)),
-                )
+    def _check_shape(self, frames: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+        raise_first(shape_faults(self.node, RowCounts(frames, counts), self.declared.structural_shape))
 
     def resolve(self, frame: int) -> tuple[int, int, int] | None:
         """The update frame `frame` resolves to and its rows, as `(update, start, stop)`; None: the block is absent."""
@@ -139,11 +130,11 @@ class StoredBlock:
         return offset[updates + 1] - offset[updates]
 
     @cached_property
-    def resolved(self) -> Resolved:
+    def resolved(self) -> RowCounts:
         """All committed updates: frames and row counts."""
         if self.regular is not None:
-            return Resolved(self.frames(), np.full(self.n_updates, self.regular, dtype=np.int64))
-        return Resolved(self._indexed[0], np.diff(self._indexed[1]))
+            return RowCounts(self.frames(), np.full(self.n_updates, self.regular, dtype=np.int64))
+        return RowCounts(self._indexed[0], np.diff(self._indexed[1]))
 
 
 @dataclass

@@ -25,11 +25,11 @@ from molrec_convert.files.locking import PathLock
 from molrec_convert.model.batch import FrameBatch, batch_from_frames
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.frame import Column, Frame, references
+from molrec_convert.model.rules import FrameRules, absolute_counts
 from molrec_convert.stores.zarr.trajectory.arrays import Accepted, Pace, TrajectoryArrays
-from molrec_convert.stores.zarr.trajectory.batch import FrameBuffer, mask_key, meta_array, presented_blocks
+from molrec_convert.stores.zarr.trajectory.batch import FrameBuffer, Presented, mask_key, meta_array, presented_blocks
 from molrec_convert.stores.zarr.trajectory.block import BlockWriter
 from molrec_convert.stores.zarr.trajectory.layout import TRAJECTORY, read_layout, unknown_attributes
-from molrec_convert.stores.zarr.trajectory.rules import FrameRules, check_frame_relations
 from molrec_convert.stores.zarr.v3.array_reader import ArrayReader
 from molrec_convert.stores.zarr.v3.codecs import Stage
 from molrec_convert.stores.zarr.v3.commit import ASIDE, Unsynced, clean_record, make_folder, restore_settled
@@ -77,7 +77,9 @@ class TrajectoryWriter:
             pace=pace,
         )
         sections = {"system": system, "frame": frame}
-        self._rules = FrameRules(declaration, {name: rows for name, rows in sections.items() if rows is not None})
+        self._rules = FrameRules(
+            declaration, absolute_counts({name: rows for name, rows in sections.items() if rows is not None})
+        )
         self._failed = False
         self._last_step: int | None = None
         self._system_rows = dict(system or {})
@@ -192,9 +194,18 @@ class TrajectoryWriter:
         writer._unsynced.folders.update(cleaned.folders)
         writer._arrays.resume(layout)
         writer._last_step = writer._arrays.steps.last
-        writer._rules.resume(writer._arrays.blocks)
+        writer._resume_rules()
         storage.close()
         return writer
+
+    def _resume_rules(self) -> None:
+        arrays = self._arrays
+        updates = {
+            name: Presented(np.zeros(1, np.int64), np.array([0, block.before.count]), block.before.arrays).updates
+            for name, block in arrays.blocks.items()
+            if block.before is not None
+        }
+        self._rules.resume(arrays.n_frames, self._last_step, arrays.times.stated, updates)
 
     @property
     def declaration(self) -> Declaration:
@@ -223,16 +234,17 @@ class TrajectoryWriter:
         self._append(batch)
 
     def _append(self, batch: FrameBatch) -> None:
-        arrays, first = self._arrays, self._arrays.n_frames
+        arrays = self._arrays
         steps = _checked_steps(batch)
-        arrays.steps.check(steps)
-        arrays.times.check(batch.time, len(steps))
+        if batch.time is not None and len(batch.time) != len(steps):
+            raise ContractError("trajectory/time", "there is one time per frame", found=str(len(batch.time)))
         for key in batch.meta:
             if key not in self.declaration.meta:
                 raise ContractError(f"trajectory/meta/{key}", "the key is not declared")
         meta = {key: meta_array(key, batch, declared) for key, declared in self.declaration.meta.items()}
         presented = presented_blocks(batch, self.declaration)
-        rules = self._rules.check(presented, first)
+        blocks = {name: block.updates for name, block in presented.items()}
+        rules = self._rules.after(FrameBatch(steps, batch.time, blocks))
         cells = arrays.box.changes(batch.box, len(steps))
         updates = {name: arrays.blocks[name].updates(block) for name, block in presented.items()}
         with self._guard():
@@ -254,7 +266,14 @@ class TrajectoryWriter:
             if buffer.full or self.n_frames % self._arrays.cadence == 0:
                 self._empty_buffer()
             return
-        check_frame_relations(frame, self.declaration, cell_defined=self._arrays.box.cell_defined)
+        defined = self._arrays.box.cell_defined
+        if frame.box is not None and frame.box.defined != defined:
+            raise ContractError(
+                "trajectory/box",
+                "cell_defined holds for the whole run",
+                found=str(frame.box.defined),
+                expected=str(defined),
+            )
         self.append(batch_from_frames([frame], self.declaration, copy=False))
         if self.looks_alike(frame):
             buffer = FrameBuffer(frame, self.declaration)
