@@ -6,6 +6,7 @@ Source: Zarr V3 binding, "dtypes", "Must-decode codecs".
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -13,15 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from molrec_convert.errors import ContractError
 from molrec_convert.inspect.tree.nodes import Node
 from molrec_convert.inspect.validation.findings import Findings
 from molrec_convert.model.dtypes import DTYPES, off_grid
+from molrec_convert.model.frame import out_of_range
 from molrec_convert.stores.zarr.v3.array_reader import ArrayReader
 from molrec_convert.stores.zarr.v3.metadata import ArrayMetadata, parse_array
 from molrec_convert.stores.zarr.v3.storage import Storage
 from molrec_convert.stores.zarr.v3.zip_storage import missing_files, stored_ordinals
 
-__all__ = ["CheckedArray", "check_range", "load_array", "references_beyond", "scan_column"]
+__all__ = ["CheckedArray", "load_array", "reference_faults", "scan_column"]
 
 #: Rows are read in pieces of about this size, whole chunks each.
 _PIECE = 4 * 2**20
@@ -127,6 +130,12 @@ class CheckedArray:
             position = high
         if position < stop:
             yield position, stop
+
+    def zeros(self, stop: int, most: int = _FEW) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Iterate over the ranges of `gaps` as (first row, values), `most` rows of each at the most."""
+        if math.prod(self.shape[1:]) and self.shape:
+            for low, high in self.gaps(stop):
+                yield low, np.zeros((min(high - low, most), *self.shape[1:]), dtype=DTYPES[self.dtype].numpy)
 
     def rows_between(self, start: int, stop: int) -> NDArray[Any] | None:
         """Some rows, for a mask beside a piece of its column."""
@@ -257,44 +266,18 @@ def load_array(storage: Storage, node: Node, findings: Findings) -> CheckedArray
     return array
 
 
-#: Faults are collected up to this many rows.
-_MOST = 10**6
-
-
-def check_range(
-    array: CheckedArray, mask: CheckedArray | None, target: str, limit: int, findings: Findings, stop: int
-) -> None:
-    """One error when a reference in the first `stop` rows is out of range, naming the first of them."""
-    rows, values = references_beyond(array, mask, limit, stop)
-    if len(rows):
-        findings.error(
-            array.node, f"row {rows[0]} references row {values[0]} of the block {target!r}, which has {limit} rows"
-        )
-
-
-def references_beyond(
-    array: CheckedArray, mask: CheckedArray | None, limit: int, stop: int
-) -> tuple[NDArray[np.int64], list[int]]:
-    """Rows below `stop` whose reference is at least `limit`, the first million of them, and their largest values."""
-    found: list[NDArray[np.int64]] = []
-    largest: list[int] = []
-    for start, values in array.pieces(stop):
-        rows = values.reshape(len(values), -1)
-        beyond = np.asarray((rows >= np.uint64(limit)).any(axis=1))
+def reference_faults(
+    array: CheckedArray, mask: CheckedArray | None, target: str, limit: int
+) -> Iterator[ContractError]:
+    """Yield a fault at the first row that refers to a row the block of a section does not have."""
+    for start, values in itertools.chain(array.pieces(), array.zeros(array.rows)):
+        largest = values.reshape(len(values), -1).max(axis=1)
+        beyond = np.asarray(largest >= np.uint64(limit))
         if beyond.any() and mask is not None:
             valid = mask.rows_between(start, start + len(values))
             if valid is not None and len(valid) == len(beyond):
                 beyond &= valid
-        positions = np.flatnonzero(beyond)
-        if len(positions) and len(largest) < _MOST:
-            found.append(positions + start)
-            largest.extend(rows[positions].max(axis=1).tolist())
-    if limit == 0:
-        # What no chunk backs are zeros, and there is no row 0.
-        for low, high in array.gaps(stop):
-            zeros = np.arange(low, min(high, low + _MOST), dtype=np.int64)
-            valid = None if mask is None else mask.rows_between(low, low + len(zeros))
-            zeros = zeros if valid is None or len(valid) != len(zeros) else zeros[valid]
-            found.append(zeros)
-            largest.extend([0] * len(zeros))
-    return np.concatenate([np.zeros(0, dtype=np.int64), *found]), largest
+        if beyond.any():
+            row = int(np.flatnonzero(beyond)[0])
+            yield out_of_range(array.node, target, int(largest[row]), limit, f" in row {start + row}")
+            return

@@ -6,7 +6,6 @@ Source: Trajectory, "Blocks"; Zarr V3 binding, "Commit protocol"; Record, "Root 
 from __future__ import annotations
 
 import itertools
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,105 +13,82 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.inspect.tree.nodes import Node, read_node
-from molrec_convert.inspect.validation.arrays import (
-    CheckedArray,
-    check_range,
-    load_array,
-    references_beyond,
-    scan_column,
-)
+from molrec_convert.inspect.validation.arrays import CheckedArray, load_array, scan_column
 from molrec_convert.inspect.validation.findings import Findings, check_group, note_unknown
 from molrec_convert.inspect.validation.frames import CheckedBlock, FrameChecks, read_masks
 from molrec_convert.model.declaration import BlockDeclaration, Declaration
 from molrec_convert.model.frame import references
+from molrec_convert.model.rules import (
+    Highest,
+    RowCounts,
+    aligned_faults,
+    column_faults,
+    highest,
+    reference_faults,
+    row_count_faults,
+    shape_faults,
+)
 from molrec_convert.stores.zarr.v3.storage import Storage
 
 __all__ = ["BlockChecks", "RowHistory", "ascending_frames"]
 
 
 @dataclass
-class RowHistory:
-    """`frames` int64[k] ascending, `counts` int64[k]: from that frame on the block has so many rows.
+class RowHistory(RowCounts):
+    """How many rows a block has at which frame, and which rows of the stored columns an update owns.
 
     A regular block is `uniform` rows from frame 0 on, one update a frame, without a list of them.
     """
 
-    frames: NDArray[np.int64]
-    counts: NDArray[np.int64]
     uniform: int = 0
     updates: int = 0
 
     @classmethod
     def regular(cls, rows: int, updates: int) -> RowHistory:
-        """Update j of `rows` rows at frame j."""
+        """Return the history of a block whose update j, of `rows` rows, is at frame j."""
         there = 1 if updates else 0
         return cls(np.zeros(there, dtype=np.int64), np.full(there, rows, dtype=np.int64), rows, updates)
-
-    @classmethod
-    def indexed(cls, frames: NDArray[np.int64], offset: NDArray[np.int64]) -> RowHistory:
-        """Update j at `frames[j]` owns rows `offset[j]:offset[j+1]`."""
-        return cls(frames, np.diff(offset), 0, len(frames))
 
     @property
     def total(self) -> int:
         """Rows of all updates."""
         return self.uniform * self.updates if self.uniform else int(self.counts.sum())
 
-    @property
-    def first(self) -> int | None:
-        """The frame of the first update, None without one."""
-        return int(self.frames[0]) if len(self.frames) else None
-
-    @property
-    def first_with_rows(self) -> int | None:
-        """The first frame at which the block has rows."""
-        positions = np.flatnonzero(self.counts)
-        return int(self.frames[positions[0]]) if len(positions) else None
-
-    @property
-    def fewest(self) -> int:
-        """The smallest row count, 0 without updates."""
-        return int(self.counts.min()) if len(self.counts) else 0
-
-    def at(self, frame: int) -> int | None:
-        """Rows at a frame, None while the block is absent."""
-        position = int(np.searchsorted(self.frames, frame, side="right")) - 1
-        return int(self.counts[position]) if position >= 0 else None
-
-    def span_of_row(self, row: int, n_frames: int) -> tuple[int, int]:
-        """The frames `first:stop` at which the update that owns a row is the current one."""
+    def owners(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the update that owns each of some rows."""
         if self.uniform:
-            update = row // self.uniform
-            return update, update + 1 if update + 1 < self.updates else n_frames
-        offset = np.concatenate([[0], np.cumsum(self.counts)])
-        update = int(np.searchsorted(offset, row, side="right")) - 1
-        last = update + 1 == len(self.frames)
-        return int(self.frames[update]), n_frames if last else int(self.frames[update + 1])
+            return rows // self.uniform
+        return np.searchsorted(np.cumsum(self.counts), rows, side="right")
 
-    def fewest_between(self, first: int, stop: int) -> tuple[int, int] | None:
-        """The smallest row count at frames `first:stop`, and the first frame that has it; None while absent."""
-        low = max(0, int(np.searchsorted(self.frames, first, side="right")) - 1)
-        high = int(np.searchsorted(self.frames, max(stop, first + 1), side="left"))
-        if low >= high:
-            return None
-        position = low + int(np.argmin(self.counts[low:high]))
-        return int(self.counts[position]), max(first, int(self.frames[position]))
+    def frames_of(self, updates: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the frames of some updates."""
+        return updates if self.uniform else self.frames[updates]
 
-    def first_difference(self, other: RowHistory, n_frames: int) -> int | None:
-        """The first frame at which this block is there and the other is absent or has another row count."""
-        positions = np.union1d(self.frames, other.frames)
-        positions = positions[positions < n_frames]
-        if self.first is None:
-            return None
-        positions = positions[positions >= self.first]
-        mine = self.counts[np.searchsorted(self.frames, positions, side="right") - 1]
-        theirs = np.searchsorted(other.frames, positions, side="right") - 1
-        counts = np.concatenate([other.counts, [-1]])[theirs]
-        wrong = np.flatnonzero(mine != counts)
-        return int(positions[wrong[0]]) if len(wrong) else None
+    def referenced(self, array: CheckedArray, mask: CheckedArray | None) -> tuple[RowCounts, Highest]:
+        """Return the largest row each update refers to; those whose rows no chunk backs are like the first of them."""
+        empty = np.zeros(0, np.int64) if self.uniform else np.flatnonzero(self.counts == 0)
+        parts = [(empty, np.zeros(len(empty), np.uint64), np.zeros(len(empty), np.bool_))]
+        for start, values in itertools.chain(array.pieces(self.total), array.zeros(self.total)):
+            owners = self.owners(np.arange(start, start + len(values)))
+            begins = np.flatnonzero(np.diff(owners, prepend=-1))
+            valid = None if mask is None else mask.rows_between(start, start + len(values))
+            if valid is not None and len(valid) != len(values):
+                valid = None
+            found = highest(np.append(begins, len(values)), values, valid)
+            parts.append((owners[begins], found.row, found.any))
+        updates, row, used = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        order = np.argsort(updates, kind="stable")
+        updates, row, used = updates[order], row[order], used[order]
+        begins = np.flatnonzero(np.diff(updates, prepend=-1))
+        if len(begins):
+            updates, row, used = updates[begins], np.maximum.reduceat(row, begins), np.logical_or.reduceat(used, begins)
+        counts = np.full(len(updates), self.uniform) if self.uniform else self.counts[updates]
+        return RowCounts(self.frames_of(updates), counts), Highest(row, used)
 
 
 _INDEX = ("step_index", "offset")
+#: The history of a block that is never there.
+_NEVER = RowHistory.regular(0, 0)
 
 
 class BlockChecks:
@@ -245,7 +221,7 @@ class BlockChecks:
             place = int(wrong[0]) + 1 if len(wrong) else len(bounds) - 1
             self._findings.error(offset.node, f"never falls: found {bounds[place]} after {bounds[place - 1]}")
             return None
-        return RowHistory.indexed(frames, bounds.astype(np.int64))
+        return RowHistory(frames, bounds[1:].astype(np.int64) - bounds[:-1].astype(np.int64), 0, len(frames))
 
     def _check_lengths(self, node: Node, declared: BlockDeclaration, history: RowHistory) -> None:
         for key in declared.columns:
@@ -266,13 +242,7 @@ class BlockChecks:
             )
         elif stated is not None:
             shape = tuple(stated)
-        if shape is not None and len(history.counts):
-            wrong = np.flatnonzero(history.counts != math.prod(shape))
-            if len(wrong):
-                frame, rows = history.frames[wrong[0]], history.counts[wrong[0]]
-                self._findings.error(
-                    node.key, f"the structural shape {list(shape)} does not fit {rows} rows at frame {frame}"
-                )
+        self._findings.take(shape_faults(node.key, history, shape))
 
     def _load_masks(self, node: Node, declared: BlockDeclaration, history: RowHistory) -> dict[str, CheckedArray]:
         masks = read_masks(self._storage, node, set(declared.columns), self._findings)
@@ -307,35 +277,11 @@ class BlockChecks:
         if array.dtype != "u64":
             self._findings.error(array.node, f"a row reference is u64: found {array.dtype}")
             return
-        begins = history.first_with_rows
-        if target.startswith("/"):
-            limit = self._frames.absolute(target)
-            if limit is not None and limit < 0 and begins is not None:
-                self._findings.error(array.node, f"references rows of the block {target!r}, which is not there")
-            elif limit is not None and limit >= 0:
-                check_range(array, mask, target, limit, self._findings, history.total)
-                return
+        limit = self._frames.absolute(target) if target.startswith("/") else self._history.get(target, _NEVER)
+        if limit is None:
             scan_column(array, mask, None, self._findings, history.total)
             return
-        other = self._history.get(target, RowHistory.regular(0, 0))
-        if other is None or begins is None:
-            scan_column(array, mask, None, self._findings, history.total)
-            return
-        there = other.first
-        if there is None or there > begins:
-            self._findings.error(
-                array.node, f"references rows of the block {target!r}, which is not there at frame {begins}"
-            )
-            return
-        rows, values = references_beyond(array, mask, other.fewest, history.total)
-        for row, value in zip(rows.tolist(), values, strict=False):
-            fewest = other.fewest_between(*history.span_of_row(row, self._n))
-            if fewest is not None and value >= fewest[0]:
-                self._findings.error(
-                    array.node,
-                    f"references row {value} of the block {target!r}, which has {fewest[0]} rows at frame {fewest[1]}",
-                )
-                return
+        self._findings.take(reference_faults(array.node, *history.referenced(array, mask), target, limit))
 
     def _check_aligned(self, name: str, declared: BlockDeclaration) -> None:
         if declared.aligned_with is None:
@@ -343,15 +289,7 @@ class BlockChecks:
         mine, other = self._history[name], self._history.get(declared.aligned_with)
         if mine is None or other is None:
             return
-        frame = mine.first_difference(other, self._n)
-        if frame is not None:
-            rows = other.at(frame)
-            theirs = "is absent" if rows is None else f"has {rows}"
-            target = declared.aligned_with
-            self._findings.error(
-                f"trajectory/{name}",
-                f"is aligned with {target!r}, which {theirs} at frame {frame}: found {mine.at(frame)} rows",
-            )
+        self._findings.take(aligned_faults(f"trajectory/{name}", mine, declared.aligned_with, other))
 
     def _check_system(self, name: str, declared: BlockDeclaration) -> None:
         system = self._frames.blocks.get("system", {}).get(name)
@@ -359,20 +297,14 @@ class BlockChecks:
             return
         here = f"trajectory/{name}"
         if declared.aligned_with is not None:
-            self._findings.error(here, "an aligned block has the name of a block of system")
-        for key in sorted(declared.columns.keys() & system.columns.keys()):
-            if key != "id":
-                self._findings.error(f"{here}/{key}", "the column is in system too: it lives on one side only")
+            self._findings.error(here, "an aligned block must not have the name of a block of system")
+        self._findings.take(column_faults(here, declared.columns, system.columns))
         history = self._history[name]
         if history is None or system.count is None:
             return
-        wrong = np.flatnonzero(history.counts != system.count)
-        if len(wrong):
-            frame, rows = history.frames[wrong[0]], history.counts[wrong[0]]
-            self._findings.error(
-                here, f"has {rows} rows at frame {frame}, the block of the same name in system {system.count}"
-            )
-        else:
+        before = len(self._findings.items)
+        self._findings.take(row_count_faults(here, history, system.count))
+        if len(self._findings.items) == before:
             self._check_ids(name, system, history)
 
     def _check_ids(self, name: str, system: CheckedBlock, history: RowHistory) -> None:
@@ -383,14 +315,13 @@ class BlockChecks:
         expected: NDArray[Any] | None = own.whole(own.rows)
         if expected is None:
             return
-        # What no chunk backs are zeros; beyond one frame of them the rows of system only come again.
-        gaps = ((low, np.zeros(min(high - low, own.rows), dtype=np.uint64)) for low, high in array.gaps(history.total))
-        for start, values in itertools.chain(array.pieces(history.total), gaps):
+        # beyond one frame of zeros the rows of system only come again
+        for start, values in itertools.chain(array.pieces(history.total), array.zeros(history.total, own.rows)):
             rows = np.arange(start, start + len(values)) % own.rows
             wrong = np.flatnonzero(values != expected[rows])
             if len(wrong):
                 row = start + int(wrong[0])
-                frame = history.span_of_row(row, self._n)[0]
+                frame = history.frames_of(history.owners(np.array([row])))[0]
                 self._findings.error(
                     array.node,
                     f"differs from the id in system at frame {frame}, row {row % own.rows}: "

@@ -235,8 +235,7 @@ class _CollectionChecks:
             version = collection.document.get("molrec_version")
             forcefield = ForceField.from_parts(frame.document, tables, molrec_version=version)
             registry = style_registry()
-            for fault in forcefield.faults("ff", registry):
-                findings.raised("ff", fault)
+            findings.take(forcefield.faults("ff", registry))
             if len(findings.items) == before:
                 for remark in remarks(forcefield, registry, "ff"):
                     findings.warning(remark.node, remark.text)

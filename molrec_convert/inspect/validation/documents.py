@@ -172,8 +172,7 @@ def _documents(storage: Storage, section: Node, findings: Findings) -> dict[str,
             continue
         found[child.name] = child
         check_group(child, findings)
-        for fault in metadata_faults(child.attributes, child.name):
-            findings.raised(child.key, fault)
+        findings.take(metadata_faults(child.attributes, child.name))
         for key in _TEXTS:
             if not isinstance(child.attributes.get(key), (str, type(None))):
                 findings.warning(child.key, f"{key} is not a text: found {child.attributes[key]!r:.60}")
@@ -216,8 +215,7 @@ def check_forcefield(storage: Storage, root: Node, frames: FrameChecks, findings
         document, frame.blocks, molrec_version=_version(storage), attributes=frame.attributes
     )
     registry = style_registry()
-    for fault in forcefield.faults("forcefield", registry):
-        findings.raised("forcefield", fault)
+    findings.take(forcefield.faults("forcefield", registry))
     if findings.has_error("forcefield", before):
         return
     for remark in remarks(forcefield, registry, "forcefield"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -75,6 +75,11 @@ class Findings:
             raise
         except Exception as error:
             self.raised(node, error)
+
+    def take(self, faults: Iterable[ContractError]) -> None:
+        """Take faults of the contract as findings."""
+        for fault in faults:
+            self.raised(fault.node, fault)
 
     def raised(self, node: str, error: Exception) -> None:
         """Take what was raised at `node` as a finding."""

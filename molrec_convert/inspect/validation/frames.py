@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from molrec_convert.inspect.tree.nodes import Node, children_of, read_node
-from molrec_convert.inspect.validation.arrays import CheckedArray, check_range, load_array, scan_column
+from molrec_convert.inspect.validation.arrays import CheckedArray, load_array, reference_faults, scan_column
 from molrec_convert.inspect.validation.findings import Findings, check_group, note_unknown
 from molrec_convert.model.dtypes import check_precision
-from molrec_convert.model.frame import check_target, references
+from molrec_convert.model.frame import check_target, missing_target, references
 from molrec_convert.model.names import check_standard_dtype, name_fault
+from molrec_convert.model.rules import RowCounts, column_faults, row_count_faults
 from molrec_convert.model.tags import from_typed_json, infer_tag
 from molrec_convert.stores.zarr.v3.storage import Storage
 
@@ -123,7 +124,7 @@ class FrameChecks:
             limit = self._limit(targets[name], block, siblings, array) if name in targets else None
             precision = _precision(array, self._findings)
             if limit is not None and array.dtype == "u64":
-                check_range(array, mask, targets[name], limit, self._findings, array.rows)
+                self._findings.take(reference_faults(array, mask, targets[name], limit))
             else:
                 scan_column(array, mask, precision, self._findings)
         for mask in block.masks.values():
@@ -142,7 +143,7 @@ class FrameChecks:
         else:
             limit = -1 if target not in siblings else siblings[target].count
         if limit is not None and limit < 0:
-            self._findings.error(array.node, f"references rows of the block {target!r}, which is not there")
+            self._findings.raised(array.node, missing_target(array.node, target))
             return None
         return limit
 
@@ -203,12 +204,11 @@ _CELL: dict[str, tuple[str, tuple[int, ...]]] = {
 def compare_blocks(system: CheckedBlock, other: CheckedBlock, findings: Findings) -> None:
     """A block of `frame` against the one of the same name in `system`."""
     if system.count is not None and other.count is not None and system.count != other.count:
-        findings.error(other.node, f"has {other.count} rows, the block of the same name in system {system.count}")
-    for column in sorted(system.columns.keys() & other.columns.keys()):
-        if column != "id":
-            findings.error(other.columns[column].node, "the column is in system too: it lives on one side only")
-            continue
-        first, second = system.columns[column], other.columns[column]
+        counts = RowCounts(np.zeros(1, np.int64), np.array([other.count]))
+        findings.take(row_count_faults(other.node, counts, system.count, ""))
+    findings.take(column_faults(other.node, other.columns, system.columns))
+    if "id" in system.columns and "id" in other.columns:
+        first, second = system.columns["id"], other.columns["id"]
         row = None if first.rows != second.rows else _first_difference(first, second)
         if row is not None:
             findings.error(second.node, f"differs from the id in system, first in row {row}")

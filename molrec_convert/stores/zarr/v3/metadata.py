@@ -154,9 +154,11 @@ class ArrayMetadata:
 
     def check_codecs(self, node: str) -> None:
         """Raise ContractError for a codec that no record may have, or numbers whose byte order is not stated."""
-        for name, configuration in _codecs_of(self.document.get("codecs")):
+        codecs = list(_codecs_of(self.document.get("codecs")))
+        for name, _ in codecs:
             if name not in CODECS:
                 raise ContractError(node, f"the codec {name!r} is none of {', '.join(sorted(CODECS))}")
+        for name, configuration in codecs:
             if name == "bytes" and configuration.get("endian") is None and DTYPES[self.dtype].itemsize > 1:
                 raise ContractError(
                     node,
