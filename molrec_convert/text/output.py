@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -47,11 +47,13 @@ class WideFault(ValueError):
         self.row, self.field = row, field
 
 
-def word_column(words: Sequence[str], before: bytes = b" ", width: int = 0) -> Column:
-    """Return a column of texts."""
-    known: dict[str, int] = {}
-    codes = [known.setdefault(word, len(known)) for word in words]
-    return Column("word", np.array(codes, np.int32), before, 0, width, [word.encode() for word in known])
+def word_column(
+    words: Sequence[str], before: bytes = b" ", width: int = 0, spelled: Callable[[str], str] = str
+) -> Column:
+    """Return a column of texts; `spelled` gives how each different one is written."""
+    known = {word: number for number, word in enumerate(dict.fromkeys(words))}
+    codes = np.fromiter(map(known.__getitem__, words), np.int32, len(words))
+    return Column("word", codes, before, 0, width, [spelled(word).encode() for word in known])
 
 
 def write_rows(columns: Sequence[Column], rows: int, end: bytes = b"\n") -> tuple[bytes, NDArray[np.int64]]:

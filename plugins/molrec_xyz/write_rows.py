@@ -40,7 +40,7 @@ def _column(name: str, letter: str, values: NDArray[Any], digits: int | None) ->
     if letter == "Z":
         inside = (values > 0) & (values < len(_SYMBOLS))
         return Column("word", np.where(inside, values, 0).astype(np.int32), words=_SYMBOLS)
-    return word_column([as_word(name, text) for text in values.tolist()])
+    return word_column(values.tolist(), spelled=lambda text: as_word(name, text))
 
 
 def as_word(name: str, text: str) -> str:
