@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 from pathlib import Path
 
 import ase.io
@@ -12,6 +14,7 @@ from collection_stores import F64, POINTS, contents, edit_json, key, molecule, p
 import molrec_convert
 from molrec_convert import ContractError, UsageError, merge_collections
 from molrec_convert.cli import run
+from molrec_convert.errors import MolrecError
 from molrec_convert.inspect.validation import validate
 from molrec_convert.model import (
     Block,
@@ -27,6 +30,7 @@ from molrec_convert.model import (
     Record,
 )
 from molrec_convert.report import Fate, Report
+from molrec_convert.stores.lmdb.file.pages import PageFile
 
 
 def some(path: Path, numbers: range, **options: object) -> Path:
@@ -325,3 +329,63 @@ def test_merged_values_are_bit_for_bit(tmp_path: Path) -> None:
             found = merged.frame(n)
             assert found["atoms"]["x"].tobytes() == odd.tobytes()
             assert str(found.meta["pe"]) == "-0.0"
+
+
+def mixed(path: Path, numbers: range) -> Path:
+    """Values within pages and over several, records with and without a system."""
+    records = [
+        Record(
+            meta={"record_id": f"r{n}", "note": "n" * (n * 37 % 1500)},
+            system=molecule("OHCNO"[n % 5] * (1 + n * 17 % 900)) if n % 3 else None,
+            trajectory=points(n, n % 3, atoms=1 + n * 17 % 900).trajectory,
+        )
+        for n in numbers
+    ]
+    return write(path, records)
+
+
+def test_values_within_pages_and_over_several(tmp_path: Path) -> None:
+    whole = mixed(tmp_path / "w.mrec.lmdb", range(400))
+    cuts = [0, 1, 1, 150, 163, 400]
+    parts = [mixed(tmp_path / f"{n}.mrec.lmdb", range(*pair)) for n, pair in enumerate(itertools.pairwise(cuts))]
+    merge_collections(parts, tmp_path / "a.mrec.lmdb")
+    assert contents(tmp_path / "a.mrec.lmdb") == contents(whole)
+    merge_collections([tmp_path / "a.mrec.lmdb"] * 2, tmp_path / "c.mrec.lmdb")
+    for path in (tmp_path / "a.mrec.lmdb", tmp_path / "c.mrec.lmdb"):
+        with PageFile(path) as pages:
+            pages.check()
+    # little is lost to pages that are not full
+    assert (tmp_path / "a.mrec.lmdb").stat().st_size < 1.1 * whole.stat().st_size
+
+
+def test_a_merged_collection_is_appended_to(tmp_path: Path) -> None:
+    parts = [mixed(tmp_path / f"{n}.mrec.lmdb", range(n * 30, n * 30 + 30)) for n in range(3)]
+    merge_collections(parts, tmp_path / "m.mrec.lmdb")
+    with molrec_convert.append(tmp_path / "m.mrec.lmdb") as writer:
+        writer.append(points(90))
+    assert [r.meta["record_id"] for r in molrec_convert.open(tmp_path / "m.mrec.lmdb")] == [f"r{n}" for n in range(91)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+def test_damage_is_refused_or_harmless(tmp_path: Path, seed: int) -> None:
+    """Bytes changed anywhere: an error of ours, or a file whose pages are sound; never the end of the process."""
+    source = mixed(tmp_path / "s.mrec.lmdb", range(60))
+    whole, draw = source.read_bytes(), random.Random(seed)
+    target = tmp_path / "m.mrec.lmdb"
+    refused = 0
+    for _ in range(40):
+        damaged = bytearray(whole)
+        for _ in range(draw.choice([1, 1, 3, 20])):
+            page = draw.randrange(len(whole) // 4096) * 4096
+            damaged[page + draw.choice([draw.randrange(4096), draw.randrange(40)])] = draw.randrange(256)
+        source.write_bytes(damaged)
+        try:
+            merge_collections([source, source], target, overwrite=True)
+        except MolrecError:
+            refused += 1
+            continue
+        with PageFile(target) as pages:
+            pages.check()
+    assert refused
+    assert not list(tmp_path.glob(".*"))

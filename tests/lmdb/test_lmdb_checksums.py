@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from molrec_convert.cli import run
 from molrec_convert.errors import ContractError
 from molrec_convert.inspect.validation import validate
 from molrec_convert.model import Record
+from molrec_convert.stores.lmdb.file import environment
 from molrec_convert.stores.lmdb.file.store import StoreFile
 from molrec_convert.stores.lmdb.merging import merge_collections
 from molrec_convert.stores.lmdb.reader import open_collection
@@ -76,6 +78,24 @@ def test_every_flipped_bit_is_found(tmp_path: Path) -> None:
     assert validate(path) == []
 
 
+def test_validating_a_damaged_file_leaves_nothing_open(tmp_path: Path) -> None:
+    """Also where the error of a value would keep it mapped."""
+    path = made(tmp_path / "c.mrec.lmdb")
+    value = contents(path)[b"index"]
+    for broken in (value[:-8], value[:40], b"MRF1" + bytes(100), value[:-8] + b"\2" * 8):
+        put(path, b"index", broken)
+        kept = []
+        with pytest.raises(ContractError) as caught, open_collection(path) as collection:
+            _ = collection.index
+        kept.append(caught)
+        assert validate(path)
+        assert not environment._open
+        kept.clear()
+        del caught
+        gc.collect()
+        assert not environment._lingering
+
+
 def test_a_number_that_is_another_number_is_named(tmp_path: Path) -> None:
     path = made(tmp_path / "c.mrec.lmdb")
     value = bytearray(contents(path)[key("f", 4)])
@@ -123,7 +143,7 @@ def test_what_is_copied_has_them_and_hides_no_damage(tmp_path: Path, copy: Calla
 
 
 def test_merging_takes_them_along(tmp_path: Path) -> None:
-    """Page by page, where no value is looked at; where a source has none they are taken."""
+    """Values are held against those of their source; where a source has none they are taken."""
     parts = [made(tmp_path / f"{n}.mrec.lmdb", 5 + n, 10 * n) for n in range(3)]
     merge_collections(parts, tmp_path / "m.mrec.lmdb")
     assert check(tmp_path / "m.mrec.lmdb") > 0
@@ -132,10 +152,8 @@ def test_merging_takes_them_along(tmp_path: Path) -> None:
     merge_collections(parts, tmp_path / "n.mrec.lmdb")
     assert contents(tmp_path / "n.mrec.lmdb") == contents(tmp_path / "m.mrec.lmdb")
     flip(parts[2], key("f", 3), random.Random(2))
-    merge_collections(parts, tmp_path / "o.mrec.lmdb")
-    with open_collection(parts[0]) as a, open_collection(parts[1]) as b:
-        number = a.n_frames + b.n_frames + 3
-    assert f"f[{number}]" in [item.node for item in validate(tmp_path / "o.mrec.lmdb")]
+    with pytest.raises(ContractError, match=r"f\[3\]: the value is damaged"):
+        merge_collections(parts, tmp_path / "o.mrec.lmdb")
 
 
 def test_a_system_that_is_gone_is_found(tmp_path: Path) -> None:

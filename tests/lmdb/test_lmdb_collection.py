@@ -167,6 +167,47 @@ def test_mid_record_topology_change(path: Path) -> None:
     assert stored == [["atoms", "kinds"], ["atoms", "bonds"], ["atoms", "kinds"], ["bonds"], ["bonds"]]
 
 
+def test_references_carried_forward_stay_in_range(path: Path) -> None:
+    """What a reader refuses at a frame the writer refuses: also rows that went while references to them stayed."""
+    declared = Declaration(
+        {
+            "atoms": BlockDeclaration({"x": F64}),
+            "bonds": BlockDeclaration({"atomi": ColumnDeclaration("u64", nullable=True)}),
+        }
+    )
+
+    def atoms(count: int) -> Block:
+        return Block({"x": np.zeros(count)})
+
+    def bonds(*ends: int, there: list[bool] | None = None) -> Block:
+        return Block({"atomi": Column(np.array(ends, np.uint64), None if there is None else np.array(there))})
+
+    whole = Frame({"atoms": atoms(2), "bonds": bonds(0, 1)}, step=0)
+    null = Frame({"atoms": atoms(2), "bonds": bonds(0, 7, there=[True, False])}, step=0)
+    for frames, said in (
+        ([whole, Frame({"atoms": atoms(1)}, step=1)], "out of range at frame 1: found 1, expected less than 1"),
+        ([whole, Frame(step=1), Frame({"atoms": atoms(0)}, step=2)], "out of range at frame 2: found 1"),
+        ([whole, Frame({"bonds": bonds(0, 2)}, step=1)], "out of range at frame 1: found 2, expected less than 2"),
+        ([Frame({"bonds": bonds(0)}, step=0)], "references rows of the block 'atoms', which is not there"),
+        ([Frame({"bonds": bonds(2**64 - 1), "atoms": atoms(1)}, step=0)], "out of range at frame 0"),
+        ([whole, Frame({"atoms": atoms(1), "bonds": bonds(0)}, step=1), Frame({"atoms": atoms(3)}, step=2)], None),
+        ([whole, Frame({"atoms": atoms(0), "bonds": bonds()}, step=1)], None),
+        ([null, Frame({"atoms": atoms(1)}, step=1)], None),
+    ):
+        record = Record(trajectory=MemoryTrajectory(frames, declared))
+        if said is not None:
+            with pytest.raises(ContractError, match=said):
+                write(path, [record], declared)
+            continue
+        with open_collection(write(path, [record], declared, overwrite=True)) as collection:
+            for start in range(len(frames)):
+                view = collection[0].trajectory[start:]
+                assert [frame["bonds"].count for frame in view] == [
+                    frame["bonds"].count for frame in record.trajectory[start:]
+                ]
+                assert sum(batch.n_frames for batch in view.batches()) == len(frames) - start
+
+
 def test_carry_forward_stops_at_the_record(path: Path) -> None:
     same = [point([1.0], step=k) for k in range(3)]
     records = [Record(trajectory=MemoryTrajectory(same, POINTS)) for _ in range(2)]

@@ -152,7 +152,8 @@ def trajectories(draw: st.DrawFn, declaration: Declaration) -> MemoryTrajectory:
                     continue
                 blocks[name] = draw(blocks_of(declared, atoms))
                 aligned = atoms
-            elif shown == "no":
+            elif shown == "no" and not (name == "bonds" and name in before and "atoms" in blocks):
+                # bonds are not carried forward to other atoms, of which there may be fewer
                 continue
             elif shown == "same" and name in before and name != "bonds":
                 blocks[name] = before[name]

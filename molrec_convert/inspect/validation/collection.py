@@ -13,7 +13,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,9 +73,10 @@ def check_collection(path: str | os.PathLike[str], findings: Findings) -> None:
         parts = [f"found {error.found}"] + ([f"expected {error.expected}"] if error.expected else [])
         findings.error("the file", f"{where}{', '.join(parts)}{f'; {error.hint}' if error.hint else ''}")
         return
-    with findings.guard("meta"), open_collection(path) as collection:
-        checks = _CollectionChecks(collection, findings)
-        checks.check()
+    with ExitStack() as stack, findings.guard("meta"):
+        # closed when the error of what failed is gone, which would keep the file mapped
+        collection = stack.enter_context(open_collection(path))
+        _CollectionChecks(collection, findings).check()
 
 
 class _CollectionChecks:

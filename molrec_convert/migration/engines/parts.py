@@ -170,9 +170,9 @@ def _events(part: StoredCollection, path: Path, first: int) -> Iterator[tuple[Ev
     """Events and about the bytes they hold."""
     index = part.index
     atoms, has = index["n_atoms"].tolist(), index["has_trajectory"].tolist()
-    frames = (value for _, values in part.stored_batches(FRAME, 512) for value in values)
-    metas = (value for _, values in part.stored_batches(RECORD, 512) for value in values)
-    systems = part.stored_values(SYSTEM)
+    frames = (value for _, values in part.stored_runs(FRAME) for value in values)
+    metas = (value for _, values in part.stored_runs(RECORD) for value in values)
+    systems = (item for run in part.stored_runs(SYSTEM) for item in zip(*run, strict=True))
     following = next(systems, None)
     number = 0
     lines = iter(_story(part, path))

@@ -8,13 +8,9 @@ Source: Collection and its LMDB file.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import os
-import struct
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from io import RawIOBase
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +32,10 @@ from molrec_convert.model.declaration_joining import following, joined_sources
 from molrec_convert.model.frame import Block, Column
 from molrec_convert.model.tags import canonical_json
 from molrec_convert.report import Report
-from molrec_convert.stores.lmdb.file.checksums import joined_sums
 from molrec_convert.stores.lmdb.file.footer import collection_meta, last_values
 from molrec_convert.stores.lmdb.file.keys import FRAME, RECORD, SYSTEM, is_known, key_text
-from molrec_convert.stores.lmdb.file.leaf_pages import LeafFile
-from molrec_convert.stores.lmdb.file.page_merging import check_margins, merge_pages
-from molrec_convert.stores.lmdb.file.page_tree import PageTree
 from molrec_convert.stores.lmdb.file.pages import PageFile
+from molrec_convert.stores.lmdb.file.runs import append_runs
 from molrec_convert.stores.lmdb.file.store import StoreFile
 from molrec_convert.stores.lmdb.manifest import files_of
 from molrec_convert.stores.lmdb.reader import StoredCollection
@@ -50,9 +43,6 @@ from molrec_convert.stores.lmdb.sharded import ShardedCollection, open_collectio
 from molrec_convert.stores.lmdb.writer import CollectionWriter
 
 __all__ = ["merge_collections"]
-
-#: A transaction holds so many bytes; values are looked at so many at a time.
-_BATCH_BYTES, _BATCH_VALUES = 32 * 2**20, 1024
 
 
 def merge_collections(
@@ -90,37 +80,19 @@ def merge_collections(
                 parts.extend((part.path, part) for part in opened.each_part())
             else:
                 parts.append((os.fspath(path), opened))
-        files = _leaf_files(parts, stack, verify)
+        for file in sorted({part.path for _, part in parts}) if verify else ():
+            with PageFile(file) as pages:
+                pages.check()
         try:
-            _merge(parts, files, Path(target), document, overwrite, report, progress)
+            _merge(parts, Path(target), document, overwrite, report, progress)
         except OSError as error:
             name_in(error, target)
             raise
     return report
 
 
-def _leaf_files(parts: list[tuple[str, StoredCollection]], stack: ExitStack, verify: bool) -> list[LeafFile] | None:
-    """The files page by page; None where pages cannot go over as they are. With `verify` nothing is mapped unseen."""
-    known: dict[str, LeafFile] = {}
-    for _, part in parts:
-        if part.path not in known:
-            known[part.path] = LeafFile(part.path)
-            stack.callback(known[part.path].close)
-    alike = sys.byteorder == "little" and len({file.page_size for file in known.values()}) == 1
-    if verify:
-        for path, file in known.items():
-            part = next(part for _, part in parts if part.path == path)
-            if alike:
-                check_margins(file, len(part), part.n_frames)
-            else:
-                with PageFile(path) as pages:
-                    pages.check()
-    return [known[part.path] for _, part in parts] if alike else None
-
-
 def _merge(
     parts: list[tuple[str, StoredCollection]],
-    files: list[LeafFile] | None,
     target: Path,
     stated: Mapping[str, Any] | None,
     overwrite: bool,
@@ -156,16 +128,16 @@ def _merge(
                 writer.carry(key, value)
         return
     size = sum(os.path.getsize(part.path) for _, part in parts)
-    progress.start("records", len(index["n_frames"]))
+    progress.start("records", index.count)
     # all of it fits the map at once, so no transaction is run twice
     file = StoreFile(target, overwrite=overwrite, map_size=2 * size + 2**26)
     try:
-        if files is not None and index.count and file.page_size == files[0].page_size:
-            counts = [(len(part), part.n_frames) for _, part in parts]
-            file.fill(lambda raw: _fill(raw, files, counts, progress))
-            file.sums.give(joined_sums([part.checksums_taken() for _, part in parts]))
-        else:
-            _copy_all(parts, file, progress)
+        for prefix in (FRAME, RECORD, SYSTEM):
+            first = 0
+            for _, part in parts:
+                append_runs(file, (prefix, part.stored_runs(prefix, first)))
+                first += part.n_frames if prefix == FRAME else len(part)
+                progress.advance(len(part) if prefix == FRAME else 0)
         meta = collection_meta(document, declaration, index, extra)
         file.put([*unknown, *last_values(file, meta, index, forcefield)])
         file.complete()
@@ -207,39 +179,6 @@ def _ways(part: StoredCollection, numbers: Sequence[int]) -> np.ndarray[Any, Any
     own = part.index.columns.get(MIGRATION)
     known = np.zeros(len(part), np.int64) if own is None else np.asarray(own.values, np.int64)
     return np.asarray(numbers, np.uint32)[known]
-
-
-def _fill(raw: RawIOBase, files: list[LeafFile], counts: Sequence[tuple[int, int]], progress: Progress) -> None:
-    """The pages of all files, and the tree above them."""
-    with PageTree(raw, files[0].page_size) as tree:
-        merge_pages(files, counts, tree, progress)
-        tree.finish()
-
-
-def _copy_all(parts: list[tuple[str, StoredCollection]], file: StoreFile, progress: Progress) -> None:
-    """All values, one by one."""
-    for prefix in (FRAME, RECORD, SYSTEM):
-        first = 0
-        for _, part in parts:
-            _copy(part, prefix, first, file)
-            first += part.n_frames if prefix == FRAME else len(part)
-            if prefix == FRAME:
-                progress.advance(len(part))
-
-
-def _copy(part: StoredCollection, prefix: bytes, first: int, file: StoreFile) -> None:
-    """The values of one letter; its numbers begin at `first`."""
-    pack = struct.Struct(">cQ").pack
-    items: list[tuple[bytes, bytes]] = []
-    size = 0
-    for numbers, values in part.stored_batches(prefix, _BATCH_VALUES):
-        keys = map(pack, itertools.repeat(prefix), (numbers + np.uint64(first)).tolist())
-        items += zip(keys, values, strict=True)
-        size += sum(map(len, values))
-        if size >= _BATCH_BYTES:
-            file.append(items)
-            items, size = [], 0
-    file.append(items)
 
 
 def common_declaration(parts: Sequence[tuple[str, StoredCollection]]) -> Declaration | None:

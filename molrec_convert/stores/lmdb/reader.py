@@ -12,7 +12,7 @@ import functools
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,19 +26,14 @@ from molrec_convert.model.frame import Block, Frame
 from molrec_convert.model.record import absolute_rows, check_document, frame_sample
 from molrec_convert.model.tags import check_json
 from molrec_convert.model.trajectory import Trajectory
-from molrec_convert.stores.lmdb.file.checksums import (
-    Checksums,
-    GrowingSums,
-    checksum,
-    read_checksums,
-    refuse_damaged,
-)
+from molrec_convert.stores.lmdb.file.checksums import Checksums, checksum, read_checksums, refuse_damaged
 from molrec_convert.stores.lmdb.file.environment import Handle
 from molrec_convert.stores.lmdb.file.keys import (
     CHECKSUMS,
     FORCEFIELD,
     FRAME,
     INDEX,
+    KEY_BYTES,
     LAYOUT,
     LAYOUT_VERSION,
     META,
@@ -46,7 +41,6 @@ from molrec_convert.stores.lmdb.file.keys import (
     RECORD,
     SYSTEM,
     numbered,
-    numbered_keys,
 )
 from molrec_convert.stores.lmdb.file.pages import PageFile
 from molrec_convert.stores.lmdb.manifest import MANIFEST
@@ -61,6 +55,9 @@ from molrec_convert.stores.lmdb.values.frame_bytes import Buffer, FrameBytes, de
 from molrec_convert.stores.lmdb.values.header_json import from_utf8, mapping
 
 __all__ = ["StoredCollection", "open_collection"]
+
+#: A key as numpy reads it.
+_KEY = np.dtype([("letter", "S1"), ("number", ">u8")])
 
 
 def open_collection(path: str | os.PathLike[str], *, verify: bool = False) -> StoredCollection:
@@ -231,42 +228,27 @@ class StoredCollection(Collection):
             return frame, 0
         return super().locate(frame)
 
-    def stored_values(self, prefix: bytes) -> Iterator[tuple[int, bytes]]:
-        """The values of one letter as they are stored, by their numbers, as far as the collection counts them."""
-        count = self._n_frames if prefix == FRAME else self._n_records
-        expected, sums = 0, self.checksums
-        for key, value in self._file.open().items(numbered(prefix, 0), numbered(prefix, count)):
-            if len(key) == len(prefix) + 8:
-                number = int.from_bytes(key[1:], "big")
-                if number != expected and prefix != SYSTEM:
-                    break
-                expected = number + 1
-                if sums is not None:
-                    sums.check(prefix, number, value)
-                yield number, value
-        if expected != count and prefix != SYSTEM:
-            raise ContractError(f"{prefix.decode()}[{expected}]", "the key is not there")
+    def stored_runs(self, prefix: bytes, first: int = 0) -> Iterator[tuple[list[int], list[bytes]]]:
+        """Yield the values of one letter as they are stored, many at a time, and their numbers counted from `first`.
 
-    def stored_batches(self, prefix: bytes, size: int) -> Iterator[tuple[NDArray[np.uint64], list[bytes]]]:
-        """What `stored_values` gives, so many at a time: numbers and values."""
+        Those the collection does not count are left out. Raises `ContractError` where one is missing, or does not match
+        its checksum.
+        """
         count = self._n_frames if prefix == FRAME else self._n_records
         expected, sums = 0, self.checksums
-        for batch in self._file.open().batches(numbered(prefix, 0), numbered(prefix, count), size):
-            keys = b"".join(key for key, _ in batch)
-            if len(keys) != 9 * len(batch) or any(len(key) != 9 for key, _ in batch):
-                batch = [(key, value) for key, value in batch if len(key) == 9]
-                keys = b"".join(key for key, _ in batch)
-            table = np.frombuffer(keys, np.uint8).reshape(-1, 9)
-            numbers = np.ascontiguousarray(table[:, 1:]).view(">u8").ravel().astype(np.uint64)
-            wanted = np.arange(expected, expected + len(numbers), dtype=np.uint64)
-            if prefix != SYSTEM and (numbers != wanted).any():
-                expected += int(np.argmax(numbers != wanted))
+        for batch in self._file.open().batches(numbered(prefix, 0), numbered(prefix, count)):
+            batch = [item for item in batch if len(item[0]) == KEY_BYTES]
+            keys = np.frombuffer(b"".join(key for key, _ in batch), _KEY)
+            numbers = keys["number"].astype(np.int64)
+            wrong = np.flatnonzero(numbers != np.arange(expected, expected + len(numbers)))
+            if prefix != SYSTEM and len(wrong):
+                expected += int(wrong[0])
                 break
             expected += len(numbers)
             values = [value for _, value in batch]
             if sums is not None:
-                sums.check_many(prefix, numbers, values)
-            yield numbers, values
+                sums.check(prefix, numbers, values)
+            yield (numbers + first).tolist(), values
         if expected != count and prefix != SYSTEM:
             raise ContractError(f"{prefix.decode()}[{expected}]", "the key is not there")
 
@@ -292,17 +274,6 @@ class StoredCollection(Collection):
         value = self._find(CHECKSUMS)
         return None if value is None else read_checksums(value, self._n_records, self._n_frames)
 
-    def checksums_taken(self) -> Checksums:
-        """Return the checksums, taken now where the file has none."""
-        if self.checksums is not None:
-            return self.checksums
-        sums = GrowingSums()
-        for prefix in (FRAME, RECORD, SYSTEM):
-            for numbers, values in self.stored_batches(prefix, 1024):
-                if values:
-                    sums.add(list(zip(numbered_keys(prefix, numbers.tolist()), values, strict=True)))
-        return Checksums(sums.complete(self._n_records, self._n_frames, lambda _: ()), {})
-
     def same_values(self, index: int, other: Collection, position: int) -> bool:
         """See `Collection.same_values`."""
         if not isinstance(other, StoredCollection):
@@ -311,23 +282,28 @@ class StoredCollection(Collection):
         return mine == theirs
 
     def stored_record(self, index: int) -> tuple[bytes, bytes | None, list[bytes]]:
-        """The values of a record as they are stored: its meta, its system (None without), its frames.
+        """Return the values of a record as they are stored: its meta, its system (None without), its frames.
 
-        Raises `ContractError` for a value that does not match its checksum.
+        Raises `ContractError` for a value that is missing, or does not match its checksum.
         """
+        (meta,), (system,) = self.stored_values(index, RECORD), self.stored_values(index, SYSTEM)
+        frames = self.stored_values(index, FRAME)
+        return cast(bytes, meta), system, cast("list[bytes]", frames)
+
+    def stored_values(self, index: int, prefix: bytes) -> list[bytes | None]:
+        """Return the values of one letter of a record as they are stored, None for a system that is not there."""
         _ = self.index
-        environment = self._file.open()
-        meta, system = environment.get(numbered(RECORD, index)), environment.get(numbered(SYSTEM, index))
-        if meta is None:
-            raise ContractError(f"r[{index}]", "the record has no meta document")
-        first, count = int(self._first[index]), int(self._frames[index])
-        frames = [bytes(self._frame_value(ordinal, peek=True)) for ordinal in range(first, first + count)]
-        sums = self.checksums
-        if sums is not None:
-            sums.check(RECORD, index, meta)
-            sums.check(SYSTEM, index, system)
-            sums.check_many(FRAME, slice(first, first + count), frames)
-        return bytes(meta), None if system is None else bytes(system), frames
+        first, count = (int(self._first[index]), int(self._frames[index])) if prefix == FRAME else (index, 1)
+        find, values = self._file.open().finder(), []
+        for number in range(first, first + count):
+            value = find(numbered(prefix, number))
+            if value is None and prefix != SYSTEM:
+                what = "the frame is not there" if prefix == FRAME else "the record has no meta document"
+                raise ContractError(f"{prefix.decode()}[{number}]", what)
+            values.append(None if value is None else bytes(value))
+        if self.checksums is not None:
+            self.checksums.check(prefix, slice(first, first + count), values)
+        return values
 
     def unknown_parts(self, index: int) -> list[str]:
         """See `Collection.unknown_parts`: keys of headers; those of a system's columns are attributes of these."""

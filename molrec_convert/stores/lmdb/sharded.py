@@ -53,9 +53,12 @@ def open_collection(path: str | os.PathLike[str], *, verify: bool = False) -> St
     if not is_set(path):
         return open_file(path, verify=verify)
     collection = ShardedCollection(os.path.abspath(path), read_manifest(path))
-    if verify:
-        for number in range(collection.n_parts):
+    try:
+        for number in range(collection.n_parts if verify else 0):
             collection.open_part(number, verify=True)
+    except BaseException:
+        collection.close()
+        raise
     return collection
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -252,7 +252,7 @@ class CollectionWriter:
         try:
             self._flush()
             for prefix, own in ((RECORD, self._metas), (SYSTEM, self._systems)):
-                before = in_runs(self._stored(prefix))
+                before = () if self._before is None else self._before.stored_runs(prefix)
                 runs = itertools.chain(before, self._given.get(prefix, ()), in_runs(own))
                 append_runs(self._file, (prefix, runs))
             if self._unknown:
@@ -293,12 +293,8 @@ class CollectionWriter:
                 self.report.dropped(f"key {key_text(key)}", "the collection does not count it")
             else:
                 self._unknown.append((key, value))
-        append_runs(self._file, (FRAME, in_runs(self._stored(FRAME))))
+        append_runs(self._file, (FRAME, before.stored_runs(FRAME)))
         self._n_frames = self._flushed = before.n_frames
-
-    def _stored(self, prefix: bytes) -> Iterator[tuple[int, bytes]]:
-        """The values of one letter that were there before."""
-        return iter(()) if self._before is None else self._before.stored_values(prefix)
 
     def _add_values(self, values: list[bytes]) -> None:
         self._pending += values

@@ -31,7 +31,6 @@ __all__ = [
     "GrowingSums",
     "checksum",
     "encode_checksums",
-    "joined_sums",
     "read_checksums",
     "refuse_damaged",
 ]
@@ -52,15 +51,10 @@ class Checksums:
     def __init__(self, numbered_sums: Mapping[bytes, Sums], named: Mapping[str, int]) -> None:
         self.of, self.named = dict(numbered_sums), dict(named)
 
-    def check(self, letter: bytes, number: int, value: Buffer | bytes | None) -> None:
-        """Refuse a value (None: there is none) that is not the one whose checksum was taken."""
-        if checksum(b"" if value is None else value) != self.of[letter][number]:
-            refuse_damaged(numbered(letter, number))
-
-    def check_many(self, letter: bytes, numbers: slice | NDArray[np.uint64], values: Sequence[bytes]) -> None:
-        """Refuse values of one letter, the first that is not the one whose checksum was taken."""
+    def check(self, letter: bytes, numbers: slice | NDArray[np.int64], values: Sequence[bytes | None]) -> None:
+        """Refuse values of one letter (None: there is none), the first that does not match its checksum."""
         expected = self.of[letter][numbers]
-        found = np.fromiter(map(google_crc32c.value, values), np.uint32, len(values))
+        found = np.fromiter((google_crc32c.value(value or b"") for value in values), np.uint32, len(values))
         wrong = np.flatnonzero(found != expected)
         if len(wrong):
             first = int(wrong[0])
@@ -112,10 +106,6 @@ class GrowingSums:
             if number is not None:
                 del known[max(0, number - (self.known_from if letter == FRAME else 0)) :]
 
-    def give(self, sums: Mapping[bytes, Sums]) -> None:
-        """Take the checksums of values that are put in another way."""
-        self._sums = {letter: array("I", sums[letter].tobytes()) for letter in _COLUMNS}
-
     def complete(self, records: int, frames: int, before: Callable[[int], Iterable[bytes]]) -> dict[bytes, Sums]:
         """Return the arrays of so many records and frames; `before` gives the values of the first so many frames.
 
@@ -165,8 +155,3 @@ def read_checksums(value: Buffer | bytes, records: int, frames: int) -> Checksum
 def refuse_damaged(key: bytes) -> None:
     """Raise the error of a value that is not what it was."""
     raise ContractError(key_text(key), "the value is damaged: it does not match its checksum")
-
-
-def joined_sums(parts: Sequence[Checksums]) -> dict[bytes, Sums]:
-    """Return the checksums of collections one after the other."""
-    return {letter: np.concatenate([part.of[letter] for part in parts]) for letter in _COLUMNS}

@@ -16,15 +16,13 @@ from molrec_convert.formats import NoProgress, Progress
 from molrec_convert.model.collection.collection import Collection, CollectionView
 from molrec_convert.report import Report
 from molrec_convert.stores.lmdb.file.footer import collection_meta, last_values
-from molrec_convert.stores.lmdb.file.keys import FRAME, RECORD, SYSTEM, is_known, key_text, numbered
-from molrec_convert.stores.lmdb.file.spool import Spool
+from molrec_convert.stores.lmdb.file.keys import FRAME, RECORD, SYSTEM, is_known, key_text
+from molrec_convert.stores.lmdb.file.runs import append_runs, in_runs
 from molrec_convert.stores.lmdb.file.store import StoreFile
 from molrec_convert.stores.lmdb.reader import StoredCollection
 from molrec_convert.stores.lmdb.sharded import ShardedCollection
 
 __all__ = ["is_stored", "places", "take_records"]
-
-_BATCH_VALUES, _BATCH_BYTES = 2000, 16 * 2**20
 
 
 def is_stored(source: Collection) -> bool:
@@ -71,12 +69,8 @@ def take_records(
     first: StoredCollection = whole.open_part(0) if isinstance(whole, ShardedCollection) else whole
     progress.start("records", len(source))
     file = StoreFile(Path(target), overwrite=overwrite)
-    taking = _Taking(file)
     try:
-        for number, (part, position) in enumerate(places(source)):
-            taking.add(number, part.stored_record(position))
-            progress.advance(1)
-        taking.finish()
+        append_runs(file, *((prefix, in_runs(_values(source, prefix, progress))) for prefix in (FRAME, RECORD, SYSTEM)))
         index = source.index
         meta = collection_meta(source.document, source.declaration, index, source.extra)
         file.put(last_values(file, meta, index, first.stored_forcefield()))
@@ -84,50 +78,14 @@ def take_records(
     except BaseException:
         file.discard()
         raise
-    finally:
-        taking.close()
 
 
-class _Taking:
-    """Frames go to the file as they come, the other parts of the records follow."""
-
-    def __init__(self, file: StoreFile) -> None:
-        self._file, self._frames = file, 0
-        self._pending: list[tuple[bytes, bytes]] = []
-        self._size = 0
-        self._spools = {RECORD: Spool(file.path.parent), SYSTEM: Spool(file.path.parent)}
-
-    def add(self, number: int, record: tuple[bytes, bytes | None, list[bytes]]) -> None:
-        """The values of one record."""
-        meta, system, frames = record
-        for value in frames:
-            self._put(numbered(FRAME, self._frames), value)
-            self._frames += 1
-        self._spools[RECORD].append(number, meta)
-        if system is not None:
-            self._spools[SYSTEM].append(number, system)
-        if not (number + 1) % _BATCH_VALUES:
-            for spool in self._spools.values():
-                spool.spill()
-
-    def finish(self) -> None:
-        """What waits."""
-        for prefix, spool in self._spools.items():
-            for number, value in spool:
-                self._put(numbered(prefix, number), value)
-        self._flush()
-
-    def close(self) -> None:
-        """Forget everything."""
-        for spool in self._spools.values():
-            spool.close()
-
-    def _put(self, key: bytes, value: bytes) -> None:
-        self._pending.append((key, value))
-        self._size += len(value)
-        if len(self._pending) >= _BATCH_VALUES or self._size >= _BATCH_BYTES:
-            self._flush()
-
-    def _flush(self) -> None:
-        self._file.append(self._pending)
-        self._pending, self._size = [], 0
+def _values(source: Collection, prefix: bytes, progress: Progress) -> Iterator[tuple[int, bytes]]:
+    """Yield the values of one letter of all records, and their numbers in the new file."""
+    frames = 0
+    for number, (part, position) in enumerate(places(source)):
+        for value in part.stored_values(position, prefix):
+            if value is not None:
+                yield (frames if prefix == FRAME else number), value
+            frames += 1
+        progress.advance(1 if prefix == FRAME else 0)

@@ -7,7 +7,6 @@ no locks: a finished collection is replaced, never altered, and its folder may b
 
 from __future__ import annotations
 
-import itertools
 import os
 import threading
 import weakref
@@ -20,6 +19,9 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError, FormatError, UnsupportedError, UsageError
 from molrec_convert.stores.lmdb.file.pages import PageFile
+
+#: So many bytes, or values, are copied at a time.
+_BATCH_BYTES, _BATCH_VALUES = 2**20, 1024
 
 __all__ = ["Environment", "Handle", "acquire", "lmdb_library", "release"]
 
@@ -76,26 +78,20 @@ class Environment:
                 jump = yield cursor.key()
                 found = cursor.next() if jump is None else cursor.set_range(jump)
 
-    def items(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Keys from `start` up to but not `end`, and copies of their values, in order."""
+    def batches(self, start: bytes, end: bytes) -> Iterator[list[tuple[bytes, bytes]]]:
+        """Yield keys from `start` up to but not `end`, and copies of their values, many at a time."""
         with self._env.begin() as transaction, transaction.cursor() as cursor:
-            found = cursor.set_range(start)
-            while found and (key := cursor.key()) < end:
-                yield key, cursor.value()
-                found = cursor.next()
-
-    def batches(self, start: bytes, end: bytes, count: int) -> Iterator[list[tuple[bytes, bytes]]]:
-        """Keys from `start` up to but not `end`, and copies of their values, so many at a time."""
-        with self._env.begin() as transaction, transaction.cursor() as cursor:
-            if not cursor.set_range(start):
-                return
-            items = cursor.iternext(keys=True, values=True)
-            while batch := list(itertools.islice(items, count)):
-                if batch[-1][0] >= end:
-                    batch = [(key, value) for key, value in batch if key < end]
-                    if batch:
-                        yield batch
-                    return
+            batch: list[tuple[bytes, bytes]] = []
+            size = 0
+            for item in cursor.iternext() if cursor.set_range(start) else ():
+                if item[0] >= end:
+                    break
+                batch.append(item)
+                size += len(item[1])
+                if size >= _BATCH_BYTES or len(batch) >= _BATCH_VALUES:
+                    yield batch
+                    batch, size = [], 0
+            if batch:
                 yield batch
 
     def views(self) -> Iterator[tuple[bytes, memoryview]]:
@@ -113,8 +109,14 @@ class Environment:
             return None
         # every array made from it keeps this one alive, which no memoryview would do
         root = np.frombuffer(value, np.uint8) if len(value) else np.zeros(0, np.uint8)
-        self._views.append(weakref.ref(root))
+        self._views.append(weakref.ref(root, self._view_is_gone))
         return root
+
+    def _view_is_gone(self, _: object) -> None:
+        """Close the file when the last array that showed it goes, if its last reader has left before."""
+        if self.users <= 0:
+            with _lock:
+                _close_lingering()
 
     @property
     def held(self) -> bool:

@@ -14,6 +14,7 @@ __all__ = [
     "FORCEFIELD",
     "FRAME",
     "INDEX",
+    "KEY_BYTES",
     "LAYOUT",
     "LAYOUT_VERSION",
     "META",
@@ -36,6 +37,8 @@ LAYOUT, LAYOUT_VERSION = "mrec-lmdb", 1
 META_KEYS = ("layout", "layout_version", "collection", "sequence_schema", "n_records", "n_frames")
 
 _NUMBERED = struct.Struct(">cQ")
+#: Bytes of a key with a number.
+KEY_BYTES = _NUMBERED.size
 
 
 def numbered(prefix: bytes, number: int) -> bytes:

@@ -105,16 +105,6 @@ class PageFile:
         """Let go of the file."""
         os.close(self._file)
 
-    @property
-    def root(self) -> int:
-        """The number of the root page; only for a file with `entries`."""
-        return self._root
-
-    @property
-    def depth(self) -> int:
-        """Levels of the tree."""
-        return self._depth
-
     def find(self, key: bytes) -> bytes | None:
         """The value of `key`, by the same way through the pages that LMDB takes."""
         number, depth = self._root, 0

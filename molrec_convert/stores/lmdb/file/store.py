@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator
-from io import RawIOBase
 from pathlib import Path
 from typing import Any
 
@@ -89,19 +88,6 @@ class StoreFile:
                 meminit=False,
             )
         )
-
-    @property
-    def page_size(self) -> int:
-        """Bytes of a page."""
-        return int(self._env.stat()["psize"])
-
-    def fill(self, work: Callable[[RawIOBase], None]) -> None:
-        """Let `work` write the pages of the file, which is new, by itself; what is put afterwards comes on top."""
-        self._env.close()
-        self._env = None
-        with open(self.path, "r+b", buffering=0) as file:
-            work(file)
-        self._env = self._opened()
 
     def append(self, items: list[tuple[bytes, bytes]]) -> None:
         """Put keys greater than all before, in one transaction."""
