@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ def rows_text(
     """Return rows of columns (name, letter, values) as one text, and where each begins in it and the last ends."""
     fields: list[Column] = []
     for name, letter, values in columns:
-        flat = values.reshape(rows, -1) if values.ndim > 1 else values[:, None]
+        flat = values.reshape(rows, math.prod(values.shape[1:]))
         fields += [_column(name, letter, flat[:, part], digits) for part in range(flat.shape[1])]
     if fields:
         fields[0] = fields[0]._replace(before=b"")

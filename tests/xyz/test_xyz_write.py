@@ -125,6 +125,15 @@ def test_the_text(tmp_path: Path) -> None:
     assert text.endswith("\n")
 
 
+def test_frames_without_atoms(tmp_path: Path) -> None:
+    nothing = np.zeros(0)
+    columns = {"element": np.array([], np.dtypes.StringDType()), "x": nothing, "y": nothing, "z": nothing}
+    frames = [Frame({"atoms": Block({**columns, "fx": nothing, "fy": nothing, "fz": nothing})}, step=k) for k in (0, 1)]
+    record = through(Record(trajectory=MemoryTrajectory(frames)), tmp_path / "a.extxyz", Report())
+    assert [line for line in (tmp_path / "a.extxyz").read_text().splitlines() if "Properties" not in line] == ["0", "0"]
+    assert [frame["atoms"].count for frame in record.trajectory] == [0, 0]
+
+
 def test_every_double_arrives_as_it_was(tmp_path: Path) -> None:
     draw = np.random.default_rng(5)
     bits = draw.integers(0, 2**64, 3000, np.uint64).view(np.float64)
