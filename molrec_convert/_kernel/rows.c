@@ -370,8 +370,8 @@ static int fail_field(job_t *job, int64_t field, int reason, text_t line, text_t
     return fail(job, field, reason, word - job->text + shift, end - job->text + shift);
 }
 
-/* Put a word that lies in [p, end) where column `c` has its value of this row. Return GOOD or a reason; -1: no memory.
-   Numbers may go on behind `end` no further than there are digits; fields of fixed columns are closed for that. */
+/* Put the word at `p` where its column has the value of this row. Return GOOD or a reason; -1: no memory. It ends at
+   `end`, or, where that is not given, at the next blank. */
 static inline int take(job_t *job, int64_t f, text_t p, text_t *stop, text_t end, int64_t offset) {
     column_t *c = job->columns + f;
     uint8_t *out = (uint8_t *)(intptr_t)c->out + c->stride * job->row;
@@ -381,7 +381,7 @@ static inline int take(job_t *job, int64_t f, text_t p, text_t *stop, text_t end
     case REAL: case FORTRAN: case FINITE: {
         double value = 0;
         reason = read_real(&q, (int)c->kind, &value);
-        if (!IS_END[*q] || q == p) reason = VALUE;
+        if (end ? q != end : !IS_END[*q]) reason = VALUE;
         if (c->out) {
             if (reason == VALUE) value = from_bits(0x7FF8000000000000ULL);
             memcpy(out, &value, 8);
@@ -391,7 +391,7 @@ static inline int take(job_t *job, int64_t f, text_t p, text_t *stop, text_t end
     case INTEGER: {
         int64_t value = 0;
         reason = read_integer(&q, &value);
-        if (!IS_END[*q]) reason = VALUE;
+        if (end ? q != end : !IS_END[*q]) reason = VALUE;
         if (c->out) {
             if (reason) value = 0;
             memcpy(out, &value, 8);
@@ -493,17 +493,15 @@ static int fixed_rows(job_t *job, text_t p, text_t end, int64_t shift, int64_t *
                     if (c->out && c->kind <= FINITE) memcpy(out, &none, 8);
                     else if (c->out) memset(out, 0, c->kind == LOGICAL ? 1 : 8);
                 } else {
-                    if (n <= 16) memcpy(room, a, 16);
-                    else memcpy(room, a, (size_t)n);
-                    memset(room + n, '\n', 9);
-                    text_t q = room;
-                    reason = take(job, f, room, &q, room + n, offset);
-                    if (reason == GOOD && q != room + n) reason = VALUE;
-                    if (reason == VALUE && c->out && c->kind <= FINITE) {
-                        double none = from_bits(0x7FF8000000000000ULL);
-                        memcpy((uint8_t *)(intptr_t)c->out + c->stride * job->row, &none, 8);
-                    } else if (reason == VALUE && c->out && c->kind == INTEGER)
-                        memset((uint8_t *)(intptr_t)c->out + c->stride * job->row, 0, 8);
+                    text_t q = a;
+                    reason = take(job, f, a, &q, b, offset);
+                    if (reason == VALUE) {
+                        /* what follows may have been taken for a part of it */
+                        memcpy(room, a, (size_t)n);
+                        memset(room + n, '\n', 9);
+                        q = room;
+                        reason = take(job, f, room, &q, room + n, offset);
+                    }
                 }
             }
             if (reason < 0) return -1;
