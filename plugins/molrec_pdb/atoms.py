@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import FormatError
-from molrec_pdb.lines import Scan, decimals, integers, line_number, padded_rows, parse_float, word
+from molrec_pdb.lines import Scan, line_number, numbers, padded_rows, word
 
 __all__ = ["PLACEHOLDERS", "AtomRows", "Source", "State", "all_have_anisou", "read_anisou", "read_rows", "read_state"]
 
@@ -23,7 +23,6 @@ __all__ = ["PLACEHOLDERS", "AtomRows", "Source", "State", "all_have_anisou", "re
 PLACEHOLDERS = {"occupancy": 1.0, "b_factor": 0.0}
 _BLANK = 32
 _ROWS = 2**16
-_DIGITS = frozenset(b"0123456789.")
 
 
 @dataclass
@@ -87,61 +86,44 @@ def read_rows(source: Source, start: int, stop: int) -> AtomRows:
     return AtomRows(source, padded_rows(source.data, scan.starts[start:stop], scan.ends[start:stop]), start)
 
 
+#: Name, first column (from 1), width and decimals of the numbers of an atom.
+_FIELDS = (("x", 31, 8, 3), ("y", 39, 8, 3), ("z", 47, 8, 3), ("occupancy", 55, 6, 2), ("B factor", 61, 6, 2))
+
+
 def read_state(atoms: AtomRows) -> State:
-    """The numbers of some atoms."""
-    x, y, z = (_coordinate(atoms, name, start) for name, start in (("x", 31), ("y", 39), ("z", 47)))
+    """Read the numbers of some atoms."""
+    places = [(start - 1, start - 1 + width) for _, start, width, _ in _FIELDS]
+    found = numbers(atoms.rows, "real", *places)
+    for field, (values, flaws) in zip(_FIELDS, found, strict=True):
+        _check(atoms, *field, flaws)
+        values[flaws == 1] = 0.0
     column30 = atoms.rows[:, 29]
     wide = np.flatnonzero(((column30 >= 43) & (column30 <= 57)) & (column30 != 47))
     if len(wide):
         row = int(wide[0])
         raise atoms.fault(row, f"{atoms.text(row, 30, 38)!r} in columns 30-38", "x in the 8 columns 31-38")
-    occupancy, has_occupancy = _optional(atoms, "occupancy", 55)
-    b_factor, has_b_factor = _optional(atoms, "B factor", 61)
-    return State(x, y, z, occupancy, has_occupancy, b_factor, has_b_factor)
+    (x, _), (y, _), (z, _), (occupancy, no_occupancy), (b_factor, no_b_factor) = found
+    return State(x, y, z, occupancy, no_occupancy == 0, b_factor, no_b_factor == 0)
 
 
-def _coordinate(atoms: AtomRows, name: str, start: int) -> NDArray[np.float64]:
-    values, form, _ = decimals(atoms.rows, start - 1, 8, 3)
-    if not form.all():
-        _others(atoms, name, start, 8, np.flatnonzero(~form), values)
-    return values
-
-
-def _optional(atoms: AtomRows, name: str, start: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    values, form, blank = decimals(atoms.rows, start - 1, 6, 2)
-    if not form.all():
-        other = np.flatnonzero(~form & ~blank)
-        if len(other):
-            _others(atoms, name, start, 6, other, values)
-        if blank.any():
-            values[blank] = 0.0
-    return values, ~blank
-
-
-def _others(
-    atoms: AtomRows, name: str, start: int, width: int, rows: NDArray[np.intp], values: NDArray[np.float64]
-) -> None:
-    """Numbers in another form than the format's: each different text once."""
+def _check(atoms: AtomRows, name: str, start: int, width: int, decimals: int, flaws: NDArray[np.uint8]) -> None:
+    """Refuse fields that hold no number, or one that goes on behind its columns and would be cut into another."""
     stop = start + width - 1
-    fields = np.ascontiguousarray(atoms.rows[rows, start - 1 : stop + 1]).view(f"S{width + 1}").ravel()
-    different, first, codes = np.unique(fields, return_index=True, return_inverse=True)
-    found = np.empty(len(different))
-    for number, (row, raw) in enumerate(zip(rows[first].tolist(), different.tolist(), strict=True)):
-        text = raw.ljust(width + 1).decode("latin-1")
-        field = text[:width]
-        expected = f"{name} in columns {start}-{stop}"
-        if not field.strip():
+    expected = f"{name} in columns {start}-{stop}"
+    wrong = flaws > int(width < 8)  # only coordinates have to be there
+    last, after = atoms.rows[:, stop - 1], atoms.rows[:, stop]
+    in_form = atoms.rows[:, stop - 1 - decimals] == ord(".")
+    over = ~in_form & (last > _BLANK) & (((after >= 48) & (after <= 57)) | (after == ord(".")))
+    for row in np.flatnonzero(wrong | over)[:1].tolist():
+        field = atoms.text(row, start, stop)
+        if flaws[row] == 1:
             raise atoms.fault(row, f"blanks in columns {start}-{stop}", expected)
-        # what goes on behind its columns would be cut into another number
-        if not field[-1].isspace() and ord(text[width]) in _DIGITS:
+        if over[row]:
+            following = atoms.text(row, stop + 1, stop + 1)
             raise atoms.fault(
-                row, f"{field!r} followed by {text[width]!r}", f"{expected}, and no number that runs over their end"
+                row, f"{field!r} followed by {following!r}", f"{expected}, and no number that runs over their end"
             )
-        try:
-            found[number] = parse_float(field)
-        except ValueError:
-            raise atoms.fault(row, f"{field!r} in columns {start}-{stop}", f"a number, {name}") from None
-    values[rows] = found[codes.ravel()]
+        raise atoms.fault(row, f"{field!r} in columns {start}-{stop}", f"a number, {name}")
 
 
 def read_anisou(
@@ -160,8 +142,8 @@ def read_anisou(
     own = (rows[:, 6:27] == atoms[:, 6:27]).all(axis=1)
     values = np.zeros((stop - first, 6))
     there = np.zeros(stop - first, np.bool_)
-    read = [integers(rows, 28 + 7 * part, 7) for part in range(6)]
-    form = np.logical_and.reduce([ok for _, ok in read])
+    read = numbers(rows, "int", *[(28 + 7 * part, 35 + 7 * part) for part in range(6)])
+    form = np.logical_and.reduce([flaws == 0 for _, flaws in read])
     if not own.all():
         fault(f"{int((~own).sum())} ANISOU records that follow another atom than their own")
     if not (form | ~own).all():

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import FormatError
+from molrec_convert.text.rows import Field, Kind, read_rows
 
 __all__ = [
     "PLACEHOLDER_REMARKS",
@@ -23,9 +24,9 @@ __all__ = [
     "FrameLines",
     "Scan",
     "atom_lines",
-    "decimals",
     "integers",
     "line_number",
+    "numbers",
     "padded_rows",
     "parse_float",
     "rows_beyond",
@@ -37,10 +38,8 @@ __all__ = [
     "word",
 ]
 
-#: Bytes of a padded row: 80 columns, and what lets the last field be read as a word.
+#: Bytes of a padded row: 80 columns, what lets the last field be read as a word, and the end of the line.
 WIDTH = 96
-#: Rows that are worked on at a time: what is between their words and their numbers stays in the processor's cache.
-_ROWS_AT_ONCE = 2**13
 _INTEGER = re.compile(r"[-+]?[0-9]{1,19}")
 Words = NDArray[np.uint64]
 Rows = NDArray[np.uint8]
@@ -49,10 +48,6 @@ _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:inf
 
 def _u(value: int) -> np.uint64:
     return np.uint64(value)
-
-
-def _each(byte: int) -> np.uint64:
-    return np.uint64(int.from_bytes(bytes([byte]) * 8, "little"))
 
 
 def _low(width: int) -> int:
@@ -69,66 +64,21 @@ def word(rows: Rows, column: int, width: int) -> Words:
     return words
 
 
-def _joined(digits: Words, width: int) -> Words:
-    """The number whose `width` digits stand in the lowest bytes, the first one lowest."""
-    digits = digits << _u(8 * (8 - width))
-    digits = (digits * _u(10) + (digits >> _u(8))) & _u(0x00FF00FF00FF00FF)
-    digits = (digits * _u(100) + (digits >> _u(16))) & _u(0x0000FFFF0000FFFF)
-    return (digits * _u(10000) + (digits >> _u(32))) & _u(0xFFFFFFFF)
+def numbers(rows: Rows, kind: Kind, *columns: tuple[int, int]) -> list[tuple[NDArray[Any], NDArray[np.uint8]]]:
+    """Read numbers from columns (from, to before; 0-based) of padded rows.
 
-
-def _others(characters: Words) -> Words:
-    """0x80 in every byte that is no digit; `characters` are exclusive-ored with '0'."""
-    return (((characters & _each(0x7F)) + _each(0x76)) | characters) & _each(0x80)
-
-
-def _whole(characters: Words, lead: int) -> tuple[Words, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Blanks, perhaps a minus, digits: the number, where it is negative, and where the field is of that form."""
-    head = characters & _u(_low(lead))
-    before = (_others(head) >> _u(7)) * _u(255) & _u(_low(lead))
-    differ = (head ^ _each(0x10)) & before
-    last = before ^ (before >> _u(8))
-    negative = (differ == (last & _each(0x0D))) & (before != 0)
-    form = ((before & (before + _u(1))) == 0) & ((differ == 0) | negative) & (before != _u(_low(lead)))
-    return _joined(head & ~before, lead), negative, form
+    Each column gives its values and what is wrong with them: 0 nothing, 1 the field is blank, else it holds none.
+    """
+    spans = np.array([[0, rows.size, len(rows)]])
+    table = read_rows(rows.reshape(-1), spans, [Field(kind, column, lenient=True) for column in columns])
+    none = np.zeros(len(rows), np.uint8)
+    return [(v, none if flaw is None else flaw) for v, flaw in zip(table.columns, table.flaws, strict=True)]
 
 
 def integers(rows: Rows, column: int, width: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Right-justified integers, and where a field holds one."""
-    values, form = np.empty(len(rows), np.int64), np.empty(len(rows), np.bool_)
-    for at in range(0, len(rows), _ROWS_AT_ONCE):
-        part = slice(at, at + _ROWS_AT_ONCE)
-        characters = word(rows[part], column, width) ^ _u(_low(width) & int(_each(0x30)))
-        number, negative, form[part] = _whole(characters, width)
-        values[part] = number
-        if negative.any():
-            np.negative(values[part], out=values[part], where=negative)
-    return values, form
-
-
-def decimals(
-    rows: Rows, column: int, width: int, places: int
-) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Numbers with a fixed number of decimal places: values, where a field is of that form, where it is blank."""
-    values = np.empty(len(rows))
-    form, blank = np.empty(len(rows), np.bool_), np.empty(len(rows), np.bool_)
-    lead = width - places - 1
-    for at in range(0, len(rows), _ROWS_AT_ONCE):
-        part = slice(at, at + _ROWS_AT_ONCE)
-        raw = word(rows[part], column, width)
-        blank[part] = raw == _u(_low(width) & int(_each(0x20)))
-        characters = raw ^ _u(_low(width) & int(_each(0x30)))
-        number, negative, whole = _whole(characters, lead)
-        fraction = characters >> _u(8 * (lead + 1))
-        point = ((characters >> _u(8 * lead)) & _u(0xFF)) == _u(0x1E)
-        form[part] = whole & point & (_others(fraction) == 0)
-        # both are exact below 2^53, so the quotient is the double nearest to the text
-        own = values[part]
-        own[:] = number * _u(10**places) + _joined(fraction, places)
-        own /= 10.0**places
-        if negative.any():
-            np.negative(own, out=own, where=negative)
-    return values, form, blank
+    """Return integers, and where a field holds one."""
+    ((values, flaws),) = numbers(rows, "int", (column, column + width))
+    return values, flaws == 0
 
 
 def parse_float(text: str) -> float:
@@ -418,6 +368,7 @@ class _Walk:
 def padded_rows(data: Any, starts: Int, ends: Int) -> NDArray[np.uint8]:
     """Lines as rows of `WIDTH` characters, short ones padded with blanks."""
     rows = np.full((len(starts), WIDTH), 32, np.uint8)
+    rows[:, -1] = 10
     if not len(starts):
         return rows
     buffer = np.frombuffer(data, np.uint8)

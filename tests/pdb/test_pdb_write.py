@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from molrec_convert.report import Fate, Report
 pytest.importorskip("gemmi")
 
 from molrec_pdb.header import cell_parameters, cell_vectors
-from molrec_pdb.lines import WIDTH, decimals, integers
+from molrec_pdb.lines import WIDTH, integers, numbers
 from molrec_pdb.numbering import decode_hybrid36, encode_hybrid36, largest_hybrid36
 from molrec_pdb.write_rows import decimal_field, integer_field
 
@@ -96,32 +97,40 @@ def test_coordinates_are_written_as_printf_does(values: list[float]) -> None:
                 assert (again, math.copysign(1, again)) == (float(expected), math.copysign(1, float(expected)))
 
 
+def padded(count: int) -> np.ndarray:
+    rows = np.full((count, WIDTH), 32, np.uint8)
+    rows[:, -1] = 10
+    return rows
+
+
 @given(st.lists(st.text("0123456789.- +", min_size=8, max_size=8), min_size=1))
-def test_the_fast_reading_of_numbers_is_the_plain_one(fields: list[str]) -> None:
-    rows = np.full((len(fields), WIDTH), 32, np.uint8)
+def test_numbers_in_columns_are_those_of_python(fields: list[str]) -> None:
+    rows = padded(len(fields))
     for number, text in enumerate(fields):
-        rows[number, 30:38] = np.frombuffer(text.encode(), np.uint8)
-    values, form, blank = decimals(rows, 30, 8, 3)
+        rows[number, 30:39] = np.frombuffer(f"{text}7".encode(), np.uint8)
+    ((values, flaws),) = numbers(rows, "real", (30, 38))
     whole, is_whole = integers(rows, 30, 8)
     for number, text in enumerate(fields):
-        assert blank[number] == (not text.strip())
-        if form[number]:
-            assert (values[number], math.copysign(1, values[number])) == (float(text), math.copysign(1, float(text)))
+        assert (flaws[number] == 1) == (not text.strip())
+        try:
+            expected = float(text)
+        except ValueError:
+            assert flaws[number]
+        else:
+            assert flaws[number] == 0
+            assert (values[number], math.copysign(1, values[number])) == (expected, math.copysign(1, expected))
+        assert is_whole[number] == (re.fullmatch(r" *[-+]?[0-9]+ *", text) is not None)
         if is_whole[number]:
             assert whole[number] == int(text)
 
 
 @given(st.floats(-999.9994, 9999.9994), st.floats(-99.994, 999.994))
-def test_the_fast_reading_takes_all_that_is_written(x: float, b: float) -> None:
-    rows = np.full((1, WIDTH), 32, np.uint8)
+def test_all_that_is_written_is_read(x: float, b: float) -> None:
+    rows = padded(1)
     rows[0, 30:38] = np.frombuffer(f"{x:8.3f}".encode(), np.uint8)
     rows[0, 60:66] = np.frombuffer(f"{b:6.2f}".encode(), np.uint8)
-    (found,), (form,), _ = decimals(rows, 30, 8, 3)
-    assert form
-    assert found == float(f"{x:8.3f}")
-    (found,), (form,), _ = decimals(rows, 60, 6, 2)
-    assert form
-    assert found == float(f"{b:6.2f}")
+    found = numbers(rows, "real", (30, 38), (60, 66))
+    assert [(values[0], flaws[0]) for values, flaws in found] == [(float(f"{x:8.3f}"), 0), (float(f"{b:6.2f}"), 0)]
 
 
 @given(st.tuples(*[st.integers(1000, 200000)] * 3), st.tuples(*[st.integers(6000, 12000)] * 3))
