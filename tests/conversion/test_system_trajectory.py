@@ -32,6 +32,7 @@ from molrec_convert.model.batch import BlockUpdates
 from molrec_convert.model.rules import Alignment
 from molrec_convert.model.trajectory import BATCH_BYTES
 from molrec_convert.stores.zarr.record import append_record, open_record, write_record
+from molrec_convert.stores.zarr.record_writer import RecordWriter
 from molrec_convert.stores.zarr.trajectory.arrays import TrajectoryArrays
 from molrec_convert.stores.zarr.trajectory.writer import TrajectoryWriter
 
@@ -392,19 +393,31 @@ def test_resuming_after_columns_have_settled(tmp_path: Path) -> None:
         assert sorted(b.system["atoms"]) == ["element", "id", "mass", "type"]  # type: ignore[index]
 
 
-def test_resuming_after_system_was_written_and_before_columns_left(tmp_path: Path, monkeypatch: Any) -> None:
+@pytest.mark.parametrize("committed", [False, True], ids=["nothing was committed", "columns were committed"])
+def test_resuming_after_system_was_written_and_before_columns_left(
+    tmp_path: Path, monkeypatch: Any, committed: bool
+) -> None:
+    """A column that settles is not written before it has to be."""
     source = Record(system=SYSTEM, trajectory=Streamed(frames(5), DECLARATION))
     whole = store(tmp_path / "whole", source)
 
     def killed(self: Any, names: list[str]) -> None:
         raise KeyboardInterrupt
 
+    original = RecordWriter.append
+
+    def flushing(self: Any, batch: FrameBatch) -> None:
+        original(self, batch)
+        self.flush()
+
     with monkeypatch.context() as patched:
+        if committed:
+            patched.setattr(RecordWriter, "append", flushing)
         patched.setattr(TrajectoryArrays, "remove_blocks", killed)
         with pytest.raises(KeyboardInterrupt):
             store(tmp_path / "part", source)
     assert (tmp_path / "part/system/atoms/type").is_dir()
-    assert (tmp_path / "part/trajectory/atom_types").is_dir()
+    assert (tmp_path / "part/trajectory/atom_types").is_dir() is committed
     store(tmp_path / "part", source, resume=True)
     with open_record(whole) as a, open_record(tmp_path / "part") as b:
         assert list(differences(a, b)) == []

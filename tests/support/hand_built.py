@@ -10,7 +10,7 @@ import numpy as np
 
 from molrec_convert.model.dtypes import as_values, dtype_name
 from molrec_convert.stores.zarr.v3.codecs import column_pipeline, is_fill
-from molrec_convert.stores.zarr.v3.metadata import Extents, array_document, fixed_extents
+from molrec_convert.stores.zarr.v3.metadata import Extents, fixed_extents, new_array
 
 
 def write_json(path: Path, document: Any) -> None:
@@ -36,7 +36,7 @@ def array(path: Path, values: Any, **attributes: Any) -> Path:
     data = as_values(values)
     pipeline = column_pipeline(dtype_name(data.dtype), attributes.get("precision"))
     extents = Extents(max(1, len(data))) if data.ndim else fixed_extents(pipeline.dtype, data.shape)
-    write_json(path, array_document(data.shape, pipeline, extents, attributes))
+    write_json(path, new_array(data.shape, pipeline, extents, attributes).document)
     if data.size and not is_fill(data):
         chunk = path.joinpath("c", *["0"] * data.ndim)
         chunk.parent.mkdir(parents=True, exist_ok=True)

@@ -18,7 +18,7 @@ from molrec_convert.stores.zarr.v3.array_reader import ArrayReader, read_togethe
 from molrec_convert.stores.zarr.v3.array_writer import ShardAppender
 from molrec_convert.stores.zarr.v3.codecs import Pipeline, Stage, column_pipeline, dense_pipeline
 from molrec_convert.stores.zarr.v3.commit import Unsynced
-from molrec_convert.stores.zarr.v3.metadata import Extents, array_document
+from molrec_convert.stores.zarr.v3.metadata import Extents, new_array
 from molrec_convert.stores.zarr.v3.storage import DirectoryStorage, write_document
 from molrec_convert.stores.zarr.v3.zip_storage import ZipStorage
 
@@ -263,7 +263,9 @@ def test_huge_claims_cost_nothing(tmp_path: Path) -> None:
     ):
         for sharded in (False, True):
             name = f"a{number}{sharded}"
-            document = array_document(tuple(shape), column_pipeline("f64"), Extents(chunk[0], 2**20 if sharded else 0))
+            document = new_array(
+                tuple(shape), column_pipeline("f64"), Extents(chunk[0], 2**20 if sharded else 0)
+            ).document
             write_document(tmp_path / name, document)
             reader = ArrayReader(DirectoryStorage(tmp_path), name)
             with pytest.raises(ContractError, match="out of all proportion"):
@@ -276,7 +278,7 @@ def test_huge_claims_cost_nothing(tmp_path: Path) -> None:
 
 
 def test_many_absent_chunks_are_not_looked_for_one_by_one(tmp_path: Path) -> None:
-    document = array_document((2**26,), Pipeline("bool", (Stage("crc32c"),)), Extents(1))
+    document = new_array((2**26,), Pipeline("bool", (Stage("crc32c"),)), Extents(1)).document
     write_document(tmp_path / "a", document)
     (tmp_path / "a/c").mkdir()
     encoded = Pipeline("bool", (Stage("crc32c"),)).encode(np.array([True]))

@@ -20,7 +20,7 @@ from molrec_convert.model.dtypes import DTYPES, same_bits, stored
 from molrec_convert.stores.zarr.v3 import zstd
 from molrec_convert.stores.zarr.v3.array_reader import ArrayReader
 from molrec_convert.stores.zarr.v3.codecs import Pipeline, Stage, column_pipeline, crc32c, dense_pipeline, is_fill
-from molrec_convert.stores.zarr.v3.metadata import Extents, NumberedDocument, array_document, dump_document
+from molrec_convert.stores.zarr.v3.metadata import Extents, NumberedDocument, dump_document, new_array
 from molrec_convert.stores.zarr.v3.storage import DirectoryStorage, write_document
 
 CRC, GZIP, ZSTD = Stage("crc32c"), Stage("gzip", 1), Stage("zstd", 3)
@@ -127,7 +127,7 @@ def test_the_zarr_library_reads_what_is_encoded(tmp_path: Path, array: np.ndarra
     for big in (False, True):
         pipeline = Pipeline(dtype, stages, big)
         folder = tmp_path / f"a{big}"
-        write_document(folder, array_document(array.shape, pipeline, Extents(4)))
+        write_document(folder, new_array(array.shape, pipeline, Extents(4)).document)
         for chunk in range(3):
             padded = np.zeros((4, *array.shape[1:]), array.dtype)
             rows = array[chunk * 4 : chunk * 4 + 4]
@@ -394,7 +394,7 @@ def test_shuffle_equals_that_of_numcodecs() -> None:
 
 def test_a_document_with_a_changing_number_is_the_document() -> None:
     text = NumberedDocument()
-    document = array_document((3, 2), column_pipeline("f64"), Extents(3), {"é": [1.5, None]})
+    document = new_array((3, 2), column_pipeline("f64"), Extents(3), {"é": [1.5, None]}).document
     for rows in (0, 7, 2**63, 7):
         expected = {**document, "shape": [rows, 2]}
         assert text.dump(document, ("shape", 0), rows) == dump_document(expected)
@@ -404,7 +404,7 @@ def test_a_document_with_a_changing_number_is_the_document() -> None:
 
 
 def test_numbers_survive_json_metadata() -> None:
-    document = array_document((3,), column_pipeline("f64"), Extents(3))
+    document = new_array((3,), column_pipeline("f64"), Extents(3)).document
     assert math.copysign(1.0, document["fill_value"]) == 1.0
 
 

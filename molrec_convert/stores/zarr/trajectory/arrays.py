@@ -22,7 +22,7 @@ from molrec_convert.stores.zarr.trajectory.layout import TRAJECTORY, Layout, Ser
 from molrec_convert.stores.zarr.trajectory.series import BoxSeries, StepSeries, TimeSeries, meta_series
 from molrec_convert.stores.zarr.v3.array_writer import ShardAppender
 from molrec_convert.stores.zarr.v3.codecs import Stage
-from molrec_convert.stores.zarr.v3.commit import ARRAYS, COUNT, Unsynced, make_folder, remove_group, set_aside
+from molrec_convert.stores.zarr.v3.commit import ARRAYS, ASIDE, COUNT, Unsynced, make_folder, remove_group, set_aside
 from molrec_convert.stores.zarr.v3.metadata import NumberedDocument, dump_document, says, stated_group
 
 __all__ = ["EVERY_BOUNDARY", "Accepted", "Pace", "TrajectoryArrays"]
@@ -258,13 +258,18 @@ class TrajectoryArrays:
         no longer declared and to be removed.
         """
         section = self._root / TRAJECTORY
+        written = [name for name in names if not self.blocks[name].waits]
+        for name in written:
+            set_aside(section, name, self._unsynced)
         for name in names:
-            aside = set_aside(section, name, self._unsynced)
             del self.blocks[name]
         blocks = {name: block for name, block in self.declaration.blocks.items() if name not in names}
         self.declaration = replace(self.declaration, blocks=blocks)
-        self._commit()
-        remove_group(aside, self._unsynced)
+        if written:
+            self._commit()
+            remove_group(section / ASIDE, self._unsynced)
+        else:
+            self.flush()
 
 
 def _split_cells(cells: BoxUpdates | None, position: int) -> tuple[BoxUpdates | None, BoxUpdates | None]:

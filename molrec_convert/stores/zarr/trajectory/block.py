@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from molrec_convert.model.declaration import BlockDeclaration
 from molrec_convert.model.dtypes import stored
+from molrec_convert.model.frame import Column
 from molrec_convert.stores.zarr.trajectory.batch import MASKS, Presentation, Presented, changed, mask_key
 from molrec_convert.stores.zarr.trajectory.series import dense_array
 from molrec_convert.stores.zarr.trajectory.stored import StoredBlock
@@ -63,6 +64,8 @@ class BlockWriter:
         self.before: Presentation | None = None
         self.arrays: dict[str, ShardAppender] = {}
         self.index: tuple[ShardAppender, ShardAppender] | None = None
+        #: Whether the only update, of a block that may settle, is not written yet.
+        self.waits = False
         #: Rows of the representative frame, once they are fixed.
         self.frame_rows: int | None = declared.rows
         self._root, self._unsynced = root, unsynced
@@ -141,9 +144,14 @@ class BlockWriter:
         if not len(updates.frames):
             return
         counts, frames = updates.counts, updates.frames + first
-        self._make_arrays(int(counts.max()))
-        for key, array in self.arrays.items():
-            array.append(updates.arrays[key])
+        if self.declared.settles is not None and not self.n_updates and not self.arrays and len(frames) == 1:
+            self.frame_rows = self.frame_rows or int(counts[0])
+            self.waits = True
+        else:
+            self._write_waiting()
+            self._make_arrays(int(counts.max()))
+            for key, array in self.arrays.items():
+                array.append(updates.arrays[key])
         if self.index is None:
             regular = self._stays_regular(frames, counts)
             if not regular or says(self._attributes, *self._index_paths):
@@ -156,6 +164,23 @@ class BlockWriter:
         self.last_frame = int(frames[-1])
         last = int(updates.offset[-2])
         self._remember({key: array[last:] for key, array in updates.arrays.items()}, int(counts[-1]))
+
+    def _write_waiting(self) -> None:
+        """Write the first update of a block that may settle: others follow, or it is to be committed."""
+        if self.waits and self.before is not None:
+            self.waits = False
+            self._make_arrays(self.before.count)
+            for key, array in self.arrays.items():
+                array.append(self.before.arrays[key])
+
+    def columns(self) -> dict[str, Column]:
+        """Return the columns of the last update."""
+        assert self.before is not None, "only blocks with updates are asked for them"
+        arrays = self.before.arrays
+        return {
+            key: Column(arrays[key], arrays.get(mask_key(key)), column.precision)
+            for key, column in self.declared.columns.items()
+        }
 
     def drain(self) -> None:
         """Write what is encoded; the arrays of the last `append` are free again."""
@@ -176,6 +201,7 @@ class BlockWriter:
             if says(self._attributes, self.name):
                 self._state("", self._group_attributes())
             return
+        self._write_waiting()
         ends_markers = self._marked and self.index is not None
         for array in self.arrays.values():
             array.flush()

@@ -27,10 +27,9 @@ from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.frame import Column, Frame, references
 from molrec_convert.model.rules import FrameRules, absolute_counts
 from molrec_convert.stores.zarr.trajectory.arrays import Accepted, Pace, TrajectoryArrays
-from molrec_convert.stores.zarr.trajectory.batch import FrameBuffer, Presented, mask_key, meta_array, presented_blocks
+from molrec_convert.stores.zarr.trajectory.batch import FrameBuffer, Presented, meta_array, presented_blocks
 from molrec_convert.stores.zarr.trajectory.block import BlockWriter
 from molrec_convert.stores.zarr.trajectory.layout import TRAJECTORY, read_layout, unknown_attributes
-from molrec_convert.stores.zarr.v3.array_reader import ArrayReader
 from molrec_convert.stores.zarr.v3.codecs import Stage
 from molrec_convert.stores.zarr.v3.commit import ASIDE, Unsynced, clean_record, make_folder, restore_settled
 from molrec_convert.stores.zarr.v3.storage import DirectoryStorage
@@ -361,13 +360,12 @@ class TrajectoryWriter:
         settling = [name for name, block in self._arrays.blocks.items() if self._settles(name, block)]
         if not settling:
             return {}
-        self.flush()
+        if not all(self._arrays.blocks[name].waits for name in settling):
+            self.flush()
         found: dict[str, dict[str, Column]] = {}
-        storage = DirectoryStorage(self._root)
         for name in settling:
             target = self.declaration.blocks[name].settles or ""
-            found.setdefault(target, {}).update(_columns(storage, self._arrays.blocks[name]))
-        storage.close()
+            found.setdefault(target, {}).update(self._arrays.blocks[name].columns())
         if store is not None:
             store(found)
         with self._guard():
@@ -401,15 +399,3 @@ def _checked_steps(batch: FrameBatch) -> NDArray[np.int64]:
     if steps.ndim != 1 or not (whole or steps.size == 0):
         raise ContractError("trajectory/step", "step numbers are i64, one per frame", found=str(steps.dtype))
     return np.ascontiguousarray(steps, dtype=np.int64)
-
-
-def _columns(storage: DirectoryStorage, block: BlockWriter) -> dict[str, Column]:
-    """The columns of a block's only update."""
-    columns = {}
-    for key, declared in block.declared.columns.items():
-        values = ArrayReader(storage, f"{block.node}/{key}").read(0, block.rows)
-        mask = None
-        if declared.nullable:
-            mask = ArrayReader(storage, f"{block.node}/{mask_key(key)}").read(0, block.rows)
-        columns[key] = Column(values, mask, declared.precision)
-    return columns

@@ -28,10 +28,9 @@ from molrec_convert.stores.zarr.v3.metadata import (
     ArrayMetadata,
     Extents,
     NumberedDocument,
-    array_document,
     chunk_key,
     fixed_extents,
-    parse_array,
+    new_array,
     with_empty_chunks,
 )
 from molrec_convert.stores.zarr.v3.shards import ShardFile
@@ -65,7 +64,7 @@ def write_array(
         raise ValueError(f"a shard of {extents.shard_rows} rows cannot hold an array of {len(array)}")
     folder = Path(root, key)
     folder.mkdir(parents=True, exist_ok=True)
-    document = array_document(array.shape, pipeline, extents, attributes, index_at="end")
+    document = new_array(array.shape, pipeline, extents, attributes, index_at="end").document
     if extents.chunks:
         _write_shard(folder, array, pipeline, extents)
     else:
@@ -191,9 +190,9 @@ class ShardAppender:
         attributes: dict[str, Any] | None = None,
     ) -> ShardAppender:
         """A new array; the first commit makes its files."""
-        document = array_document((0, *trailing), pipeline, extents, attributes)
+        metadata = new_array((0, *trailing), pipeline, extents, attributes)
         remove(os.path.join(root, key, "c"))  # of an array that an interrupted writer began
-        return cls(root, key, parse_array(document, key), unsynced, precision=precision)
+        return cls(root, key, metadata, unsynced, precision=precision)
 
     @classmethod
     def reopen(

@@ -23,7 +23,6 @@ __all__ = [
     "ArrayMetadata",
     "Extents",
     "NumberedDocument",
-    "array_document",
     "block_rows_per_chunk",
     "chunk_key",
     "column_extents",
@@ -31,6 +30,7 @@ __all__ = [
     "dump_document",
     "fixed_extents",
     "group_document",
+    "new_array",
     "other_keys",
     "parse_array",
     "parse_document",
@@ -240,15 +240,15 @@ def group_document(attributes: dict[str, Any]) -> dict[str, Any]:
     return {"zarr_format": 3, "node_type": "group", "attributes": attributes}
 
 
-def array_document(
+def new_array(
     shape: tuple[int, ...],
     pipeline: Pipeline,
     extents: Extents,
     attributes: dict[str, Any] | None = None,
     *,
     index_at: Literal["start", "end"] = "start",
-) -> dict[str, Any]:
-    """The `zarr.json` of an array of `shape`, cut on its leading axis by `extents`; trailing axes are whole."""
+) -> ArrayMetadata:
+    """Return the metadata of a new array of `shape`, cut on its leading axis by `extents`; trailing axes are whole."""
     dtype = DTYPES[pipeline.dtype]
     # A zero trailing axis has no legal chunk extent; 1 covers it.
     trailing = [max(1, n) for n in shape[1:]]
@@ -268,7 +268,7 @@ def array_document(
                 },
             }
         ]
-    return {
+    document = {
         "zarr_format": 3,
         "node_type": "array",
         "shape": list(shape),
@@ -279,6 +279,18 @@ def array_document(
         "codecs": codecs,
         "attributes": attributes or {},
     }
+    inner_shape = tuple(inner) if extents.chunks else None
+    return ArrayMetadata(
+        shape,
+        pipeline.dtype,
+        tuple(outer),
+        pipeline,
+        inner_shape,
+        index_at if extents.chunks else None,
+        attributes or {},
+        fill=dtype.fill,
+        document=document,
+    )
 
 
 #: Keys of a `zarr.json` that a writer sets itself. Consolidated metadata, which tells what others say, is not kept.
