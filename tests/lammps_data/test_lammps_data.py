@@ -610,7 +610,7 @@ def test_the_size_of_blocks_and_pieces_does_not_matter(tmp_path, monkeypatch, si
     text = small(style="bond", rows=rows).replace("2 atoms", "5 atoms\n4 bonds\n1 bond types")
     path.write_text(text + "\nBonds\n\n1 1 5 4\n2 1 100 3\n3 1 3 2\n4 1 2 5\n\nOther\n\n1 2\n\nMasses\n\n1 1\n2 2")
     whole, _ = read(path)
-    monkeypatch.setattr(data_sections, "_SCAN_BYTES", size)
+    monkeypatch.setattr(data_sections, "_LONG_LINE", size)
     monkeypatch.setattr(data_sections, "PIECE_BYTES", size)
     parts, _ = read(path)
     for section in ("system", "frame"):

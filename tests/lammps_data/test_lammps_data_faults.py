@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lammps_data_oracle import INSTALLED, Lammps
 
 from molrec_convert.errors import FormatError, MissingInputError, UnsupportedError, UsageError
-from molrec_lammps.data import rows as data_rows
+from molrec_convert.text import rows
 from molrec_lammps.data.file import parse_data
 from molrec_lammps.data.potential import potential_of_data
 
@@ -595,10 +595,11 @@ def test_a_guessed_style_is_named_where_a_row_does_not_fit(tmp_path):
     assert "the file does not name its atom style, atomic is found by the 8 columns of Atoms" in str(error)
 
 
-def outcome(path, reader):
-    """What a parser gives, or the text of its refusal."""
+def outcome(path, kernel):
+    """What the kernel or its twin gives, or the text of its refusal."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(data_rows, "arrow_csv", lambda: reader)
+        if not kernel:
+            patch.setattr(rows, "library", lambda: None)
         try:
             data = parse_data(path)
         except (FormatError, UsageError, UnsupportedError) as error:
@@ -640,7 +641,7 @@ def test_a_damaged_file_is_read_alike_or_refused_in_the_same_words(tmp_path, cha
             text = "".join(lines[:row] + lines[row + 1 :])
     path = tmp_path / "damaged.data"
     path.write_bytes(text.encode())
-    assert outcome(path, data_rows.arrow_csv()) == outcome(path, None)
+    assert outcome(path, kernel=True) == outcome(path, kernel=False)
 
 
 def test_an_empty_section_of_no_atoms_is_no_fault(tmp_path):

@@ -12,7 +12,7 @@ from lammps_data_systems import COLUMNS, RELATIONS, systems, write
 
 from molrec_convert.formats import ReadContext
 from molrec_convert.model.dtypes import same_bits
-from molrec_lammps.data import rows as data_rows
+from molrec_convert.text import rows
 from molrec_lammps.data import sections as data_sections
 from molrec_lammps.data.record import read_data
 from molrec_lammps.options import DataOptions
@@ -98,9 +98,9 @@ def test_a_random_system_is_read_back_exactly(tmp_path, system, random, hint, su
     options = {} if hint else {"atom_style": system.style}
     with pytest.MonkeyPatch.context() as patch:
         if not fast:
-            patch.setattr(data_rows, "arrow_csv", lambda: None)
+            patch.setattr(rows, "library", lambda: None)
         patch.setattr(data_sections, "PIECE_BYTES", random.choice([32, 200, 1 << 20]))
-        patch.setattr(data_sections, "_SCAN_BYTES", random.choice([16, 1 << 18]))
+        patch.setattr(data_sections, "_LONG_LINE", random.choice([1, 160]))
         record, report = read(tmp_path, text, suffix, **options)
     assert_holds(record, system)
     assert_box(record.frame.box, system.box)

@@ -1,4 +1,4 @@
-"""Rows of data files to arrays: two parsers, one result, bit for bit, and the first fault of a piece."""
+"""Rows of data files to arrays: the numbers Python reads, bit for bit, comments, and the first row that is none."""
 
 import numpy as np
 import pytest
@@ -6,36 +6,42 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from molrec_convert.model.dtypes import same_bits
+from molrec_convert.text import rows
+from molrec_convert.text.texts import Texts
 from molrec_lammps.common.atom_styles import Column
-from molrec_lammps.data import rows as data_rows
-from molrec_lammps.data.rows import RowFault, find_fault, parse_rows
+from molrec_lammps.data.rows import BadRow, read_columns
 
 COLUMNS = (Column("id", "int"), Column("type", "type"), Column("x", "float"), Column("ix", "image"))
 LABELS = {b"C": 1, b"C#x": 2, "Cα".encode(): 3, b"c'": 4, b"hx-*": 5}
 
 
-def both(text, columns, rows, labels=None):
-    """The result of the parsers with and without pyarrow, required to be the same."""
+def parse(text, columns, rows, labels=None):
+    return read_columns(Texts(text), np.array([[0, len(text), rows]]), columns, labels)
+
+
+def both(text, columns, count, labels=None):
+    """The result of the kernel and of its twin, required to be the same."""
     results = []
-    for reader in (data_rows.arrow_csv(), None):
+    for kernel in (True, False):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(data_rows, "arrow_csv", lambda reader=reader: reader)
+            if not kernel:
+                patch.setattr(rows, "library", lambda: None)
             try:
-                results.append(parse_rows(text, columns, rows, labels))
-            except RowFault as fault:
+                results.append(parse(text, columns, count, labels))
+            except BadRow as fault:
                 results.append(fault)
-    with_arrow, without = results
-    assert type(with_arrow) is type(without), results
-    if isinstance(with_arrow, RowFault):
-        assert str(with_arrow) == str(without)
-        return with_arrow
-    assert list(with_arrow[0]) == list(without[0])
-    for name, values in with_arrow[0].items():
-        assert same_bits(values, without[0][name]), name
-    assert (with_arrow[1] is None) == (without[1] is None)
-    if with_arrow[1] is not None:
-        assert with_arrow[1].tolist() == without[1].tolist()
-    return with_arrow
+    ours, twin = results
+    assert type(ours) is type(twin), results
+    if isinstance(ours, BadRow):
+        assert str(ours) == str(twin)
+        return ours
+    assert list(ours[0]) == list(twin[0])
+    for name, values in ours[0].items():
+        assert same_bits(values, twin[0][name]), name
+    assert (ours[1] is None) == (twin[1] is None)
+    if ours[1] is not None:
+        assert ours[1].tolist() == twin[1].tolist()
+    return ours
 
 
 integers = st.one_of(
@@ -87,28 +93,6 @@ def test_rows_in_any_style_give_the_numbers_python_reads(case):
     assert (found is None and not any(comments)) or found.tolist() == comments
 
 
-@given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=40), st.sampled_from(["%.15g", "%.17g", "%r", "%e"]))
-def test_plain_rows_are_read_by_the_fast_path_alone(numbers, style):
-    columns = (Column("id", "int"), Column("x", "float"))
-    text = "".join(f"{n + 1} {style % x}\n" for n, x in enumerate(numbers)).encode()
-    with pytest.MonkeyPatch.context() as patch:
-        for slow in ("_numpy", "_squeeze", "_strip_comments"):
-            patch.delattr(data_rows, slow)
-        arrays, _ = parse_rows(text, columns, len(numbers))
-    assert same_bits(arrays["x"], np.array([float(style % x) for x in numbers]))
-
-
-@given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=40))
-def test_aligned_and_commented_rows_are_read_by_pyarrow_too(numbers):
-    columns = (Column("id", "int"), Column("x", "float"))
-    text = "".join(f"{n + 1:8d}  {x:25.15g} \t# atom\r\n" for n, x in enumerate(numbers)).encode()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delattr(data_rows, "_numpy")
-        arrays, comments = parse_rows(text, columns, len(numbers))
-    assert same_bits(arrays["x"], np.array([float(f"{x:.15g}") for x in numbers]))
-    assert comments.tolist() == ["atom"] * len(numbers)
-
-
 @pytest.mark.parametrize(
     "word", ["nan", "inf", "-Infinity", "1e999", "5.0d0", "1D5", "0x10", "1_0", "1e", ".", "+", "1,5"]
 )
@@ -140,7 +124,6 @@ def test_what_is_no_integer_for_lammps_is_refused_by_both(word):
         ("1 1 1 0\n2 C 1 0\n3 1 1 0\n", 1, "'C'"),
         ("1 1 1 0\n2 1 1 2147483648\n3 1 1 0\n", 1, "'2147483648'"),
         ("\ufeff1 1 1 0\n2 1 1 0\n3 1 1 0\n", 0, repr("\ufeff1")),
-        ("1 1 1 0\n2\v1 1 1 0\n3 1 1 0\n", 1, repr("2\v1")),
     ],
 )
 def test_the_first_row_that_does_not_fit_is_named_by_both(text, row, found):
@@ -149,10 +132,8 @@ def test_the_first_row_that_does_not_fit_is_named_by_both(text, row, found):
 
 
 def test_control_characters_do_not_pass_for_blanks_or_vanish():
-    for text in (b"1 1 1 0\n2 1 1\v 0\n", b"1 1 1 0\n2 1 1 0\0\n", b"1 1 1 0\n2 1\f1 0\n"):
-        fault = both(text, COLUMNS, 2)
-        assert isinstance(fault, RowFault)
-        assert fault.row == 1
+    fault = both(b"1 1 1 0\n2 1 1 0\0\n", COLUMNS, 2)
+    assert (fault.row, fault.found, fault.expected) == (1, repr("0\0"), "an integer as 'ix'")
 
 
 def test_labels_the_file_does_not_define_are_refused():
@@ -168,20 +149,20 @@ def test_a_skipped_column_may_hold_anything():
     assert arrays["atomi"].tolist() == [5, 6]
 
 
-@pytest.mark.parametrize("fast", [True, False])
-def test_a_blank_before_a_row_is_no_column(fast, monkeypatch):
-    if not fast:
-        monkeypatch.setattr(data_rows, "arrow_csv", lambda: None)
+def test_a_blank_before_a_row_is_no_column():
     columns = (Column("index", "skip"), Column("type", "type"), Column("atomi", "int"))
     for text in (b" 1 2\n1 1 2\n", b"1 1 2\n 1 2\n", b"1 1 2\n\t1 2\n"):
-        with pytest.raises(data_rows.RowFault, match="2 columns"):
-            data_rows.parse_rows(text, columns, 2)
-    arrays, _ = data_rows.parse_rows(b" 9 1 2\n  x 3 4\n", columns, 2)
+        fault = both(text, columns, 2)
+        assert fault.found.startswith("2 columns")
+    arrays, _ = both(b" 9 1 2\n  x 3 4\n", columns, 2)
     assert arrays["atomi"].tolist() == [2, 4]
 
 
-def test_rows_that_fit_have_no_fault():
-    assert find_fault(b"1 1 1 0\n2 1 -.5e-3 +4 # x\n", COLUMNS, 2) is None
+def test_a_fault_of_labels_or_images_is_named_before_a_later_one_of_numbers():
+    fault = both(b"1 C 1 0\n2 N 1 0\n3 C y 0\n", COLUMNS, 3, LABELS)
+    assert (fault.row, fault.found) == (1, "'N'")
+    fault = both(b"1 1 1 0\n2 1 1 2147483648\n3 1 y 0\n", COLUMNS, 3)
+    assert (fault.row, fault.found) == (1, "'2147483648'")
 
 
 def test_comments_of_a_piece_that_is_not_utf8_are_kept():

@@ -13,13 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import FormatError
 from molrec_convert.text.contents import forget
+from molrec_convert.text.texts import Texts
 from molrec_lammps.common.atom_styles import AtomStyle, Column, style_named
 from molrec_lammps.common.text import Buffer, Cursor, decode, load
 from molrec_lammps.data.checks import (
@@ -34,13 +35,13 @@ from molrec_lammps.data.checks import (
 from molrec_lammps.data.header import TYPE_KINDS, Header, check_type_counts, read_header
 from molrec_lammps.data.labels import RawSection, label_comments, raw_section, read_labels
 from molrec_lammps.data.properties import property_table
-from molrec_lammps.data.rows import DTYPES, RowFault, native_rows, parse_rows
-from molrec_lammps.data.sections import COEFFICIENTS, RELATIONS, SHAPES, Section, locate_sections, pieces
+from molrec_lammps.data.rows import DTYPES, BadRow, read_columns
+from molrec_lammps.data.sections import COEFFICIENTS, RELATIONS, SHAPES, Section, locate_sections
 from molrec_lammps.data.shapes import Bodies, check_flags, check_shape_numbers, check_shapes, read_bodies
 from molrec_lammps.data.style import StyleChoice, choose_layout
 from molrec_lammps.detect import refuse_restart
 
-__all__ = ["DataFile", "Outline", "Rows", "Table", "fill_together", "filled", "outline_data", "parse_data"]
+__all__ = ["DataFile", "Outline", "Table", "Tables", "fill_together", "filled", "outline_data", "parse_data"]
 
 _MASSES = (Column("type", "type"), Column("mass", "float"))
 _ENDS = ("atomi", "atomj", "atomk", "atoml", "atomm", "atomn")
@@ -146,8 +147,8 @@ def parse_data(
     return filled(outline_data(path, load(path), atom_style=atom_style, stated_by=stated_by, counts=counts))
 
 
-#: Columns of sections by name.
-Rows = dict[str, dict[str, NDArray[Any]]]
+#: Rows of sections by name.
+Tables = dict[str, Table]
 
 
 @dataclass
@@ -200,15 +201,14 @@ def _numbers(labels: Sequence[bytes]) -> dict[bytes, int]:
     return {label: number for number, label in enumerate(labels, 1)}
 
 
-def filled(outline: Outline, rows: Rows | None = None) -> DataFile:
+def filled(outline: Outline, tables: Tables | None = None) -> DataFile:
     """The file with its rows, which `fill_together` may have read already. Refused: what `parse_data` refuses."""
     where, data, header, sections = outline.path, outline.data, outline.header, outline.sections
     labels, choice, beyond = outline.labels, outline.choice, outline.beyond
-    builders = _outlined(outline)
-    for name, arrays in ({} if rows is None else rows).items():
-        builders[name].arrays = arrays
-    _fill(where, data, [builder for name, builder in builders.items() if rows is None or name not in rows])
-    tables = {name: builder.table() for name, builder in builders.items()}
+    layouts, read = _layouts(outline), tables or {}
+    rest = {name: layout for name, layout in layouts.items() if name not in read}
+    found_tables = {**read, **_read_tables(where, data, sections, rest)}
+    tables = {name: found_tables[name] for name in layouts}
     found = _checked(where, header, choice, tables)
     _add_shapes(found, data, sections, tables)
     found.labels = {kind: tuple(map(decode, names)) for kind, names in labels.items() if names}
@@ -235,31 +235,31 @@ def filled(outline: Outline, rows: Rows | None = None) -> DataFile:
     return found
 
 
-def _outlined(outline: Outline) -> dict[str, _Builder]:
-    numbers = {kind: _numbers(names) for kind, names in outline.labels.items()}
-    return _builders(outline.sections, outline.choice, numbers)
-
-
-def fill_together(outlines: Sequence[Outline]) -> list[Rows]:
-    """The rows of small files by sections, each kind of section read at once; without those that take more than that.
+def fill_together(outlines: Sequence[Outline]) -> list[Tables]:
+    """Read the rows of small files by sections, each kind of section at once; leave out those with faults.
 
     The arrays of a file are parts of those of all files.
     """
-    found: list[Rows] = [{} for _ in outlines]
+    found: list[Tables] = [{} for _ in outlines]
     kinds: dict[tuple[str, tuple[Column, ...]], list[tuple[int, Section]]] = {}
     for number, outline in enumerate(outlines):
-        for name, builder in _outlined(outline).items():
-            kinds.setdefault((name, tuple(builder.columns)), []).append((number, builder.section))
+        for name, layout in _layouts(outline).items():
+            if not (layout.labels and any(column.kind == "type" for column in layout.columns)):
+                kinds.setdefault((name, layout.columns), []).append((number, outline.sections[name]))
+    texts = [bytes(outline.data) for outline in outlines]
+    text = Texts.join([one if one.endswith(b"\n") else one + b"\n" for one in texts])
     for (name, columns), members in kinds.items():
-        texts = [section.text(outlines[number].data) for number, section in members]
-        text = b"".join([text if text.endswith(b"\n") else text + b"\n" for text in texts])
-        arrays = native_rows(text, columns, sum(section.rows for _, section in members))
-        if arrays is None:
+        spans = np.array([(s.start + text.starts[n], s.stop + text.starts[n], s.rows) for n, s in members])
+        try:
+            arrays, comments = read_columns(text, spans, columns)
+        except BadRow:
             continue
         start = 0
         for number, section in members:
             own = slice(start, start + section.rows)
-            found[number][name] = {column: values[own] for column, values in arrays.items()}
+            said = None if comments is None or not (comments[own] != "").any() else comments[own]
+            values = {column: values[own] for column, values in arrays.items()}
+            found[number][name] = Table(values, section.line, section.rows, said)
             start = own.stop
     return found
 
@@ -311,90 +311,83 @@ def _add_other(found: DataFile, data: Buffer, section: Section) -> None:
     found.property_rows[section.name] = columns[1]
 
 
-class _Builder:
-    """The arrays of one section, filled piece by piece."""
+class _Layout(NamedTuple):
+    """The columns of a section, labels of its types, and what an error in a row should remind of."""
 
-    def __init__(
-        self,
-        section: Section,
-        columns: Sequence[Column],
-        labels: Mapping[bytes, int] | None,
-        hint: str | None = None,
-    ) -> None:
-        self.section, self.columns, self.labels, self.hint = section, columns, labels, hint
-        self.arrays = {
-            column.name: np.empty(section.rows, dtype=DTYPES[column.kind])
-            for column in columns
-            if column.kind != "skip"
-        }
-        self.comments: dict[int, NDArray[Any]] = {}
-
-    def fill(self, path: str, text: bytes, first: int, rows: int) -> None:
-        """Parse `rows` lines of text into the arrays from row `first` on."""
-        try:
-            arrays, comments = parse_rows(text, self.columns, rows, self.labels)
-        except RowFault as fault:
-            raise FormatError(
-                path,
-                f"line {self.section.line + first + fault.row}",
-                found=fault.found,
-                expected=f"{fault.expected}, row {first + fault.row + 1} of {self.section.rows} of {self.section.name}",
-                hint=self.hint,
-            ) from None
-        for name, values in arrays.items():
-            self.arrays[name][first : first + rows] = values
-        if comments is not None:
-            self.comments[first] = comments
-
-    def table(self) -> Table:
-        """The filled table."""
-        comments = None
-        if self.comments:
-            comments = np.full(self.section.rows, "", dtype=_STRING)
-            for first, texts in self.comments.items():
-                comments[first : first + len(texts)] = texts
-        return Table(self.arrays, self.section.line, self.section.rows, comments)
+    columns: tuple[Column, ...]
+    labels: Mapping[bytes, int] | None = None
+    hint: str | None = None
 
 
-def _builders(
-    sections: Mapping[str, Section], choice: StyleChoice, labels: Mapping[str, Mapping[bytes, int]]
-) -> dict[str, _Builder]:
-    builders = {}
-    for name, section in sections.items():
+def _layouts(outline: Outline) -> dict[str, _Layout]:
+    """Return the layout of each section that is read as columns."""
+    labels = {kind: _numbers(names) for kind, names in outline.labels.items()}
+    choice = outline.choice
+    layouts = {}
+    for name in outline.sections:
         if name == "Masses":
-            builders[name] = _Builder(section, _MASSES, labels["atom"])
+            layouts[name] = _Layout(_MASSES, labels["atom"])
         elif name == "Atoms" and choice.style is not None:
-            builders[name] = _Builder(section, choice.columns, labels["atom"], choice.doubt)
+            layouts[name] = _Layout(choice.columns, labels["atom"], choice.doubt)
         elif name == "Velocities" and choice.style is not None:
-            builders[name] = _Builder(section, choice.style.velocities, None)
+            layouts[name] = _Layout(choice.style.velocities)
         elif name in RELATIONS:
             relation = RELATIONS[name]
             ends = tuple(Column(end, "int") for end in _ENDS[: relation.atoms])
             columns = (Column("index", "skip"), Column("type", "type"), *ends)
-            builders[name] = _Builder(section, columns, labels.get(relation.kind))
+            layouts[name] = _Layout(columns, labels.get(relation.kind))
         elif name in SHAPES and SHAPES[name].columns:
             shape = tuple(Column(column, "float") for column in SHAPES[name].columns)
-            builders[name] = _Builder(section, (Column("id", "int"), *shape), None)
-    return builders
+            layouts[name] = _Layout((Column("id", "int"), *shape))
+    return layouts
 
 
-def _fill(path: str, data: Buffer, builders: Sequence[_Builder]) -> None:
-    """Parse all pieces of all sections, on two threads where there is much: the parser works outside Python's lock."""
-    jobs = [(builder, piece) for builder in builders for piece in pieces(data, builder.section)]
+def _read_tables(path: str, data: Buffer, sections: Mapping[str, Section], layouts: Mapping[str, _Layout]) -> Tables:
+    """Read the rows of all sections, on two threads where there is much: rows are read outside Python's lock."""
+    text, tables, jobs = Texts(data), {}, []
+    texts: list[tuple[Table, slice, NDArray[Any]]] = []
+    for name, layout in layouts.items():
+        section = sections[name]
+        assert section.spans is not None
+        wanted = [column for column in layout.columns if column.kind != "skip"]
+        arrays = {column.name: np.empty(section.rows, dtype=DTYPES[column.kind]) for column in wanted}
+        tables[name] = Table(arrays, section.line, section.rows)
+        first = 0
+        for span in section.spans:
+            jobs.append((section, layout, tables[name], span, first))
+            first += int(span[2])
 
-    def work(job: tuple[_Builder, Any]) -> None:
-        builder, piece = job
-        builder.fill(path, data[piece.start : piece.stop], piece.first, piece.rows)
-        forget(data, piece.start, piece.stop)
+    def work(job: tuple[Section, _Layout, Table, NDArray[np.int64], int]) -> None:
+        section, layout, table, span, first = job
+        try:
+            arrays, comments = read_columns(text, span[None], layout.columns, layout.labels)
+        except BadRow as bad:
+            raise FormatError(
+                path,
+                f"line {section.line + first + bad.row}",
+                found=bad.found,
+                expected=f"{bad.expected}, row {first + bad.row + 1} of {section.rows} of {section.name}",
+                hint=layout.hint,
+            ) from None
+        own = slice(first, first + int(span[2]))
+        for name, values in arrays.items():
+            table.columns[name][own] = values
+        if comments is not None:
+            texts.append((table, own, comments))
+        forget(data, int(span[0]), int(span[1]))
 
-    threads = min(2, os.cpu_count() or 1) if len(jobs) >= 2 * len(builders) > 0 else 1
-    if threads < 2:
+    if len(jobs) < 2 * len(layouts) or (os.cpu_count() or 1) < 2:
         for job in jobs:
             work(job)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(work, jobs):
-            pass
+    else:
+        with ThreadPoolExecutor(2) as pool:
+            for _ in pool.map(work, jobs):
+                pass
+    for table, own, comments in texts:
+        if table.comments is None:
+            table.comments = np.full(table.rows, "", dtype=_STRING)
+        table.comments[own] = comments
+    return tables
 
 
 def _checked(path: str, header: Header, choice: StyleChoice, tables: dict[str, Table]) -> DataFile:

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from molrec_convert.text.texts import Texts
 from molrec_lammps.common.atom_styles import Column
 from molrec_lammps.data.checks import AtomIndex
-from molrec_lammps.data.rows import RowFault, parse_rows
+from molrec_lammps.data.rows import BadRow, read_columns
 
 __all__ = ["PROPERTY_COLUMNS", "property_table"]
 
@@ -41,8 +42,9 @@ def property_table(
     if not names or len(set(names)) < len(words) or set(names) & set(taken) or b"#" in text:
         return None
     try:
-        arrays, _ = parse_rows(text, [Column("id", "int"), *(c for c in columns if c is not None)], rows)
-    except RowFault:
+        spans = np.array([[0, len(text), rows]])
+        arrays, _ = read_columns(Texts(text), spans, [Column("id", "int"), *(c for c in columns if c is not None)])
+    except BadRow:
         return None
     ids = arrays.pop("id")
     places, absent = index.rows(ids)

@@ -9,22 +9,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 import numpy as np
+from numpy.typing import NDArray
 
 from molrec_convert.errors import FormatError
+from molrec_convert.text.rows import count_lines, line_ends
+from molrec_convert.text.texts import Texts
 from molrec_lammps.common.text import Buffer, Cursor, brief, decode, lines_of
 from molrec_lammps.data.header import TYPE_KINDS, Header
 
-__all__ = ["COEFFICIENTS", "RELATIONS", "SHAPES", "Piece", "Relation", "Section", "Shape", "locate_sections", "pieces"]
+__all__ = ["COEFFICIENTS", "RELATIONS", "SHAPES", "Relation", "Section", "Shape", "locate_sections"]
 
-#: Bytes of text parsed at once: the size that costs the parser least.
+#: Bytes of text read at once, and of a line that is not looked behind.
 PIECE_BYTES = 1 << 20
-_SCAN_BYTES = 1 << 18
-#: So few lines are found one by one.
-_FEW = 64
+_LONG_LINE = 160
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,8 @@ class Section:
     """One section: its name, the comment after it, its first row's line number, and the bytes of its rows.
 
     `counted` is the header keyword that counts its rows, None for a section whose rows the header does not count.
-    `skipped` is the line after the heading, which LAMMPS does not read, where it holds more than a comment.
+    `skipped` is the line after the heading, which LAMMPS does not read, where it holds more than a comment. `spans`
+    int64[n, 3] are begin, end and number of rows of each part that is read at once, None where rows are not counted.
     """
 
     name: str
@@ -131,20 +133,11 @@ class Section:
     rows: int
     counted: str | None = None
     skipped: str = ""
+    spans: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
 
     def text(self, data: Buffer) -> bytes:
         """The rows as they stand in the file."""
         return data[self.start : self.stop]
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Some whole lines of a section: the bytes, the first row's number within the section, and how many rows."""
-
-    start: int
-    stop: int
-    first: int
-    rows: int
 
 
 def locate_sections(
@@ -225,19 +218,6 @@ def _check_order(path: str, header: Header, name: str, line: int, before: Mappin
         raise FormatError(path, f"line {line}", found=f"a section {name!r}", expected=repr(near[0]))
 
 
-def pieces(data: Buffer, section: Section) -> list[Piece]:
-    """The rows of a section in pieces of about `PIECE_BYTES`, whole lines each."""
-    found, start, first = [], section.start, 0
-    while first < section.rows:
-        stop = min(start + PIECE_BYTES, section.stop)
-        if stop < section.stop:
-            stop = min(data.find(b"\n", stop) + 1 or section.stop, section.stop)
-        rows = _newlines(data, start, stop) if stop < section.stop else section.rows - first
-        found.append(Piece(start, stop, first, rows))
-        start, first = stop, first + rows
-    return found
-
-
 def _next_heading(
     path: str, header: Header, cursor: Cursor, sections: list[Section], beyond: list[tuple[int, str]] | None
 ) -> tuple[str, str | None, int] | None:
@@ -300,42 +280,24 @@ def _extent(
     rows = header.counts[keyword]
     if name == "PairIJ Coeffs":
         rows = rows * (rows + 1) // 2
-    stop, there = _skip_lines(data, cursor.position, rows)
-    if there < rows:
+    spans, complete = _row_spans(data, cursor.position, rows)
+    if not complete:
         _refuse_short(path, header, cursor, name, keyword, rows)
-    return Section(name, hint, cursor.line, cursor.position, stop, rows, keyword, skipped)
+    stop = int(spans[-1, 1]) if rows else cursor.position
+    return Section(name, hint, cursor.line, cursor.position, stop, rows, keyword, skipped, spans)
 
 
-def _skip_lines(data: Buffer, start: int, rows: int) -> tuple[int, int]:
-    """The end of `rows` lines from `start` on, and how many lines there are up to it (fewer at the end of the file)."""
-    if rows < _FEW:
-        return _skip_few(data, start, rows)
-    view = np.frombuffer(data, dtype=np.uint8)
-    position, there = start, 0
-    while there < rows and position < len(view):
-        block = view[position : position + _SCAN_BYTES] == 10
-        count = int(np.count_nonzero(block))
-        if there + count >= rows:
-            return position + int(np.flatnonzero(block)[rows - there - 1]) + 1, rows
-        there, position = there + count, position + len(block)
-    if there < rows and position > start and view[-1] != 10:
-        there += 1
-    return position, there
-
-
-def _skip_few(data: Buffer, start: int, rows: int) -> tuple[int, int]:
-    """What `_skip_lines` gives, line by line."""
-    size = len(data)
-    position, there = start, 0
-    while there < rows and position < size:
-        end = data.find(b"\n", position)
-        position = size if end < 0 else end + 1
-        there += 1
-    return position, there
-
-
-def _newlines(data: Buffer, start: int, stop: int) -> int:
-    return int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8, count=stop - start, offset=start) == 10))
+def _row_spans(data: Buffer, start: int, rows: int) -> tuple[NDArray[np.int64], bool]:
+    """Return the spans int64[n, 3] of `rows` lines from `start` on, and whether there are so many."""
+    text, found = Texts(data), []
+    while rows and start < text.size:
+        stop = data.find(b"\n", min(start + min(PIECE_BYTES, rows * _LONG_LINE), text.size)) + 1 or text.size
+        span = count_lines(text, np.array([[start, stop]]))
+        if span[0, 2] > rows:
+            span[0, 1:] = line_ends(text, start, stop)[rows - 1] + 1, rows
+        found.append(span)
+        start, rows = int(span[0, 1]), rows - int(span[0, 2])
+    return np.concatenate([np.empty((0, 3), np.int64), *found]), not rows
 
 
 def _refuse_short(path: str, header: Header, cursor: Cursor, name: str, keyword: str, rows: int) -> None:

@@ -18,7 +18,7 @@ from molrec_convert.errors import FormatError
 from molrec_lammps.common.atom_styles import Kind
 from molrec_lammps.common.text import INTEGER, Buffer, brief, decode, lines_of, split_comment
 from molrec_lammps.data.checks import AtomIndex
-from molrec_lammps.data.rows import DTYPES, converted
+from molrec_lammps.data.rows import DTYPES, BadRow, read_words
 from molrec_lammps.data.sections import SHAPES, Section
 
 __all__ = ["Bodies", "check_flags", "check_shape_numbers", "check_shapes", "read_bodies"]
@@ -125,17 +125,14 @@ def _values(
     words = [word for first, stop in runs for row in range(first, stop) for word in lines[row]]
     if not words:
         return np.empty(0, DTYPES[kind])
-    values = converted(np.array(words), kind)
-    if values is not None:
-        return values
-    for row in (row for first, stop in runs for row in range(first, stop)):
-        for word in lines[row]:
-            if converted(np.array([word]), kind) is None:
-                expected = "an integer of 64 bits" if kind == "int" else "a finite number"
-                raise FormatError(
-                    path, f"line {section.line + row}", found=brief(word), expected=f"{expected} of a body"
-                )
-    raise FormatError(path, f"line {section.line}", found="text", expected="numbers of bodies")
+    try:
+        return read_words(words, kind)
+    except BadRow as bad:
+        row = [row for first, stop in runs for row in range(first, stop) for _ in lines[row]][bad.row]
+        expected = "an integer of 64 bits" if kind == "int" else "a finite number"
+        raise FormatError(
+            path, f"line {section.line + row}", found=bad.found, expected=f"{expected} of a body"
+        ) from None
 
 
 def _offsets(sizes: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from molrec_convert.errors import FormatError, UsageError
+from molrec_convert.text.texts import Texts
 from molrec_lammps.common.atom_styles import (
     ATOM_STYLES,
     IMAGE_COLUMNS,
@@ -23,8 +24,8 @@ from molrec_lammps.common.atom_styles import (
 from molrec_lammps.common.text import Buffer, Cursor, split_comment
 from molrec_lammps.data.checks import check_types
 from molrec_lammps.data.header import Header
-from molrec_lammps.data.rows import RowFault, parse_rows
-from molrec_lammps.data.sections import SHAPES, Section, pieces
+from molrec_lammps.data.rows import BadRow, read_columns
+from molrec_lammps.data.sections import SHAPES, Section
 
 __all__ = ["StyleChoice", "choose_layout"]
 
@@ -197,12 +198,13 @@ def _fits(
     positive: Sequence[str] = (),
 ) -> bool:
     """Whether all rows can have these columns, types included, those in `positive` above zero."""
-    for piece in pieces(data, section):
+    assert section.spans is not None
+    for span in section.spans:
         try:
-            arrays, _ = parse_rows(data[piece.start : piece.stop], columns, piece.rows, labels)
+            arrays, _ = read_columns(Texts(data), span[None], columns, labels)
             check_types(path, "Atoms", arrays["type"], section.line, "atom", header.count("atom types"), None)
             if any((arrays[name] <= 0).any() for name in positive):
                 return False
-        except (RowFault, FormatError):
+        except (BadRow, FormatError):
             return False
     return True

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from molrec_convert.text.rows import Field, RowFault, count_lines, read_rows
 from molrec_lammps.common.commands import COMMANDS
 from molrec_lammps.common.text import Buffer
-from molrec_lammps.log.numbers import numbers
 
 __all__ = ["Table", "find_tables"]
 
@@ -26,7 +26,6 @@ _CHUNK = 4 * 2**20
 _FOREIGN_LINES = 50
 _NUMBER = rb"[-+]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|nan|inf(?:inity)?|NAN|INF)"
 _NUMERIC = re.compile(rb"\s*" + _NUMBER + rb"(?:\s+" + _NUMBER + rb")*\s*$")
-_PLAIN = b"0123456789+-.eE \t\r\n"
 _ENDS = (b"\nLoop time of ", b"\nERROR", b"\nLAMMPS (")
 _MULTI = re.compile(rb"^-+ Step +(\d{1,18}) -+ CPU = +(" + _NUMBER + rb") \(sec(?:s)?\) -+[ \t]*\r?$", re.MULTILINE)
 _GROUP = re.compile(rb"(\S+) *= +(" + _NUMBER + rb")(?=\s)")
@@ -200,24 +199,30 @@ def _rows(
     A row has `words` numbers, the first one ending `minimum` characters or more into the line: columns are padded to
     a width, which tells a row from numbers that `fix print` happens to write.
     """
-    if not chunk.translate(None, delete=_PLAIN):
-        values = numbers(chunk)
-        lines = chunk.count(b"\n")
-        if values is not None and values.size == lines * words:
-            table = values.reshape(lines, words)
-            if _ascending(table[:, column]) and (not indented or _all_indented(chunk)):
-                return table, table[:, column].astype(np.int64)
+    table = _read(chunk, words)
+    if table is not None and _ascending(table[:, column]) and (not indented or _all_indented(chunk)):
+        return table, table[:, column].astype(np.int64)
     pattern = re.compile(
         rb"^[ \t]*" + _NUMBER + rb"(?:[ \t]+" + _NUMBER + rb"){%d}[ \t]*\r?$" % (words - 1), re.MULTILINE
     )
     rows = [row for row in pattern.findall(chunk) if _first_word_end(row) >= minimum]
-    values = numbers(b"\n".join(rows))
-    if values is None or values.size != len(rows) * words:
-        values = np.array([float(word) for row in rows for word in row.split()], dtype=np.float64)
-    table = values.reshape(len(rows), words)
+    table = _read(b"\n".join(rows), words)
+    if table is None:
+        table = np.array([list(map(float, row.split())) for row in rows]).reshape(len(rows), words)
     steps = [_step(row.split()[column]) for row in rows]
     whole = np.array([step is not None for step in steps], np.bool_)
     return table[whole], np.array([step for step in steps if step is not None], dtype=np.int64)
+
+
+def _read(text: bytes, words: int) -> NDArray[np.float64] | None:
+    """Return lines of `words` numbers as f64[lines, words]; None where a line is another, or a number has no bound."""
+    lines = count_lines(text, np.array([[0, len(text)]]))
+    table = np.empty((int(lines[0, 2]), words))
+    try:
+        read_rows(text, lines, [Field("real")] * words, out=list(table.T))
+    except RowFault:
+        return None
+    return table
 
 
 def _step(word: bytes) -> int | None:
@@ -290,11 +295,10 @@ def _yaml_table(data: Buffer, line: bytes, below: int, end: int, step_words: Seq
     rows = [row.replace(b",", b" ") for row in _YAML_ROW.findall(data[below : end + 1])]
     rows = [row for row in rows if _NUMERIC.match(row) and len(row.split()) == len(header)]
     rows = [row for row in rows if _step(row.split()[column]) is not None]
-    values = numbers(b"\n".join(rows))
-    if values is None or values.size != len(rows) * len(header):
-        values = np.array([float(word) for row in rows for word in row.split()], dtype=np.float64)
+    values = _read(b"\n".join(rows), len(header))
+    assert values is not None
     steps = np.array([_step(row.split()[column]) for row in rows], dtype=np.int64)
-    return header, column, values.reshape(len(rows), len(header)), steps, end
+    return header, column, values, steps, end
 
 
 def _line_end(data: Buffer, position: int) -> int:
