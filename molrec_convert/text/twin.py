@@ -22,31 +22,41 @@ _REAL, _FORTRAN, _FINITE, _INTEGER, _WORD, _LOGICAL, _SKIP = range(7)
 _GOOD, _BLANK, _VALUE, _RANGE, _FEW, _MANY, _FEW_ROWS, _MANY_ROWS = range(8)
 _BLANKS = b" \t\r\x0b\x0c"
 _FIELD = re.compile(rb"[^ \t\r\x0b\x0c]+")
-_DECIMAL = rb"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
-_NUMBER = re.compile(_DECIMAL + rb"(?:[eE][-+]?[0-9]+)?")
-_FORTRAN_NUMBER = re.compile(_DECIMAL + rb"(?:(?:[eEdD]|\*\^)[-+]?[0-9]+)?")
-_SPECIAL = re.compile(rb"[-+]?(?:nan|inf|infinity)", re.IGNORECASE)
+_FORTRAN_MARK = re.compile(rb"(?<=[0-9.])(?:[dD]|\*\^)(?=[-+]?[0-9]+$)")
+_SPECIAL = frozenset({b"nan", b"inf", b"infinity"})
 _WHOLE = re.compile(rb"[-+]?[0-9]+")
-_TRUE, _FALSE = (b"T", b"True", b"true", b"TRUE"), (b"F", b"False", b"false", b"FALSE")
+_TRUE, _FALSE = frozenset({b"T", b"True", b"true", b"TRUE"}), frozenset({b"F", b"False", b"false", b"FALSE"})
 
 Fault = tuple[int, ...]
 
 
-def _real(word: bytes, form: re.Pattern[bytes] = _NUMBER, special: bool = True) -> tuple[int, float]:
-    if form.fullmatch(word):
-        value = float(re.sub(rb"[dD]|\*\^", b"e", word))
-        return (_RANGE if math.isinf(value) else _GOOD), value
-    if special and _SPECIAL.fullmatch(word):
-        return _GOOD, float(word)
-    return _VALUE, math.nan
+def _real(word: bytes) -> tuple[int, float]:
+    try:
+        value = float(word)
+    except ValueError:
+        return _VALUE, math.nan
+    if b"_" in word:
+        return _VALUE, math.nan
+    if not math.isinf(value) or word.lstrip(b"+-").lower() in _SPECIAL:
+        return _GOOD, value
+    return _RANGE, value
+
+
+def _fortran(word: bytes) -> tuple[int, float]:
+    return _real(_FORTRAN_MARK.sub(b"e", word))
+
+
+def _finite(word: bytes) -> tuple[int, float]:
+    reason, value = _real(word)
+    return (reason, value) if reason or math.isfinite(value) else (_VALUE, math.nan)
 
 
 def _integer(word: bytes) -> tuple[int, int]:
     if not _WHOLE.fullmatch(word):
         return _VALUE, 0
-    sign, digits = word[:1] == b"-", word.lstrip(b"+-").lstrip(b"0")
-    value = int(digits or b"0") if len(digits) < 20 else 2**64
-    value = -value if sign else value
+    # Python refuses to read thousands of digits
+    sign, digits = word[:1] == b"-", word.lstrip(b"+-").lstrip(b"0")[:20] or b"0"
+    value = -int(digits) if sign else int(digits)
     return (_GOOD, value) if -(2**63) <= value < 2**63 else (_RANGE, 0)
 
 
@@ -56,8 +66,8 @@ def _logical(word: bytes) -> tuple[int, bool]:
 
 _READ: dict[int, Callable[[bytes], tuple[int, Any]]] = {
     _REAL: _real,
-    _FORTRAN: lambda word: _real(word, _FORTRAN_NUMBER),
-    _FINITE: lambda word: _real(word, special=False),
+    _FORTRAN: _fortran,
+    _FINITE: _finite,
     _INTEGER: _integer,
     _LOGICAL: _logical,
 }
@@ -78,13 +88,13 @@ def fill(
 
     A fault is span, row, field, reason, begin and end of what is at fault, as the kernel gives it.
     """
-    words: dict[int, dict[bytes, int]] = {
-        f: {} for f, kind in enumerate(kinds) if kind == _WORD and columns[f] is not None
-    }
+    words: dict[int, dict[bytes, int]] = {field: {} for field, kind in enumerate(kinds) if kind == _WORD}
+    readers = [_coder(words[field]) if kind == _WORD else _READ.get(kind) for field, kind in enumerate(kinds)]
     fixed = bool(len(table) and table[0, 1] >= 0)
     row = 0
     for number, (start, stop, rows) in enumerate(spans.tolist()):
         lines = _lines(source, start, stop)
+        taken: list[list[Any]] = [[] for _ in kinds]
         for own in range(rows):
             at, line = next(lines, (-1, b""))
             if at < 0:
@@ -98,18 +108,31 @@ def fill(
                     end = at + len(line)
                     return {}, (number, own, count if few else len(kinds), _FEW if few else _MANY, at, end)
                 if comments is not None:
-                    comments[row] = (-1, -1) if rest < 0 else (at + rest, at + len(line))
-            for field, (begin, word) in enumerate(found):
-                reason = _take(field, word, kinds[field], columns[field], row, words, fixed)
+                    comments[row + own] = (-1, -1) if rest < 0 else (at + rest, at + len(line))
+            for field, ((begin, word), read) in enumerate(zip(found, readers, strict=True)):
+                if read is None:
+                    continue
+                reason, value = read(word)
+                taken[field].append(value)
+                if fixed and not word and kinds[field] != _WORD:
+                    reason = _BLANK
                 if flaws[field] is not None:
-                    flaws[field][row] = reason
+                    flaws[field][row + own] = reason
                 elif reason:
                     return {}, (number, own, field, reason, at + begin, at + begin + len(word))
-            row += 1
         at, line = next(lines, (-1, b""))
         if at >= 0:
             return {}, (number, rows, -1, _MANY_ROWS, at, at + len(line))
+        for column, values in zip(columns, taken, strict=True):
+            if column is not None:
+                column[row : row + rows] = values
+        row += rows
     return {field: list(found) for field, found in words.items()}, None
+
+
+def _coder(known: dict[bytes, int]) -> Callable[[bytes], tuple[int, int]]:
+    """Return a reader of words as numbers, counted in the order they are met."""
+    return lambda word: (_GOOD, known.setdefault(word, len(known)))
 
 
 def _lines(source: Texts, start: int, stop: int) -> Iterator[tuple[int, bytes]]:
@@ -144,21 +167,3 @@ def _fixed_fields(line: bytes, table: NDArray[np.int64], kinds: list[int]) -> li
         inner = word if kind == _WORD else word.lstrip(_BLANKS + b"\0")
         found.append((start + len(word) - len(inner), inner))
     return found
-
-
-def _take(
-    field: int, word: bytes, kind: int, column: Any, row: int, words: dict[int, dict[bytes, int]], fixed: bool
-) -> int:
-    """Put a word where its column has the value of this row; return what is wrong with it."""
-    if kind == _SKIP:
-        return _GOOD
-    if kind == _WORD:
-        known = words[field]
-        column[row] = known.setdefault(word, len(known))
-        return _GOOD
-    reason, value = _READ[kind](word)
-    if fixed and not word:
-        reason = _BLANK
-    if column is not None:
-        column[row] = value
-    return reason
