@@ -16,8 +16,8 @@ from molrec_convert.errors import FormatError, LossError, MolrecError
 from molrec_convert.report import Report
 from molrec_convert.text import rows as text_rows
 from molrec_lammps.dump import batch as dump_batch
+from molrec_lammps.dump import batch as dump_units
 from molrec_lammps.dump import index as dump_index
-from molrec_lammps.dump import units as dump_units
 
 FRAMES = [frame(n, [f"{i} 1 {i}.25 {n} -{i}e-3" for i in (3, 1, 2, 4)]) for n in range(6)]
 

@@ -16,9 +16,8 @@ from molrec_convert.errors import FormatError, MolrecError, UnsupportedError
 from molrec_convert.formats import ReadContext
 from molrec_convert.model import Record
 from molrec_lammps.detect import kind_of
-from molrec_lammps.dump.items import index_items
-from molrec_lammps.dump.kinds import dump_kind, how_to_read
 from molrec_lammps.dump.record import read_dump
+from molrec_lammps.dump.sidecar.items import dump_kind, how_to_read, index_items
 from molrec_lammps.dump.source import TextSource
 from molrec_lammps.dump.yaml import yaml_index
 from molrec_lammps.options import DumpOptions, RunOptions
@@ -116,7 +115,9 @@ class TestTexts:
             dump_kind(tmp_path / "b")
 
     def test_formats_that_are_installed_are_named_with_the_command(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setitem(__import__("molrec_lammps.dump.kinds", fromlist=["x"]).OTHER_STYLES, "odd", "lammps-dump")
+        monkeypatch.setitem(
+            __import__("molrec_lammps.dump.sidecar.items", fromlist=["x"]).OTHER_STYLES, "odd", "lammps-dump"
+        )
         assert how_to_read("odd", [Path("a/b.odd")]) == "mrec convert --from lammps-dump a/b.odd b.mrec reads it"
         assert "which is not installed" in how_to_read("dcd", [Path("a")]) or "--from mdanalysis" in how_to_read(
             "dcd", [Path("a")]

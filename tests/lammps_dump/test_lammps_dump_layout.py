@@ -15,9 +15,9 @@ from molrec_convert.model import Record
 from molrec_convert.model.names import STATE_COLUMNS
 from molrec_convert.text import rows as text_rows
 from molrec_lammps.dump import batch as dump_batch
+from molrec_lammps.dump import batch as dump_units
 from molrec_lammps.dump import record as dump_record
 from molrec_lammps.dump import rows as dump_rows
-from molrec_lammps.dump import units as dump_units
 
 
 class TestPlaces:

@@ -13,9 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from molrec_lammps.dump import batch as dump_batch
+from molrec_lammps.dump import batch as dump_units
 from molrec_lammps.dump import index as dump_index
-from molrec_lammps.dump import scan as dump_scan
-from molrec_lammps.dump import units as dump_units
 
 #: Column of a dump → column of a record, and what a value of it is.
 COLUMNS: dict[str, tuple[str, Any]] = {
@@ -129,9 +128,10 @@ def test_equal_to_a_plain_reader(
         patch.setattr(dump_units, "_UNIT_BYTES", unit[0])
         patch.setattr(dump_units, "_LONGEST_UNIT", unit[1])
         patch.setattr(dump_index, "_LEAP_BYTES", leap)
-        patch.setattr(dump_index, "_FEW_FRAMES", 100 if exact else 0)
-        patch.setattr(dump_scan, "_BLOCK_BYTES", block)
-        patch.setattr(dump_scan, "_OVERLAP", 600)
+        if exact:
+            patch.setattr(dump_index, "quick_index", dump_index.exact_index)
+        patch.setattr(dump_index, "_BLOCK_BYTES", block)
+        patch.setattr(dump_index, "_HEADER_BYTES", min(block, 2**12))
         path = Path(folder) / "a.dump"
         path.write_text(text)
         record, _ = read(path)

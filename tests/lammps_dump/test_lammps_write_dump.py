@@ -23,7 +23,7 @@ from molrec_convert.inspect.diff.records import differences
 from molrec_convert.model import Block, Box, Column, Frame, MemoryTrajectory
 from molrec_convert.report import Report
 from molrec_lammps.common.triclinic import restricted_cell, undo_bounds
-from molrec_lammps.dump.write_dump_boxes import bounds_around
+from molrec_lammps.dump.write.frames import bounds_around
 
 CELL = Box(np.diag([8.0, 9.0, 10.0]))
 

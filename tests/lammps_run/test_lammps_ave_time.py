@@ -15,9 +15,7 @@ from molrec_convert.errors import FormatError, UsageError
 from molrec_convert.formats import ReadContext
 from molrec_convert.model import Record
 from molrec_convert.report import Report
-from molrec_lammps.log.ave_commands import ave_commands
-from molrec_lammps.log.ave_record import read_ave_time
-from molrec_lammps.log.ave_time import parse_ave_time
+from molrec_lammps.log.averages import ave_commands, parse_ave_time, read_ave_time
 from molrec_lammps.log.metrics import UNSTATED
 from molrec_lammps.options import RunOptions
 from molrec_lammps.run.run import read_run

@@ -17,8 +17,8 @@ from molrec_convert.errors import FormatError, UnsupportedError, UsageError
 from molrec_convert.formats import ReadContext
 from molrec_convert.model import Frame, Record
 from molrec_convert.report import Fate, Report
-from molrec_lammps.dump.local import local_attributes
 from molrec_lammps.dump.record import read_dump
+from molrec_lammps.dump.sidecar.local import local_attributes
 from molrec_lammps.options import DumpOptions, RunOptions
 from molrec_lammps.run.run import read_run
 from molrec_lammps.script.script import parse_script

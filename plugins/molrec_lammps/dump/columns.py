@@ -18,8 +18,7 @@ from molrec_convert.model import Block
 from molrec_convert.model.dtypes import DTYPES, dtype_name
 from molrec_lammps.common.type_names import names_column
 from molrec_lammps.dump.batch import RowReader
-from molrec_lammps.dump.names import FLAVOURS, is_scaled
-from molrec_lammps.dump.values import Rows
+from molrec_lammps.dump.rows import FLAVOURS, Rows, is_scaled
 
 __all__ = ["ById", "ByType", "Cartesian", "Made", "OutColumn", "Plain", "TypeName", "Word"]
 

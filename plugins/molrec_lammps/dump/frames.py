@@ -1,18 +1,43 @@
-"""The frame table: what an index pass knows of every frame of a dump, one array per fact."""
+"""The frames that the index pass finds in the files of a dump, and those that make up a trajectory.
+
+A run that goes on from a restart begins with frames that are there already. Those that say the same as before, row for
+row, are taken once. Where others have a step a second time, or steps go back, nothing tells which of the runs counts:
+`--steps` does. Files follow one another by their first step.
+"""
 
 from __future__ import annotations
 
+import math
+import re
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from molrec_convert.errors import FormatError
+from molrec_convert.report import Report
+from molrec_lammps.common.triclinic import restricted_cell, undo_bounds
+from molrec_lammps.dump.header import Header, layout_of_box
 from molrec_lammps.dump.source import Source
 from molrec_lammps.log.thermo import Thermo
 
-__all__ = ["FileIndex", "FrameTable", "join_tables"]
+__all__ = [
+    "FileIndex",
+    "FoundFrames",
+    "FrameTable",
+    "finish",
+    "frames_at",
+    "join_tables",
+    "number_by_order",
+    "numeric_order",
+    "resolve_steps",
+    "series_of",
+    "truncation",
+]
 
 Integers = NDArray[np.int64]
 
@@ -85,6 +110,117 @@ class FileIndex:
     thermo: Thermo | None = None
 
 
+class FoundFrames:
+    """The frames that an index pass has found in a file, a few numbers for each."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.units: list[tuple[str, int]] = []
+        self._numbers = array("q")
+        self._times = array("d")
+        self._layouts: dict[tuple[str, ...], int] = {}
+        self._boxes: dict[tuple[tuple[str, ...], tuple[float, ...]], int] = {}
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+    def add(self, header: Header, stop: int) -> None:
+        """Take a frame by its header, and where its rows end."""
+        box = self.box(header.box_words, header.bounds)
+        line = header.line + header.lines
+        self.put(header.start, header.rows, stop, line, header.step, header.count, header.columns, box, header.time)
+        if header.units is not None:
+            self.units.append((header.units, header.line))
+
+    def put(
+        self, start: int, rows: int, stop: int, line: int, step: int, count: int, columns: tuple[str, ...], box: int,
+        time: float | None,
+    ) -> None:  # fmt: skip
+        """Take a frame; `line` is that of its first row, `box` the number of its cell."""
+        layout = self._layouts.setdefault(columns, len(self._layouts))
+        self._numbers.extend((start, rows, stop, line, step, count, layout, box))
+        self._times.append(math.nan if time is None else time)
+
+    def box(self, words: tuple[str, ...], bounds: tuple[float, ...]) -> int:
+        """Return the number of a cell."""
+        return self._boxes.setdefault((words, bounds), len(self._boxes))
+
+    def restricted(self) -> list[bool]:
+        """Return of each cell whether its first vector lies along x, and its second in the xy plane."""
+        return [layout_of_box(words)[0] != "general" for words, _ in self._boxes]
+
+    def table(self) -> FrameTable:
+        """Return the table of the frames."""
+        numbers = np.array(self._numbers, dtype=np.int64).reshape(-1, 8).T.copy()
+        start, rows, stop, line, step, count, layout, box = numbers
+        cells = _cells(list(self._boxes))
+        source, times = np.zeros(len(start), dtype=np.int64), np.array(self._times)
+        return FrameTable(
+            start, rows, stop, line, step, count, layout, box, source, times, tuple(self._layouts), *cells,
+            (self.source,),
+        )  # fmt: skip
+
+    def warn_of_boundaries(self, table: FrameTable) -> list[str]:
+        """Return the warning about frames whose box line has no boundary letters, if there are any."""
+        unstated = np.array([layout_of_box(words)[1] is None for words, _ in self._boxes], dtype=np.bool_)[table.box]
+        if not unstated.any():
+            return []
+        frames, step = int(unstated.sum()), int(table.step[unstated.argmax()])
+        return [
+            f"{self.source.path}: {frames} frame{'s' * (frames > 1)} (first: step {step}) without boundary letters "
+            "after BOX BOUNDS: every axis is taken as periodic, the default of a record"
+        ]
+
+
+def _cells(
+    boxes: Sequence[tuple[tuple[str, ...], tuple[float, ...]]],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
+    """Return vectors, origins and boundaries of cells given by the words and numbers of their BOX items."""
+    kinds: dict[str, list[int]] = {}
+    boundary = np.ones((len(boxes), 3), dtype=np.bool_)
+    layouts = {words: layout_of_box(words) for words, _ in boxes}
+    for number, (words, _) in enumerate(boxes):
+        kind, periodic = layouts[words]
+        kinds.setdefault(kind, []).append(number)
+        if periodic is not None:
+            boundary[number] = periodic
+    vectors, origin = np.empty((len(boxes), 3, 3)), np.empty((len(boxes), 3))
+    for kind, numbers in kinds.items():
+        values = np.array([boxes[number][1] for number in numbers]).reshape(len(numbers), 3, -1)
+        if kind == "general":
+            vectors[numbers], origin[numbers] = values[:, :, :3].transpose(0, 2, 1), values[:, :, 3]
+        elif kind == "tilted":
+            low, high = undo_bounds(values[:, :, 0], values[:, :, 1], values[:, :, 2])
+            vectors[numbers], origin[numbers] = restricted_cell(low, high, values[:, :, 2])
+        else:
+            vectors[numbers], origin[numbers] = restricted_cell(values[:, :, 0], values[:, :, 1])
+    return vectors, origin, boundary
+
+
+def finish(found: FoundFrames, breaks: Sequence[str], notes: Sequence[str]) -> FileIndex:
+    """Return the index of all whole frames; without one there is nothing to read.
+
+    `breaks` say where the text breaks off, `notes` what else a user should know.
+    """
+    truncated = truncation(found.source, breaks)
+    if not len(found):
+        where, _, what = breaks[0].partition(": ") if breaks else ("", "", found.source.cut or "an empty file")
+        # of a frame that is left out nobody needs to be told where there is no other
+        what = what.removesuffix("; that frame is left out").removesuffix(", which is left out")
+        text = what.replace("the file ends", "the end of the file", 1)
+        raise FormatError(found.source.path, where or None, found=text, expected="at least one whole frame")
+    table = found.table()
+    return FileIndex(table, found.units, truncated, [*notes, *found.warn_of_boundaries(table)])
+
+
+def truncation(source: Source, breaks: Sequence[str]) -> str | None:
+    """One sentence about where a file breaks off, None where it does not."""
+    parts = [*breaks, *filter(None, [source.cut])]
+    if not parts:
+        return None
+    return f"{source.path}{', ' if parts[0].startswith('line ') else ': '}{'; '.join(parts)}"
+
+
 def join_tables(tables: Sequence[FrameTable]) -> FrameTable:
     """One table of the frames of several files, file after file."""
     if len(tables) == 1:
@@ -110,3 +246,142 @@ def join_tables(tables: Sequence[FrameTable]) -> FrameTable:
         if entry.name not in ("layouts", "sources")
     }
     return FrameTable(**joined, layouts=tuple(layouts), sources=tuple(s for t in tables for s in t.sources))
+
+
+def numeric_order(paths: Sequence[Path]) -> list[Path]:
+    """Files whose names differ in numbers only, by these numbers; others as they are given."""
+    parts = [re.split(r"(\d+)", path.name) for path in paths]
+    if len({tuple(words[::2]) for words in parts}) != 1 or len({path.parent for path in paths}) != 1:
+        return list(paths)
+    return [path for _, path in sorted(zip([[int(n) for n in w[1::2]] for w in parts], paths, strict=True))]
+
+
+def series_of(paths: Sequence[Path]) -> list[tuple[Path, ...]]:
+    """Files whose names differ in numbers only, together; others each by itself."""
+    groups: dict[tuple[str, Path], list[Path]] = {}
+    for path in paths:
+        groups.setdefault((re.sub(r"\d+", "*", path.name), path.parent), []).append(path)
+    return [tuple(numeric_order(files)) for files in groups.values()]
+
+
+def number_by_order(indexes: Sequence[FileIndex]) -> FrameTable:
+    """All frames, file after file as given, with their ordinals as steps."""
+    table = join_tables([index.table for index in indexes])
+    return replace(table, step=np.arange(len(table), dtype=np.int64))
+
+
+def resolve_steps(indexes: Sequence[FileIndex], report: Report, which: str = "step") -> FrameTable:
+    """Return the frames in step order, each step once; frames that give way are reported.
+
+    `which` is `--steps`: where steps go back or come again, "first" keeps the earlier run as far as it goes, "last"
+    takes the later one from where it begins, "step" keeps both where they say the same or have no step in common, and
+    is a FormatError otherwise.
+    """
+    tables = sorted((index.table for index in indexes), key=lambda table: int(table.step[0]))
+    table = join_tables(tables)
+    steps = table.step
+    if (np.diff(steps) > 0).all():
+        return table
+    kept = np.zeros(0, dtype=np.int64)
+    again: list[Integers] = []
+    for run in np.split(np.arange(len(steps)), np.flatnonzero(np.diff(steps) <= 0) + 1):
+        if not len(kept) or steps[run[0]] > steps[kept[-1]]:
+            kept = np.concatenate([kept, run])
+        elif which == "first":
+            again.append(run[steps[run] <= steps[kept[-1]]])
+            kept = np.concatenate([kept, run[steps[run] > steps[kept[-1]]]])
+        elif which == "last":
+            again.append(kept[steps[kept] >= steps[run[0]]])
+            kept = np.concatenate([kept[steps[kept] < steps[run[0]]], run])
+        else:
+            kept, same = _merged(table, kept, run)
+            again.append(same)
+    gone = np.concatenate([np.zeros(0, dtype=np.int64), *again])
+    if len(gone) and which == "step":
+        report.warn(f"{_places(table, gone)}: {_frames(steps[gone])} come again unchanged, and are taken once")
+    elif len(gone):
+        _report_gone(table, gone, kept, which, report)
+    return table.take(kept).pruned()
+
+
+def _merged(table: FrameTable, kept: Integers, run: Integers) -> tuple[Integers, Integers]:
+    """The frames of two runs in step order, and those of the later one that the earlier one has already.
+
+    FormatError: frames of one step that differ, or a run that goes back to steps between those of the same file.
+    """
+    steps = table.step
+    places = np.minimum(np.searchsorted(steps[kept], steps[run]), len(kept) - 1)
+    there = steps[kept][places] == steps[run]
+    for frame, before in zip(run[there].tolist(), kept[places[there]].tolist(), strict=True):
+        if not _same(table, before, frame):
+            raise _step_fault(table, frame, f"step {steps[frame]} again, with other rows than at {table.where(before)}")
+    new = run[~there]
+    inside = new[steps[new] < steps[kept[-1]]]
+    if len(inside) and (table.source[kept[-1]] == table.source[inside[0]] or there.any()):
+        raise _step_fault(table, int(inside[0]), f"step {steps[inside[0]]} after step {steps[kept[-1]]}")
+    joined = np.concatenate([kept, new])
+    return joined[np.argsort(steps[joined], kind="stable")], run[there]
+
+
+def _same(table: FrameTable, one: int, other: int) -> bool:
+    """True if two frames say the same: cell, columns, time, and rows in any order."""
+    if table.layout[one] != table.layout[other] or table.count[one] != table.count[other]:
+        return False
+    times = table.time[[one, other]]
+    if times[0] != times[1] and not np.isnan(times).all():
+        return False
+    boxes = table.box[[one, other]]
+    for cells in (table.vectors, table.origin, table.boundary):
+        if not np.array_equal(cells[boxes[0]], cells[boxes[1]]):
+            return False
+    texts = [
+        table.sources[int(table.source[n])].read(int(table.rows[n]), int(table.stop[n])).split(b"\n")
+        for n in (one, other)
+    ]
+    first, second = (sorted(line.rstrip() for line in lines if line.strip()) for lines in texts)
+    return first == second
+
+
+def _step_fault(table: FrameTable, frame: int, found: str) -> FormatError:
+    path, line = table.sources[int(table.source[frame])].place(int(table.line[frame]))
+    return FormatError(
+        path,
+        f"line {max(1, line - 8)}",
+        found=found,
+        expected="steps that ascend, or the same frames again as a restart writes them",
+        hint="--steps index keeps all frames, numbered by their order; --steps last, or first, takes one of two runs",
+    )
+
+
+def _places(table: FrameTable, frames: Integers) -> str:
+    """The files of some frames, in words."""
+    return ", ".join(dict.fromkeys(str(table.sources[number].path) for number in table.source[frames].tolist()))
+
+
+def _report_gone(table: FrameTable, gone: Integers, kept: Integers, which: str, report: Report) -> None:
+    """Report the frames of runs that give way, and the columns only they have."""
+    there = {name for number in np.unique(table.layout[kept]).tolist() for name in table.layouts[number]}
+    for number in np.unique(table.source[gone]).tolist():
+        own = gone[table.source[gone] == number]
+        names = dict.fromkeys(
+            name for layout in np.unique(table.layout[own]).tolist() for name in table.layouts[layout]
+        )
+        lost = [name for name in names if name not in there]
+        how = f", without {' '.join(lost)}" if lost else ""
+        instead = "an earlier" if which == "first" else "a later"
+        report.dropped(
+            _frames(table.step[own]),
+            f"{table.sources[number].path}: --steps {which} takes those of {instead} run{how}",
+        )
+
+
+def frames_at(table: FrameTable, steps: Integers) -> Integers:
+    """The frame of each step in a table whose steps ascend, -1 where it has none."""
+    places = np.minimum(np.searchsorted(table.step, steps), len(table) - 1)
+    return np.where(table.step[places] == steps, places, -1).astype(np.int64)
+
+
+def _frames(steps: Integers) -> str:
+    if len(steps) == 1:
+        return f"the frame of step {steps[0]}"
+    return f"{len(steps)} frames of steps {steps.min()} to {steps.max()}"

@@ -1,46 +1,83 @@
 """The index pass: where each frame of a dump is, and what its header says, without parsing a row.
 
-Three ways, equal in result: *leap* over the rows of large frames to where the next header should be; *scan* whole
-blocks for headers (`dump_scan`); read the headers one by one and count every line (`dump_exact`). The first two give
-up at the slightest doubt, and the exact way then reads the file anew, so that a fault is named with its line. What a
-quick pass takes on trust, the number of rows of each frame, is checked where the rows are parsed.
+The quick pass reads the headers only, and looks for the next one where it can stand: behind the shortest text that the
+rows of a frame can have, or, where frames are large, near where the last one lets expect it. Parts of headers are told
+by their bytes and read once. Whatever is unusual makes the exact pass read the file anew: it reads every header line by
+line and counts every line, so that a fault is named with its line. What the quick pass takes on trust, the number of
+rows of each frame, is checked where the rows are parsed.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from molrec_convert.errors import FormatError
-from molrec_lammps.dump.exact import Doubt, check_rows, exact_index, finish, rows_end
-from molrec_lammps.dump.frames import FileIndex
-from molrec_lammps.dump.header import CutHeader, Header, read_header
-from molrec_lammps.dump.scan import scan_index
-from molrec_lammps.dump.source import LineReader, Source
+from molrec_lammps.dump.frames import FileIndex, FoundFrames, finish
+from molrec_lammps.dump.header import CutHeader, Header, layout_of_box, read_header, shown
+from molrec_lammps.dump.source import LineReader, Source, TextSource
 from molrec_lammps.dump.yaml import is_yaml, read_yaml_header, yaml_index, yaml_rows
 
-__all__ = ["first_header", "index_source", "leap_index"]
+__all__ = ["exact_index", "first_header", "index_source", "rows_end"]
 
+_BLOCK_BYTES = 2**20
+_BLANK = b" \t\r\n"
 #: Frames of more bytes of rows are leapt over.
 _LEAP_BYTES = 2**16
-#: Of so few frames the exact pass is the quickest: it matters where every frame has a file of its own.
-_FEW_FRAMES = 4
+#: Text that is read for the header of a large frame.
+_HEADER_BYTES = 2**12
+#: How far from where it is looked for the header of a large frame may stand, to begin with.
+_REACH = 2**16
+#: Longest distance of two items of a header.
+_ITEM_BYTES = 256
+#: Longest step number that the quick pass reads.
+_STEP_DIGITS = 18
+_WIDTHS = {"plain": 2, "tilted": 3, "general": 4}
+#: What can stand before the number of atoms.
+_ITEMS = (
+    [b"ITEM: TIMESTEP"],
+    [b"ITEM: TIME", b"ITEM: TIMESTEP"],
+    [b"ITEM: UNITS", b"ITEM: TIMESTEP"],
+    [b"ITEM: UNITS", b"ITEM: TIME", b"ITEM: TIMESTEP"],
+)
+
+
+class Doubt(Exception):
+    """The quick pass met something it does not know; the exact pass decides."""
+
+
+@dataclass(frozen=True)
+class RowsEnd:
+    """Where the rows of a frame end: the next ITEM line, or the end of the text.
+
+    `stop` is that place (without blank lines at the end of the text), `lines` the number of lines before it,
+    `item` whether an ITEM line follows, `terminated` whether the last line has its end.
+    """
+
+    stop: int
+    lines: int
+    item: bool
+    terminated: bool = True
+
+
+@dataclass(frozen=True)
+class _Heading:
+    """What a header says besides its step, time and bounds: atoms, columns, words of the box, and its own lines."""
+
+    count: int
+    columns: tuple[str, ...]
+    box_words: tuple[str, ...]
+    lines: int
 
 
 def index_source(source: Source) -> FileIndex:
-    """The frames of one file. A file without a whole frame, or with a fault in a header, is a `FormatError`."""
+    """Return the frames of one file. A file without a whole frame, or with a fault in a header, is a `FormatError`."""
     if is_yaml(source.read(0, 256)):
         source.translate = yaml_rows
         return yaml_index(source)
     try:
-        reader = LineReader(source)
-        if not (reader.peek() or b"").startswith(b"ITEM: "):
-            raise Doubt
-        first = read_header(reader)
-        sample = source.read(first.rows, first.rows + 4096)
-        length = first.count * (len(sample) / max(1, sample.count(b"\n")))
-        if length > _LEAP_BYTES and not source.sequential:
-            return leap_index(source)
-        if source.size is not None and source.size < _FEW_FRAMES * (first.rows + length):
-            return exact_index(source)
-        return scan_index(source)
+        return quick_index(source)
     except (Doubt, FormatError, CutHeader):
         return exact_index(source)
 
@@ -52,56 +89,302 @@ def first_header(source: Source) -> Header:
     return read_header(LineReader(source))
 
 
-def leap_index(source: Source) -> FileIndex:
-    """The frames of one file whose frames are large: only headers are read, each where the last frame lets expect it.
+class _QuickHeaders:
+    """Headers told by their bytes: what comes again is read once."""
 
-    `Doubt`: something is not as expected.
-    """
-    size = source.size or 0
-    headers: list[Header] = []
-    stops: list[int] = []
+    def __init__(self, found: FoundFrames) -> None:
+        self.found = found
+        self._headings: dict[tuple[bytes, bytes], _Heading] = {}
+        self._boxes: dict[tuple[tuple[str, ...], bytes], int] = {}
+
+    def read(self, header: bytes, item: int, line: int) -> tuple[_Heading, int, int, int, float | None]:
+        """Return what the header from `line` on says: heading, lines, box, step and time; ATOMS is at `item`."""
+        number = header.find(b"\nITEM: NUMBER")
+        box = header.find(b"\n", header.find(b"\nITEM: BOX", number) + 1) + 1
+        if not 0 < number < box < item:
+            raise Doubt
+        key = header[number + 1 : box], header[item:]
+        bounds = header[box:item]
+        heading = self._headings.get(key)
+        if heading is None:
+            heading = self._headings[key] = self._heading(key, bounds)
+        cell = self._boxes.get((heading.box_words, bounds))
+        if cell is None:
+            cell = self._boxes[heading.box_words, bounds] = self._box(heading.box_words, bounds)
+        values = header[:number].split(b"\n")
+        step, time = values[-1].strip(), None
+        if not step.removeprefix(b"-").isdigit() or len(step) > _STEP_DIGITS:
+            raise Doubt
+        if len(values) > 2 or values[0] != b"ITEM: TIMESTEP":
+            time = self._extras(values, line)
+        return heading, heading.lines + len(values), cell, int(step), time
+
+    def _heading(self, key: tuple[bytes, bytes], bounds: bytes) -> _Heading:
+        text = b"ITEM: TIMESTEP\n0\n" + key[0] + bounds + key[1]
+        reader = LineReader(TextSource(self.found.source.path, text))
+        header = read_header(reader)
+        if reader.offset != len(text):
+            raise Doubt
+        return _Heading(header.count, header.columns, header.box_words, header.lines - 2)
+
+    def _box(self, words: tuple[str, ...], text: bytes) -> int:
+        width = _WIDTHS[layout_of_box(words)[0]]
+        rows = [row.split() for row in text.split(b"\n")]
+        if [len(row) for row in rows] != [width, width, width, 0] or b"_" in text:
+            raise Doubt
+        return self.found.box(words, tuple(_finite(word) for row in rows for word in row))
+
+    def _extras(self, values: Sequence[bytes], line: int) -> float | None:
+        """Return the time, and note the units, that stand before the step."""
+        items = [item.rstrip() for item in values[::2]]
+        if items not in _ITEMS or len(values) % 2:
+            raise Doubt
+        said = dict(zip(items, values[1::2], strict=True))
+        if b"ITEM: UNITS" in said:
+            words = said[b"ITEM: UNITS"].split()
+            if len(words) != 1:
+                raise Doubt
+            self.found.units.append((words[0].decode("latin-1"), line))
+        return _finite(said[b"ITEM: TIME"]) if b"ITEM: TIME" in said else None
+
+
+def _finite(word: bytes) -> float:
+    try:
+        value = float(word)
+    except ValueError:
+        raise Doubt from None
+    if not math.isfinite(value) or b"_" in word:
+        raise Doubt
+    return value
+
+
+class _Window:
+    """The stretch of a source that the quick pass looks at: `text` from `base` on."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.move(0)
+
+    def move(self, offset: int) -> None:
+        """Look at a header that begins at `offset`, and at little else."""
+        self.text, self.base, self._block = self.source.read(offset, offset + _HEADER_BYTES), offset, _HEADER_BYTES
+
+    def header(self, offset: int) -> tuple[bytes, int]:
+        """Return the header that begins at `offset`, and where ATOMS stands in it."""
+        while True:
+            begin = offset - self.base
+            item = self.text.find(b"\nITEM: ATOMS", begin) + 1
+            end = self.text.find(b"\n", item) + 1 if item else 0
+            if end:
+                return self.text[begin:end], item - begin
+            known = len(self.text) - begin
+            self._block = min(_BLOCK_BYTES, max(4 * self._block, 2 * known))
+            self.text, self.base = self.source.read(offset, offset + self._block), offset
+            if len(self.text) <= known:
+                raise Doubt
+
+    def next_item(self, low: int) -> int | None:
+        """Return the place of the first ITEM line from `low` on, None where there is none."""
+        while True:
+            begin = max(0, low - self.base)
+            place = self.text.find(b"I", begin)
+            if place >= 0 and self.text[max(0, place - 1) : place + 5] != b"\nITEM:":
+                place = self.text.find(b"\nITEM:", max(0, begin - 1)) + 1 or -1
+            if place >= 0:
+                return self.base + place
+            # an ITEM line may begin at the very end of what is known
+            known = self.base + len(self.text)
+            start = max(low - 1, known - 5)
+            self._block = min(_BLOCK_BYTES, 4 * self._block)
+            text = self.source.read(start, start + self._block)
+            if start + len(text) <= known:
+                return None
+            self.text, self.base = text, start
+
+    def leap(self, rows: int, guess: int, width: int) -> int | None:
+        """Return the place of an ITEM line near `guess`; None: the text ends near it, or there is none near it."""
+        for reach in (width, 16 * width):
+            start, stop = max(rows, guess - reach) - 1, guess + reach
+            if stop >= (self.source.size or 0):
+                return None
+            found = self.source.read(start, stop + 6).find(b"\nITEM:")
+            # what begins inside a header would miss its first items
+            if found >= _ITEM_BYTES or (found >= 0 and start < rows):
+                self.move(start + found + 1)
+                return self.base
+        return None
+
+
+def quick_index(source: Source) -> FileIndex:
+    """Return the frames of a text dump. `Doubt`, or a fault: something is not as LAMMPS writes it."""
+    found = FoundFrames(source)
+    headers, window = _QuickHeaders(found), _Window(source)
+    offset, line, width, ratio = 0, 1, _REACH, 0.0
+    while True:
+        text, item = window.header(offset)
+        heading, lines, box, step, time = headers.read(text, item, line)
+        rows, count = offset + len(text), heading.count
+        line += lines
+        if count * ratio > _LEAP_BYTES and not source.sequential:
+            guess = rows + int(count * ratio)
+            stop = window.leap(rows, guess, width)
+            width = _REACH if stop is None else max(2**11, min(_REACH, 4 * abs(stop - guess)))
+        else:
+            # a row has a letter and a blank, or its end, for each of its columns
+            stop = window.next_item(rows + 2 * count * len(heading.columns))
+        if stop is None:
+            end = rows_end(source, rows)
+            if not end.item:
+                break
+            if end.lines != count:
+                raise Doubt
+            stop = end.stop
+            window.move(stop)
+        found.put(offset, rows, stop, line, step, count, heading.columns, box, time)
+        ratio = (stop - rows) / count if count else ratio
+        offset, line = stop, line + count
     notes: list[str] = []
-    breaks: list[str] = []
-    offset, line, width, ratio = 0, 1, 2**16, 0.0
-    while offset < size:
-        reader = LineReader(source, offset, line, block=2**12)
+    last = Header(offset, rows, line - lines, lines, step, count, heading.columns, heading.box_words, (), time, None)
+    fault = check_rows(LineReader(source, rows, line), last, end, notes)
+    if fault is not None:
+        found.units = [(word, place) for word, place in found.units if place != last.line]
+    else:
+        found.put(offset, rows, end.stop, line, step, count, heading.columns, box, time)
+    index = finish(found, [] if fault is None else [fault], notes)
+    if (index.table.vectors[found.restricted()].diagonal(axis1=1, axis2=2) < 0).any():
+        raise Doubt
+    return index
+
+
+def exact_index(source: Source) -> FileIndex:
+    """Return the frames of one file, every header read and every line counted."""
+    reader = LineReader(source, block=2**12)
+    found = FoundFrames(source)
+    notes: list[str] = []
+    breaks = _skip_headless(reader)
+    while (line := reader.peek()) is not None:
+        if not line.strip():
+            _only_blanks(reader)
+            break
         try:
             header = read_header(reader)
         except CutHeader:
-            raise Doubt from None
-        guess = header.rows + int(header.count * ratio)
-        stop = _look_near(source, header.rows, guess, width) if ratio and header.count else None
-        if stop is None:
-            end = rows_end(source, header.rows)
-            if end.item and end.lines != header.count:
-                raise Doubt
-            if not end.item:
-                fault = check_rows(reader, header, end, notes)
-                if fault is None:
-                    headers.append(header)
-                    stops.append(end.stop)
-                else:
-                    breaks.append(fault)
-                break
-            stop = end.stop
-        else:
-            width = max(2**11, min(2**16, 4 * abs(stop - guess)))
-        headers.append(header)
-        stops.append(stop)
-        if header.count:
-            ratio = (stop - header.rows) / header.count
-        offset, line = stop, line + header.lines + header.count
-    return finish(source, headers, stops, breaks, notes)
+            breaks.append(
+                f"line {reader.line}: the file ends inside the header of frame {len(found)}, which is left out"
+            )
+            break
+        end = rows_end(source, header.rows, 256 + 32 * header.count)
+        fault = check_rows(reader, header, end, notes)
+        if fault is not None:
+            breaks.append(fault)
+            break
+        found.add(header, end.stop)
+        reader.skip(end.stop, end.lines)
+    return finish(found, breaks, notes)
 
 
-def _look_near(source: Source, low: int, guess: int, width: int) -> int | None:
-    """The place of an ITEM line near `guess`; None when the text ends near it, or none is found where it should be."""
-    size = source.size or 0
-    for reach in (width, 16 * width):
-        start, stop = max(low, guess - reach) - 1, guess + reach
-        if stop >= size:
-            return None
-        found = source.read(start, stop + 6).find(b"\nITEM:")
+def rows_end(source: Source, start: int, block: int = _BLOCK_BYTES) -> RowsEnd:
+    """Where the rows that begin at `start` end; every line is counted. `block` is the length that is read first."""
+    block = min(block, _BLOCK_BYTES)
+    offset, lines, carry = start, 0, b"\n"
+    content, content_lines, ending = start, 0, -1
+    while text := source.read(offset, offset + block):
+        block = min(_BLOCK_BYTES, 4 * block)
+        found = (carry + text).find(b"\nITEM:")
         if found >= 0:
-            return start + found + 1
-    return None
+            item = offset - len(carry) + found + 1
+            return RowsEnd(item, lines + text[: max(0, item - offset)].count(b"\n"), True)
+        stripped = text.rstrip(_BLANK)
+        if stripped:
+            content, content_lines, ending = offset + len(stripped), lines + stripped.count(b"\n"), -1
+        if ending < 0:
+            newline = text.find(b"\n", max(0, content - offset))
+            ending = offset + newline if newline >= 0 else -1
+        lines += text.count(b"\n")
+        offset += len(text)
+        carry = (carry + text)[-5:]
+    if content == start:
+        return RowsEnd(start, 0, False)
+    return RowsEnd(content if ending < 0 else ending + 1, content_lines + 1, False, ending >= 0)
+
+
+def check_rows(reader: LineReader, header: Header, end: RowsEnd, notes: list[str]) -> str | None:
+    """Refuse a wrong number of rows; a sentence where the text ends inside them. The reader stands at the first row."""
+    path, frame = reader.source.path, f"the {header.count} rows of step {header.step}"
+    if end.item:
+        if end.lines < header.count:
+            reader.skip(end.stop, end.lines)
+            raise FormatError(
+                path,
+                f"line {reader.line}",
+                found=shown(reader.peek() or b""),
+                expected=f"row {end.lines + 1} of {frame}",
+            )
+        if end.lines == header.count:
+            return None
+    rest = LineReader(reader.source.again(), header.rows, reader.line)
+    if end.lines > header.count:
+        for _ in range(header.count):
+            rest.next()
+        raise FormatError(
+            path, f"line {rest.line}", found=shown(rest.peek() or b""), expected=f"'ITEM: TIMESTEP' after {frame}"
+        )
+    last = end.lines
+    if not end.terminated:
+        for _ in range(end.lines - 1):
+            rest.next()
+        if len((rest.peek() or b"").split()) < len(header.columns):
+            last -= 1
+        elif end.lines == header.count:
+            notes.append(
+                f"{path}, line {rest.line}: the file ends without a line end: its last value may have been cut off"
+            )
+    if last == header.count:
+        return None
+    return f"line {reader.line + last}: the file ends after {last} of {frame}; that frame is left out"
+
+
+def _skip_headless(reader: LineReader) -> list[str]:
+    """Step over rows of a frame whose header is missing, at the start of a file: a sentence about them, if any.
+
+    Anything that is no row of the frame that follows makes the file no dump.
+    """
+    line = reader.peek()
+    if line is None or line.startswith(b"ITEM:"):
+        return []
+    path, first = reader.source.path, shown(line)
+    end = rows_end(reader.source, reader.offset)
+    last = LineReader(reader.source.again(), reader.offset)
+    words = 0
+    for _ in range(end.lines):
+        words = len((last.next() or b"").split())
+    reader.skip(end.stop, end.lines)
+    try:
+        following = reader.peek() or b""
+        header = read_header(LineReader(reader.source.again(), end.stop)) if end.item and _begins(following) else None
+    except (FormatError, CutHeader):
+        header = None
+    if header is None or len(header.columns) != words:
+        raise FormatError(
+            path, "line 1", found=first, expected="'ITEM: TIMESTEP', the first line of a LAMMPS text dump"
+        )
+    return [f"line 1: the file starts inside a frame; its rows up to line {end.lines} are left out"]
+
+
+def _begins(line: bytes) -> bool:
+    return line.split()[1:] in ([b"TIMESTEP"], [b"TIME"], [b"UNITS"])
+
+
+def _only_blanks(reader: LineReader) -> None:
+    """At a blank line behind the last frame: nothing but blank lines may follow."""
+    number = reader.line
+    while (line := reader.peek()) is not None:
+        if line.strip():
+            raise FormatError(reader.source.path, f"line {number}", found="a blank line", expected="'ITEM: TIMESTEP'")
+        reader.next()
+
+
+#: Frames of more bytes of rows are leapt over.
+_LEAP_BYTES = 2**16
+#: Of so few frames the exact pass is the quickest: it matters where every frame has a file of its own.
+_FEW_FRAMES = 4

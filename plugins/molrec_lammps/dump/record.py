@@ -24,24 +24,49 @@ from molrec_convert.model.names import STATE_COLUMNS
 from molrec_convert.report import Report
 from molrec_lammps.common.units import UNITS, UnitsStyle, check_units
 from molrec_lammps.dump.batch import APART, LARGE_FRAME, RAGGED, RowReader
-from molrec_lammps.dump.facts import RunFacts
-from molrec_lammps.dump.kinds import dump_kind
-from molrec_lammps.dump.layout import Placement, place_aligned, place_ragged, place_single
-from molrec_lammps.dump.local import told_columns
-from molrec_lammps.dump.names import COORDINATES
-from molrec_lammps.dump.order import IdSet
+from molrec_lammps.dump.frames import series_of
 from molrec_lammps.dump.parts import Dump, check_ids_named, join_dumps, leave_out, open_dump, open_named
 from molrec_lammps.dump.plan import Plan, plan_columns, system_columns
-from molrec_lammps.dump.relations import Relations
-from molrec_lammps.dump.sides_join import SideSource, add_sides, bare_record, open_sides, without_restated
-from molrec_lammps.dump.steps import series_of
-from molrec_lammps.dump.system import atoms_of, relations_of, report_differences, restricted
-from molrec_lammps.dump.trajectory import DumpTrajectory, PerFrame
-from molrec_lammps.dump.values import Rows
-from molrec_lammps.dump.yaml_check import refuse_rotated
+from molrec_lammps.dump.rows import COORDINATES, IdSet, Rows
+from molrec_lammps.dump.sidecar.augmented import SideSource, add_sides, bare_record, open_sides, without_restated
+from molrec_lammps.dump.sidecar.items import dump_kind
+from molrec_lammps.dump.sidecar.local import told_columns
+from molrec_lammps.dump.system import Relations, RunFacts, atoms_of, relations_of, report_differences, restricted
+from molrec_lammps.dump.trajectory import DumpTrajectory, PerFrame, Placement, place_aligned, place_ragged, place_single
 from molrec_lammps.log.thermo import Thermo
 
-__all__ = ["RunFacts", "Thermo", "dump_record", "read_dump"]
+__all__ = ["RunFacts", "Thermo", "dump_record", "read_dump", "refuse_rotated"]
+
+#: How far out, in lattice vectors, no atom drifts before LAMMPS folds it back.
+_FAR = 0.5
+#: More than this part of the atoms out by more than `_LITTLE` is no drift either, where there are `_SOME` at least.
+_PART = 0.2
+_LITTLE = 0.01
+_SOME = 16
+
+
+def refuse_rotated(reader: RowReader, rows: Rows) -> None:
+    """Refuse a YAML dump whose first frame has its wrapped coordinates out of its tilted cell. `rows` begin with it."""
+    table = reader.table
+    source = table.sources[table.source[0]]
+    names = table.layouts[int(table.layout[0])]
+    if source.translate is None or not {"x", "y", "z"} <= set(names) & set(rows.values):
+        return
+    box = int(table.box[0])
+    vectors, boundary = table.vectors[box], table.boundary[box]
+    if not (vectors[0, 1] or vectors[0, 2] or vectors[1, 2]) or not boundary.any():
+        return
+    own = slice(0, int(rows.offset[1]))
+    places = np.stack([rows.values[axis][own] for axis in ("x", "y", "z")], axis=1) - table.origin[box]
+    fractions = np.linalg.solve(vectors, places.T).T[:, boundary]
+    out = np.maximum(-fractions, fractions - 1.0).max(axis=1, initial=0.0)
+    if (out > _FAR).any() or (len(out) >= _SOME and (out > _LITTLE).mean() > _PART):
+        raise UnsupportedError(
+            f"{source.path} contradicts itself: at step {table.step[0]} {int((out > _LITTLE).sum())} of {len(out)} "
+            "atoms lie out of the periodic cell, as in a YAML dump with dump_modify triclinic/general, whose "
+            "coordinates are rotated and whose box is not; dump custom writes both"
+        )
+
 
 #: More bytes than any job has.
 _ONE_JOB = 2**62

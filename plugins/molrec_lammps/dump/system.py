@@ -3,17 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.model import Block, Column
+from molrec_convert.model import Block, BlockDeclaration, BlockUpdates, Column, ColumnDeclaration, Frame
 from molrec_convert.model.dtypes import empty, same_bits
 from molrec_convert.model.names import ENDPOINTS
 from molrec_convert.report import Report
-from molrec_lammps.dump.facts import RunFacts
+from molrec_lammps.log.clock import Clock
+from molrec_lammps.log.thermo import Thermo
 
-__all__ = ["atoms_of", "endpoints_of", "relations_of", "renumbered", "report_differences"]
+__all__ = ["Relations", "RunFacts", "atoms_of", "endpoints_of", "relations_of", "renumbered", "report_differences"]
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """Facts about a run; every one is optional.
+
+    `system` is the topology of a data file: `atoms` with ascending `id`, relations with 0-based endpoints into it.
+    `clock` turns steps into times where the dump has no TIME items. `masses` are by type, for a dump without a data
+    file; `units` is the word of a LAMMPS units style that is known from elsewhere.
+    """
+
+    system: Frame | None = None
+    thermo: Thermo | None = None
+    clock: Clock | None = None
+    type_labels: dict[int, str] | None = None
+    masses: dict[int, float] | None = None
+    units: str | None = None
+    types: int | None = None
+
+    @property
+    def atoms(self) -> Block | None:
+        """The atoms of the data file, None where there is none or it has no ids."""
+        atoms = None if self.system is None else self.system.blocks.get("atoms")
+        return atoms if atoms is not None and "id" in atoms.columns else None
+
+    def knows(self, column: str) -> bool:
+        """Whether the data file states a column of the atoms."""
+        return self.atoms is not None and column in self.atoms.columns
+
 
 Rows = NDArray[np.int64]
 #: What an atom keeps in most runs: where it differs, a dump may be that of another system.
@@ -133,3 +164,77 @@ def report_differences(facts: RunFacts, ids: Rows, first: Mapping[str, Column], 
                     f"{name}: the data file and the first frame of the dump differ for {differing} of "
                     f"{int(known.sum())} atoms; the dump's is taken: are they of one run?"
                 )
+
+
+Integers = NDArray[np.int64]
+
+
+class Relations:
+    """The relations of a data file, whose atoms have the ascending `ids`, as blocks of a trajectory."""
+
+    def __init__(self, blocks: Mapping[str, Block], ids: NDArray[np.uint64]) -> None:
+        self.blocks = dict(blocks)
+        self.ids = ids
+
+    def declarations(self) -> dict[str, BlockDeclaration]:
+        """How the blocks are declared."""
+        return {
+            name: BlockDeclaration(
+                {
+                    key: ColumnDeclaration(column.dtype, column.trailing, column.validity is not None, column.precision)
+                    for key, column in block.columns.items()
+                },
+                targets=dict(block.targets),
+                rows=block.count,
+            )
+            for name, block in self.blocks.items()
+        }
+
+
+class RelationUpdates:
+    """Restates relations along one pass over the frames, and counts the rows left out."""
+
+    def __init__(self, relations: Relations, names: list[str]) -> None:
+        self._relations = relations
+        self._names = names
+        self._before: Integers | None = None
+        self._lost: dict[str, list[int]] = {name: [] for name in names}
+
+    def updates(self, ids: Integers, offset: Integers) -> dict[str, BlockUpdates]:
+        """The updates of frames whose rows have these ids."""
+        places: list[int] = []
+        stated: dict[str, list[Block]] = {name: [] for name in self._names}
+        for position, (start, stop) in enumerate(zip(offset[:-1].tolist(), offset[1:].tolist(), strict=True)):
+            own = ids[start:stop]
+            if self._before is not None and np.array_equal(own, self._before):
+                continue
+            self._before = own.copy()
+            places.append(position)
+            rows = places_of(self._relations.ids, own.view(np.uint64))
+            for name in self._names:
+                block, lost = renumbered(self._relations.blocks[name], rows)
+                stated[name].append(block)
+                if lost:
+                    self._lost[name].append(lost)
+        return {name: self._join(name, blocks, places) for name, blocks in stated.items() if blocks}
+
+    def report(self, report: Report) -> None:
+        """Say how many rows were left out."""
+        for name, lost in self._lost.items():
+            if lost:
+                report.dropped(
+                    f"trajectory/{name}",
+                    f"{sum(lost)} rows left out: where the relations are restated, {len(lost)} times some of them name "
+                    "atoms that are not there",
+                )
+
+    def _join(self, name: str, blocks: list[Block], places: list[int]) -> BlockUpdates:
+        columns, validity = {}, {}
+        for key, column in self._relations.blocks[name].columns.items():
+            columns[key] = np.concatenate(
+                [empty(column.dtype, (0, *column.trailing)), *(block.stored(key) for block in blocks)]
+            )
+            if column.validity is not None:
+                validity[key] = np.concatenate([block.validity(key) for block in blocks])
+        offset = np.concatenate([[0], np.cumsum([block.count for block in blocks])]).astype(np.int64)
+        return BlockUpdates(np.array(places, dtype=np.int64), offset, columns, validity)

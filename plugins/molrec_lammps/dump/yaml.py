@@ -36,8 +36,7 @@ from pathlib import Path
 import numpy as np
 
 from molrec_convert.errors import FormatError
-from molrec_lammps.dump.exact import finish
-from molrec_lammps.dump.frames import FileIndex
+from molrec_lammps.dump.frames import FileIndex, FoundFrames, finish
 from molrec_lammps.dump.header import CutHeader, Header, column_names, shown
 from molrec_lammps.dump.source import LineReader, Source
 from molrec_lammps.log.thermo import Thermo, header_names
@@ -67,8 +66,7 @@ def yaml_rows(text: bytes) -> bytes:
 def yaml_index(source: Source) -> FileIndex:
     """The frames of a YAML dump. A file without a whole frame, or with a fault in a header, is a `FormatError`."""
     reader = LineReader(source, block=2**12)
-    headers: list[Header] = []
-    stops: list[int] = []
+    found = FoundFrames(source)
     breaks: list[str] = []
     thermo = _Rows()
     while (line := reader.peek()) is not None:
@@ -79,7 +77,7 @@ def yaml_index(source: Source) -> FileIndex:
             document = _document(reader)
         except CutHeader:
             breaks.append(
-                f"line {reader.line}: the file ends inside the header of frame {len(headers)}, which is left out"
+                f"line {reader.line}: the file ends inside the header of frame {len(found)}, which is left out"
             )
             break
         header = document.header
@@ -107,13 +105,12 @@ def yaml_index(source: Source) -> FileIndex:
                 found=shown(reader.peek() or b""),
                 expected=f"'...' after the {header.count} rows of step {header.step}",
             )
-        headers.append(header)
-        stops.append(stop)
+        found.add(header, stop)
         thermo.add(header.step, document.thermo)
         reader.skip(stop, lines)
         if whole:
             reader.next()
-    index = finish(source, headers, stops, breaks, [])
+    index = finish(found, breaks, [])
     index.thermo = thermo.thermo()
     return index
 

@@ -11,12 +11,12 @@ from molrec_convert.errors import MolrecError, UnsupportedError, UsageError
 from molrec_convert.report import Report
 from molrec_lammps.common.units import UNITS
 from molrec_lammps.detect import read_head
+from molrec_lammps.dump.frames import series_of
 from molrec_lammps.dump.header import CutHeader
 from molrec_lammps.dump.index import first_header
-from molrec_lammps.dump.kinds import dump_kind, how_to_read
 from molrec_lammps.dump.parts import in_pieces
+from molrec_lammps.dump.sidecar.items import dump_kind, how_to_read
 from molrec_lammps.dump.source import open_source
-from molrec_lammps.dump.steps import series_of
 from molrec_lammps.run.discovery import Sources, ambiguous, left_out, natural
 from molrec_lammps.run.settings import DumpCommand, Settings
 from molrec_lammps.script.script import COMPRESSED, find_file

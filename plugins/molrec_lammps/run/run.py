@@ -22,7 +22,7 @@ from molrec_lammps.common.units import UNITS, check_units
 from molrec_lammps.data.file import DataFile
 from molrec_lammps.data.record import data_frame
 from molrec_lammps.dump.record import RunFacts, dump_record
-from molrec_lammps.dump.sides_join import add_sides, open_sides
+from molrec_lammps.dump.sidecar.augmented import add_sides, open_sides
 from molrec_lammps.log.clock import Clock, clock_of
 from molrec_lammps.log.log import Log, echo_everything
 from molrec_lammps.log.metrics import metrics_of, report_unstated

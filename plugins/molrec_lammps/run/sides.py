@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from molrec_convert.report import Report
-from molrec_lammps.dump.local import local_attributes, told_columns
-from molrec_lammps.dump.sides_join import SideSource
-from molrec_lammps.log.ave_commands import AveCommand, ave_commands
-from molrec_lammps.log.ave_record import Averages, averages_of
+from molrec_lammps.dump.sidecar.augmented import SideSource
+from molrec_lammps.dump.sidecar.local import local_attributes, told_columns
+from molrec_lammps.log.averages import AveCommand, Averages, ave_commands, averages_of
 from molrec_lammps.log.log import Log
 from molrec_lammps.run.discovery import Sources, left_out
 from molrec_lammps.run.dumps import DumpFiles

@@ -14,19 +14,37 @@ stands above the rows of a step. Source: LAMMPS manual, "fix ave/time" and its k
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import FormatError, UsageError
+from molrec_convert.formats import ReadContext
+from molrec_convert.model import Metrics, Observable, Observables, Record, Series
+from molrec_convert.model.names import escape_name, name_fault
+from molrec_convert.report import Report
 from molrec_lammps.common.text import load
+from molrec_lammps.log.metrics import curve, report_unstated
 from molrec_lammps.log.numbers import numbers
 from molrec_lammps.script.lines import decode
+from molrec_lammps.script.script import Command
 
-__all__ = ["AveTime", "join_outputs", "parse_ave_time", "read_ave_time_file"]
+__all__ = [
+    "AveCommand",
+    "AveTime",
+    "Averages",
+    "ave_commands",
+    "averages_of",
+    "join_outputs",
+    "parse_ave_time",
+    "read_ave_time",
+    "read_ave_time_file",
+]
 
 #: What the first title line calls the averages of each style.
 _STYLES = {
@@ -316,3 +334,187 @@ def _steps(words: Sequence[tuple[int, bytes]], path: Path) -> Integers:
 
 def _shown(line: bytes) -> str:
     return repr(decode(line).strip()[:60])
+
+
+#: Styles whose files hold rows, whatever their keywords say.
+_OF_ROWS = frozenset({"ave/chunk", "ave/histo", "ave/histo/weight", "ave/correlate", "ave/correlate/long"})
+#: Keywords of `fix ave/time` and how many words follow each. Source: LAMMPS manual, "fix ave/time".
+_KEYWORDS_ave_commands = {
+    "mode": 1,
+    "file": 1,
+    "append": 1,
+    "ave": 1,
+    "start": 1,
+    "off": 1,
+    "overwrite": 0,
+    "format": 1,
+    "title1": 1,
+    "title2": 1,
+    "title3": 1,
+}
+
+
+@dataclass(frozen=True)
+class AveCommand:
+    """One command: the fix, its style, the file as given, the values that are averaged, if they are columns of rows."""
+
+    id: str
+    style: str
+    file: str
+    values: tuple[str, ...]
+    vector: bool
+    text: str
+
+
+def ave_commands(commands: Iterable[Command]) -> list[AveCommand]:
+    """The commands that write a file, in order; those that cannot be evaluated are left out."""
+    found = []
+    for command in commands:
+        if command.name == "fix" and len(command.args) > 6 and not command.fault:
+            style = command.args[2]
+            entry = (
+                _parsed_ave_commands(command)
+                if style == "ave/time"
+                else _of_rows(command)
+                if style in _OF_ROWS
+                else None
+            )
+            if entry is not None:
+                found.append(entry)
+    return found
+
+
+def _parsed_ave_commands(command: Command) -> AveCommand | None:
+    values: list[str] = []
+    file: str | None = None
+    vector = False
+    words = list(command.args[6:])
+    while words:
+        word = words.pop(0)
+        if word not in _KEYWORDS_ave_commands:
+            values.append(word)
+            continue
+        argument = words[: _KEYWORDS_ave_commands[word]]
+        del words[: _KEYWORDS_ave_commands[word]]
+        if word == "ave" and argument == ["window"]:
+            del words[:1]
+        elif word in ("file", "append") and argument:
+            file = argument[0]
+        elif word == "mode":
+            vector = argument == ["vector"]
+    return None if file is None else AveCommand(command.args[0], "ave/time", file, tuple(values), vector, command.text)
+
+
+def _of_rows(command: Command) -> AveCommand | None:
+    words = command.args[5:]
+    files = [after for word, after in pairwise(words) if word in ("file", "append")]
+    return AveCommand(command.args[0], command.args[2], files[-1], (), True, command.text) if files else None
+
+
+_UNKNOWN = {"state": "unknown", "message": "files of averages do not say how the run ended"}
+
+
+@dataclass(frozen=True)
+class Averages:
+    """The curves and the observables of some files."""
+
+    curves: dict[str, Series]
+    observables: dict[str, Observable]
+
+
+def read_ave_time(paths: Sequence[Path], context: ReadContext) -> Record:
+    """Read files of averages by themselves: a record of metrics and observables."""
+    found = averages_of([Path(path) for path in paths], {}, context.report)
+    metrics = Metrics.from_series(found.curves) if found.curves else None
+    report_unstated(metrics, context.report)
+    return Record(
+        metrics=metrics,
+        observables=Observables(found.observables) if found.observables else None,
+        status=dict(_UNKNOWN),
+    )
+
+
+def averages_of(paths: Sequence[Path], commands: Mapping[Path, AveCommand], report: Report) -> Averages:
+    """What files hold; `commands` are those that wrote them, where a script tells."""
+    fixes: dict[str, list[AveTime]] = {}
+    named: dict[str, AveCommand] = {}
+    for path in paths:
+        command = commands.get(path)
+        output = read_ave_time_file(path, None if command is None else command.vector)
+        if output.truncated is not None:
+            report.truncated(output.truncated)
+        if not len(output.steps):
+            report.warn(f"{path}: holds no output")
+            continue
+        fix = output.fix or (path.name if command is None else command.id)
+        fixes.setdefault(fix, []).append(output)
+        if command is not None:
+            named[fix] = command
+    curves: dict[str, Series] = {}
+    observables: dict[str, Observable] = {}
+    for fix, parts in fixes.items():
+        output = join_outputs(parts)
+        latest = output.latest()
+        gone = len(output.steps) - len(latest.steps)
+        if gone:
+            report.dropped(f"{gone} outputs of fix {fix}", "the same steps come again later: the later output counts")
+        names = _names(latest, named.get(fix))
+        title = f"fix {_style(latest, named.get(fix))} {fix}"
+        if latest.vector:
+            observables |= _observables(fix, title, names, latest)
+            report.carried(title, f"{len(latest.steps)} outputs of {' '.join(names)}, in observables as {_node(fix)}.*")
+        else:
+            for number, name in enumerate(names):
+                curves[f"ave_time/{fix}/{name}"] = curve(latest.steps, latest.values[:, number])
+            report.carried(title, f"{len(latest.steps)} outputs of {' '.join(names)}, in metrics as ave_time/{fix}/*")
+    return Averages(curves, observables)
+
+
+def _names(output: AveTime, command: AveCommand | None) -> list[str]:
+    """The columns: as the titles name them, else as the command does, else by number; no name twice."""
+    count = output.values.shape[1]
+    names = list(output.names)
+    if len(names) != count and command is not None and len(command.values) == count:
+        names = list(command.values)
+    if len(names) != count:
+        names = [f"column_{number}" for number in range(1, count + 1)]
+    return [name if name not in names[:place] else f"{name}_{place + 1}" for place, name in enumerate(names)]
+
+
+def _style(output: AveTime, command: AveCommand | None) -> str:
+    """The style of the fix, as far as the command or the titles tell."""
+    return command.style if command is not None else output.style
+
+
+def _observables(fix: str, title: str, names: Sequence[str], output: AveTime) -> dict[str, Observable]:
+    base = _node(fix)
+    even = len(set(output.rows.tolist())) == 1
+    what = f"by {title}"
+    others: dict[str, Any] = {"sampling": f"at the steps in {base}.step", "steps": f"{base}.step"}
+    found = {
+        f"{base}.step": Observable.of(output.steps, "vector", f"steps of the outputs {what}", axes=["output"]),
+    }
+    if not even:
+        others["rows"] = f"{base}.rows"
+        found[f"{base}.rows"] = Observable.of(output.rows, "vector", f"rows of each output {what}", axes=["output"])
+    for name, values in output.whole.items():
+        found[f"{base}.{_node(name)}"] = Observable.of(
+            values, "vector", f"{name} of each output {what}", axes=["output"]
+        )
+    for number, name in enumerate(names):
+        values = output.values[:, number]
+        key = f"{base}.{_node(name)}"
+        if key in found:
+            key = f"{key}_{number + 1}"
+        found[key] = Observable.of(
+            np.ascontiguousarray(values.reshape(len(output.steps), -1) if even else values),
+            "vector",
+            f"{name} {what}",
+            axes=["output", "row"] if even else ["row"],
+            **others,
+        )
+    return found
+
+
+def _node(name: str) -> str:
+    return escape_name(name) if "%" in name or name_fault(name) is not None else name

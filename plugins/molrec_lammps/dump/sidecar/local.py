@@ -18,8 +18,8 @@ from molrec_convert.errors import FormatError, UsageError
 from molrec_convert.model import BlockDeclaration, ColumnDeclaration
 from molrec_convert.report import Report
 from molrec_lammps.common.type_names import names_column
-from molrec_lammps.dump.names import own_names
-from molrec_lammps.dump.side import SideDump
+from molrec_lammps.dump.rows import own_names
+from molrec_lammps.dump.sidecar.dump import SideDump
 from molrec_lammps.dump.system import places_of
 from molrec_lammps.script.script import Command
 

@@ -26,11 +26,8 @@ from molrec_convert.quantities.dimensions import units_object, units_words
 from molrec_convert.quantities.elements import UNKNOWN
 from molrec_convert.report import Report
 from molrec_lammps.dump.rows import kind_of
-from molrec_lammps.dump.write_dump_boxes import DumpBoxes
-from molrec_lammps.dump.write_dump_columns import DumpColumn, SourceColumn, choose_columns
-from molrec_lammps.dump.write_dump_frames import AtomFrames, atom_columns, frames_of
-from molrec_lammps.dump.write_dump_places import places
-from molrec_lammps.dump.write_dump_types import TYPE_COLUMNS, TypeNumbers
+from molrec_lammps.dump.write.columns import TYPE_COLUMNS, DumpColumn, SourceColumn, TypeNumbers, choose_columns
+from molrec_lammps.dump.write.frames import AtomFrames, DumpBoxes, atom_columns, frames_of, places
 from molrec_lammps.write.state import ATOMS, report_meta
 from molrec_lammps.write.text import as_text, number_text, row_pieces, tiled
 from molrec_lammps.write.turning import Turned, turn, turned_of, unturned, warning_of

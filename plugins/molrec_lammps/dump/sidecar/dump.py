@@ -9,19 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import FormatError, UnsupportedError, UsageError
+from molrec_convert.model import BlockDeclaration, ColumnDeclaration
 from molrec_convert.report import Report
-from molrec_lammps.dump.items import ItemFrame, index_items
-from molrec_lammps.dump.pieces import JoinedSource
-from molrec_lammps.dump.rows import RowFault, kind_of, parse_rows
+from molrec_lammps.dump.frames import numeric_order
+from molrec_lammps.dump.parts import JoinedSource
+from molrec_lammps.dump.rows import RowFault, kind_of, own_names, parse_rows
+from molrec_lammps.dump.sidecar.items import ItemFrame, index_items
 from molrec_lammps.dump.source import Source, open_source
-from molrec_lammps.dump.steps import numeric_order
 
-__all__ = ["SideDump", "open_side"]
+__all__ = ["GridBlock", "SideDump", "grid_block", "open_side"]
 
 #: Text of one call of the parser.
 _UNIT_BYTES = 2**22
@@ -218,3 +220,53 @@ def _joined(places: Sequence[tuple[ItemFrame, Source]]) -> tuple[ItemFrame, Sour
 def _what(frame: ItemFrame) -> str:
     size = "" if frame.shape is None else f" of a grid {' x '.join(map(str, frame.shape))}"
     return f"columns {' '.join(frame.columns)}{size}"
+
+
+@dataclass
+class GridBlock:
+    """A grid dump as a block of a trajectory."""
+
+    dump: SideDump
+    name: str
+    others: dict[str, str]
+
+    #: No row refers to an atom.
+    references = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Cells along x, y and z."""
+        assert self.dump.first.shape is not None
+        return self.dump.first.shape
+
+    def declaration(self) -> BlockDeclaration:
+        """How the block is declared."""
+        return BlockDeclaration(
+            {own: ColumnDeclaration("f64") for own in self.others.values()},
+            structural_shape=self.shape,
+            rows=self.dump.first.count,
+        )
+
+    def rows(self, frames: Sequence[int], ids: Sequence[Integers | None]) -> tuple[Integers, dict[str, NDArray[Any]]]:
+        """Row counts and columns of some frames."""
+        parts: dict[str, list[NDArray[np.float64]]] = {own: [] for own in self.others.values()}
+        for batch, columns, _ in self.dump.read(frames):
+            for name, own in self.others.items():
+                grid = columns[name].reshape(len(batch), *self.shape[::-1])
+                parts[own].append(np.ascontiguousarray(grid.transpose(0, 3, 2, 1)).reshape(-1))
+        counts = np.full(len(frames), self.dump.first.count, dtype=np.int64)
+        return counts, {own: np.concatenate(values) for own, values in parts.items()}
+
+    def report(self, report: Report) -> None:
+        """Nothing is left out."""
+
+
+def grid_block(dump: SideDump, report: Report, *, id: str | None = None) -> GridBlock:
+    """The block of a grid dump."""
+    wanted = "grid" if id is None else f"grid_{id}"
+    name = own_names([wanted], ())[wanted]
+    size = " x ".join(map(str, dump.first.shape or ()))
+    report.converted(
+        dump.name, f"{len(dump.frames)} frames of a grid {size} in trajectory/{name}, its rows with z fastest"
+    )
+    return GridBlock(dump, name, own_names(dump.first.columns, ()))

@@ -1,0 +1,1 @@
+"""Writing of text dumps."""
