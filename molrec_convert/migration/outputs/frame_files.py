@@ -291,7 +291,7 @@ class SeveralFiles(FrameFiles):
         try:
             file.remove_from(numbered(FRAME, int(rows["n_frames"].sum())))
             append_runs(file, (RECORD, metas), (SYSTEM, systems))
-            file.put(last_values(file, meta, rows, None))
+            file.put(last_values(file.checksums(meta["n_records"], meta["n_frames"]), meta, rows, None))
             file.complete()
         except BaseException:
             file.suspend()

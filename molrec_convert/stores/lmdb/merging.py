@@ -139,7 +139,7 @@ def _merge(
                 first += part.n_frames if prefix == FRAME else len(part)
                 progress.advance(len(part) if prefix == FRAME else 0)
         meta = collection_meta(document, declaration, index, extra)
-        file.put([*unknown, *last_values(file, meta, index, forcefield)])
+        file.put([*unknown, *last_values(file.checksums(meta["n_records"], meta["n_frames"]), meta, index, forcefield)])
         file.complete()
     except BaseException:
         file.discard()

@@ -351,7 +351,7 @@ class CollectionWriter:
             forcefield = encode_tables(self._forcefield.document, self._forcefield.tables, "forcefield")
         rows = self._index.block() if self._whole is None else self._whole
         meta = collection_meta(self.document, self.declaration, rows, self.extra)
-        return last_values(self._file, meta, rows, forcefield)
+        return last_values(self._file.checksums(rows.count, self._n_frames), meta, rows, forcefield)
 
     def _end(self) -> None:
         self._open = False

@@ -73,7 +73,7 @@ def take_records(
         append_runs(file, *((prefix, in_runs(_values(source, prefix, progress))) for prefix in (FRAME, RECORD, SYSTEM)))
         index = source.index
         meta = collection_meta(source.document, source.declaration, index, source.extra)
-        file.put(last_values(file, meta, index, first.stored_forcefield()))
+        file.put(last_values(file.checksums(meta["n_records"], meta["n_frames"]), meta, index, first.stored_forcefield()))
         file.complete()
     except BaseException:
         file.discard()

@@ -10,9 +10,8 @@ from typing import Any
 
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.frame import Block
-from molrec_convert.stores.lmdb.file.checksums import checksum, encode_checksums
+from molrec_convert.stores.lmdb.file.checksums import Sums, checksum, encode_checksums
 from molrec_convert.stores.lmdb.file.keys import CHECKSUMS, FORCEFIELD, INDEX, LAYOUT, LAYOUT_VERSION, META
-from molrec_convert.stores.lmdb.file.store import StoreFile
 from molrec_convert.stores.lmdb.values.frame_writing import encode_tables
 from molrec_convert.stores.lmdb.values.header_json import to_json
 
@@ -35,11 +34,10 @@ def collection_meta(
 
 
 def last_values(
-    file: StoreFile, meta: Mapping[str, Any], index: Block, forcefield: bytes | None
+    sums: Mapping[bytes, Sums], meta: Mapping[str, Any], index: Block, forcefield: bytes | None
 ) -> list[tuple[bytes, bytes]]:
-    """Return keys and values in the order they are put into `file`; `forcefield` is a value as it is stored."""
+    """Return keys and values in the order they are put; `sums` are those of the numbered values, `forcefield` stored."""
     values = [] if forcefield is None else [(FORCEFIELD, forcefield)]
     values += [(INDEX, encode_tables({}, {"records": index}, "index")), (META, to_json(meta).encode())]
-    sums = file.checksums(meta["n_records"], meta["n_frames"])
     values.insert(-1, (CHECKSUMS, encode_checksums(sums, {key.decode(): checksum(value) for key, value in values})))
     return values
