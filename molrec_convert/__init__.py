@@ -58,8 +58,7 @@ if TYPE_CHECKING:
     from molrec_convert.report import Report
     from molrec_convert.stores.lmdb.dataset import CollectionDataset
     from molrec_convert.stores.lmdb.merging import merge_collections
-    from molrec_convert.stores.lmdb.sharded import open_collection
-    from molrec_convert.stores.lmdb.sharded_writer import ShardedCollectionWriter
+    from molrec_convert.stores.lmdb.sharded import ShardedCollectionWriter, open_collection
     from molrec_convert.stores.lmdb.writer import CollectionWriter
     from molrec_convert.stores.zarr.sections.metrics import MetricsLog
 
@@ -78,8 +77,7 @@ _PUBLIC = {
     "molrec_convert.report": "Report",
     "molrec_convert.stores.lmdb.dataset": "CollectionDataset",
     "molrec_convert.stores.lmdb.merging": "merge_collections",
-    "molrec_convert.stores.lmdb.sharded": "open_collection",
-    "molrec_convert.stores.lmdb.sharded_writer": "ShardedCollectionWriter",
+    "molrec_convert.stores.lmdb.sharded": "ShardedCollectionWriter open_collection",
     "molrec_convert.stores.lmdb.writer": "CollectionWriter",
     "molrec_convert.stores.zarr.sections.metrics": "MetricsLog",
 }

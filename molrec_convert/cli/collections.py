@@ -42,7 +42,7 @@ def merge_command(paths: tuple[Path, ...], output: Path, overwrite: bool) -> Non
     began, report = time.monotonic(), Report()
     if output.name.endswith(".json"):
         from molrec_convert.files.staging import check_apart, check_target
-        from molrec_convert.stores.lmdb.sharded_writer import save_set
+        from molrec_convert.stores.lmdb.sharded import save_set
 
         check_target(output, overwrite=overwrite)
         check_apart(output, paths)

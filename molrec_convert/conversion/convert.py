@@ -493,7 +493,8 @@ def write_selection(
     if found.kind != "collection":
         raise UsageError(f"{target} must end in .mrec.lmdb: a collection is written, not {found.title}")
     if found.name == "mrec-lmdb":
-        from molrec_convert.stores.lmdb.file.copy_records import is_stored, take_records
+        from molrec_convert.stores.lmdb.merging import take_records
+        from molrec_convert.stores.lmdb.sharded import is_stored
 
         if is_stored(chosen):
             take_records(chosen, target, overwrite=overwrite, report=report, progress=progress)

@@ -52,7 +52,7 @@ def sniff_lmdb(head: bytes, path: Path) -> float:
         return 1.0 if (path / "mrec-set.json").is_file() else 0.0
     if b'"mrec-lmdb-set"' in head[:4096]:
         return 1.0
-    from molrec_convert.stores.lmdb.sniffing import sniff_collection
+    from molrec_convert.stores.lmdb.file.pages import sniff_collection
 
     return sniff_collection(head, path)
 

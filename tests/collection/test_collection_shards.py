@@ -21,8 +21,7 @@ from molrec_convert.cli import run
 from molrec_convert.model import ForceField, Record
 from molrec_convert.stores.lmdb import sharded
 from molrec_convert.stores.lmdb.manifest import MANIFEST, file_checksum, read_manifest
-from molrec_convert.stores.lmdb.sharded import ShardedCollection, open_collection
-from molrec_convert.stores.lmdb.sharded_writer import save_set
+from molrec_convert.stores.lmdb.sharded import ShardedCollection, open_collection, save_set
 
 
 def members(count: int) -> list[Record]:

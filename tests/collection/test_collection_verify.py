@@ -17,7 +17,7 @@ from molrec_convert.migration.run import migrate
 from molrec_convert.migration.settings import Settings
 from molrec_convert.migration.verify import parse_sample, recorded_migrations, verify_collection
 from molrec_convert.model import Block, Column, Frame, Record
-from molrec_convert.stores.lmdb.values.frame_writing import encode_frame
+from molrec_convert.stores.lmdb.values.encode import encode_frame
 
 
 def record(n: int) -> Record:

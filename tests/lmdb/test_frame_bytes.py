@@ -20,9 +20,10 @@ from seed_page import page
 
 from molrec_convert.errors import ContractError
 from molrec_convert.model import Block, Box, Column, Frame, Meta
-from molrec_convert.stores.lmdb.stored.frame import StoredFrame, stored_block
-from molrec_convert.stores.lmdb.values import frame_bytes, frame_writing
-from molrec_convert.stores.lmdb.values.frame_bytes import FrameBytes, decode, encode_frame, encode_tables
+from molrec_convert.stores.lmdb.values import decode as frame_bytes
+from molrec_convert.stores.lmdb.values import encode as frame_writing
+from molrec_convert.stores.lmdb.values.decode import FrameBytes, decode, encode_frame, encode_tables
+from molrec_convert.stores.lmdb.values.stored_frame import StoredFrame, stored_block
 
 COLUMN = {"dtype": "f64", "shape": [2], "offset": 0}
 

@@ -27,9 +27,8 @@ from molrec_convert.model import (
     Record,
 )
 from molrec_convert.stores.lmdb.file.environment import acquire, release
-from molrec_convert.stores.lmdb.file.pages import PageFile, _Marks, is_lmdb
+from molrec_convert.stores.lmdb.file.pages import PageFile, _Marks, is_lmdb, sniff_collection
 from molrec_convert.stores.lmdb.reader import open_collection
-from molrec_convert.stores.lmdb.sniffing import sniff_collection
 
 WIDE = Declaration({"atoms": BlockDeclaration({"x": ColumnDeclaration("f64")})})
 

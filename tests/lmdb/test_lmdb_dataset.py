@@ -175,7 +175,7 @@ def test_torch_is_not_imported(path: Path) -> None:
 def test_lmdb_is_loaded_only_when_used() -> None:
     script = (
         "import sys\nimport molrec_convert.stores.lmdb.reader, molrec_convert.stores.lmdb.writer\n"
-        "import molrec_convert.stores.lmdb.sniffing, molrec_convert.stores.lmdb.dataset\n"
+        "import molrec_convert.stores.lmdb.file.pages, molrec_convert.stores.lmdb.dataset\n"
         "assert 'lmdb' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -19,8 +19,8 @@ from molrec_convert.errors import ContractError
 from molrec_convert.model import Block, Column, Record
 from molrec_convert.model.collection.index import INDEX_COLUMNS
 from molrec_convert.stores.lmdb.reader import open_collection
-from molrec_convert.stores.lmdb.stored.index import IndexBytes, read_index
-from molrec_convert.stores.lmdb.values.frame_bytes import encode_tables
+from molrec_convert.stores.lmdb.values.decode import encode_tables
+from molrec_convert.stores.lmdb.values.index import IndexBytes, read_index
 from molrec_convert.stores.lmdb.writer import CollectionWriter
 
 

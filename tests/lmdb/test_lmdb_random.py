@@ -35,8 +35,8 @@ from molrec_convert.model import (
 from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.model.trajectory import BATCH_BYTES
 from molrec_convert.stores.lmdb.reader import open_collection
-from molrec_convert.stores.lmdb.values import frame_bytes
-from molrec_convert.stores.lmdb.values.record_frames import FrameEncoder
+from molrec_convert.stores.lmdb.values import decode as frame_bytes
+from molrec_convert.stores.lmdb.values.frames import FrameEncoder
 
 
 class Streamed(Trajectory):

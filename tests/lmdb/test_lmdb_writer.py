@@ -32,10 +32,9 @@ from molrec_convert.model import (
     Record,
 )
 from molrec_convert.stores.lmdb import writer
-from molrec_convert.stores.lmdb.file import spool
+from molrec_convert.stores.lmdb.file import store as spool
 from molrec_convert.stores.lmdb.file.pages import PageFile
-from molrec_convert.stores.lmdb.file.spool import Spool
-from molrec_convert.stores.lmdb.file.store import StoreFile
+from molrec_convert.stores.lmdb.file.store import Spool, StoreFile
 from molrec_convert.stores.lmdb.reader import open_collection
 from molrec_convert.stores.lmdb.writer import CollectionWriter
 

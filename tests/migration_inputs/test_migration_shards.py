@@ -16,8 +16,7 @@ from molrec_convert.errors import FormatError, UsageError
 from molrec_convert.migration import MigrationStopped, Settings
 from molrec_convert.migration.outputs.frame_files import SeveralFiles
 from molrec_convert.migration.outputs.output import Output
-from molrec_convert.stores.lmdb.file.copy_records import places
-from molrec_convert.stores.lmdb.merging import merge_collections
+from molrec_convert.stores.lmdb.merging import merge_collections, places
 from molrec_convert.stores.lmdb.sharded import ShardedCollection, open_collection
 
 

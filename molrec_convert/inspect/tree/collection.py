@@ -31,7 +31,7 @@ from molrec_convert.stores.lmdb.file.pages import PageFile, StoredValue
 from molrec_convert.stores.lmdb.manifest import MANIFEST, is_set, read_manifest
 from molrec_convert.stores.lmdb.reader import open_collection
 from molrec_convert.stores.lmdb.sharded import ShardedCollection
-from molrec_convert.stores.lmdb.values.header_json import from_utf8
+from molrec_convert.stores.lmdb.values.layout import from_utf8
 
 __all__ = ["collection_lines", "is_collection", "is_set", "key_lines", "key_overview", "set_key_lines", "set_lines"]
 

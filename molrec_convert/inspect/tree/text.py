@@ -14,8 +14,8 @@ from molrec_convert.inspect.tree.nodes import Node, children_of, ordered, read_n
 from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.stores.lmdb.file.keys import key_label, numbered
 from molrec_convert.stores.lmdb.file.pages import PageFile
-from molrec_convert.stores.lmdb.values.frame_bytes import MAGIC, decode
-from molrec_convert.stores.lmdb.values.header_json import from_utf8
+from molrec_convert.stores.lmdb.values.decode import MAGIC, decode
+from molrec_convert.stores.lmdb.values.layout import from_utf8
 from molrec_convert.stores.zarr.v3.storage import Storage
 from molrec_convert.stores.zarr.v3.zip_storage import open_storage
 

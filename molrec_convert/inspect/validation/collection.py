@@ -32,7 +32,7 @@ from molrec_convert.model.record import Record, absolute_rows
 from molrec_convert.model.rules import Alignment
 from molrec_convert.plugins import style_registry
 from molrec_convert.quantities.units import QUANTITIES, dimension_fault
-from molrec_convert.stores.lmdb.file.checksums import Checksums, checksum
+from molrec_convert.stores.lmdb.file.footer import Checksums, checksum
 from molrec_convert.stores.lmdb.file.keys import (
     CHECKSUMS,
     FORCEFIELD,
@@ -49,11 +49,10 @@ from molrec_convert.stores.lmdb.file.pages import PageFile
 from molrec_convert.stores.lmdb.manifest import file_checksum, read_manifest
 from molrec_convert.stores.lmdb.reader import StoredCollection, open_collection
 from molrec_convert.stores.lmdb.sharded import ShardedCollection
-from molrec_convert.stores.lmdb.stored.frame import stored_block
-from molrec_convert.stores.lmdb.stored.value_checks import unknown_header_keys
-from molrec_convert.stores.lmdb.values.frame_bytes import FrameBytes, decode
-from molrec_convert.stores.lmdb.values.frame_layout import padding
-from molrec_convert.stores.lmdb.values.header_json import from_utf8, mapping
+from molrec_convert.stores.lmdb.values.decode import FrameBytes, decode
+from molrec_convert.stores.lmdb.values.layout import from_utf8, mapping, padding
+from molrec_convert.stores.lmdb.values.stored_frame import stored_block
+from molrec_convert.stores.lmdb.values.stored_trajectory import unknown_header_keys
 
 __all__ = ["check_collection", "check_set"]
 

@@ -14,8 +14,8 @@ from molrec_convert.migration.outputs.index_values import ENERGIES, formula
 from molrec_convert.migration.outputs.record_log import frames_sum, log_entry
 from molrec_convert.migration.settings import Settings
 from molrec_convert.model import Declaration, RecordColumns
-from molrec_convert.stores.lmdb.values.record_frames import FrameEncoder
-from molrec_convert.stores.lmdb.values.records_encoder import RecordsEncoder
+from molrec_convert.stores.lmdb.values.frames import FrameEncoder
+from molrec_convert.stores.lmdb.values.records import RecordsEncoder
 
 __all__ = ["DIGEST", "BatchEncoder", "EncodedBatch", "record_digest"]
 

@@ -47,7 +47,7 @@ from molrec_convert.model.collection.member import as_member, collection_units
 from molrec_convert.plugins import formats
 from molrec_convert.quantities.standard import NamedFactors
 from molrec_convert.report import Fate, Report
-from molrec_convert.stores.lmdb.values.record_encoder import RecordEncoder
+from molrec_convert.stores.lmdb.values.records import RecordEncoder
 
 __all__ = ["Encoder"]
 

@@ -13,7 +13,7 @@ from molrec_convert.migration.outputs.record_log import frames_sum, log_entry
 from molrec_convert.migration.settings import Settings
 from molrec_convert.model import FrameBatch, Record
 from molrec_convert.model.trajectory import take_frames
-from molrec_convert.stores.lmdb.values.record_encoder import RecordEncoder
+from molrec_convert.stores.lmdb.values.records import RecordEncoder
 
 __all__ = ["encode_run"]
 

@@ -21,12 +21,10 @@ from molrec_convert.migration.state import State
 from molrec_convert.model.collection.index import first_frames
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.model.frame import Block, Column
-from molrec_convert.stores.lmdb.file.checksums import GrowingSums
-from molrec_convert.stores.lmdb.file.footer import collection_meta, last_values
+from molrec_convert.stores.lmdb.file.footer import GrowingSums, collection_meta, last_values
 from molrec_convert.stores.lmdb.file.keys import FRAME, RECORD, SYSTEM, numbered
 from molrec_convert.stores.lmdb.file.pages import PageFile
-from molrec_convert.stores.lmdb.file.runs import Runs, append_runs
-from molrec_convert.stores.lmdb.file.store import StoreFile
+from molrec_convert.stores.lmdb.file.store import Runs, StoreFile, append_runs
 from molrec_convert.stores.lmdb.manifest import Part, file_checksum, part_name, save_manifest
 from molrec_convert.stores.lmdb.writer import CollectionWriter
 

@@ -25,9 +25,8 @@ from molrec_convert.migration.plans.plan import Plan
 from molrec_convert.migration.state import State
 from molrec_convert.model.collection.index import index_rows
 from molrec_convert.model.declaration import ColumnDeclaration
-from molrec_convert.stores.lmdb.file.copy_records import places
 from molrec_convert.stores.lmdb.reader import StoredCollection
-from molrec_convert.stores.lmdb.sharded import ShardedCollection
+from molrec_convert.stores.lmdb.sharded import ShardedCollection, places
 
 __all__ = ["Output"]
 

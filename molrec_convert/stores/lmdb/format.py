@@ -17,12 +17,10 @@ from molrec_convert.model.collection.index import index_rows
 from molrec_convert.model.collection.member import as_member, collection_units
 from molrec_convert.model.record import Record
 from molrec_convert.report import Fate, Report
-from molrec_convert.stores.lmdb.file.copy_records import is_stored, places
 from molrec_convert.stores.lmdb.file.environment import lmdb_library
 from molrec_convert.stores.lmdb.file.keys import is_known, key_text
 from molrec_convert.stores.lmdb.options import CollectionOptions
-from molrec_convert.stores.lmdb.sharded import open_collection
-from molrec_convert.stores.lmdb.sharded_writer import ShardedCollectionWriter
+from molrec_convert.stores.lmdb.sharded import ShardedCollectionWriter, is_stored, open_collection, places
 from molrec_convert.stores.lmdb.writer import CollectionWriter
 
 __all__ = ["CollectionOptions", "collection_units", "predict", "read_collection", "record_of", "write_collection"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from molrec_convert.errors import ContractError, UsageError
 from molrec_convert.files.disk import name_in
 from molrec_convert.files.staging import check_apart
 from molrec_convert.formats import NoProgress, Progress
+from molrec_convert.model.collection.collection import Collection, CollectionView
 from molrec_convert.model.collection.declaration import (
     MIGRATION,
     collection_document,
@@ -35,14 +36,13 @@ from molrec_convert.report import Report
 from molrec_convert.stores.lmdb.file.footer import collection_meta, last_values
 from molrec_convert.stores.lmdb.file.keys import FRAME, RECORD, SYSTEM, is_known, key_text
 from molrec_convert.stores.lmdb.file.pages import PageFile
-from molrec_convert.stores.lmdb.file.runs import append_runs
-from molrec_convert.stores.lmdb.file.store import StoreFile
+from molrec_convert.stores.lmdb.file.store import StoreFile, append_runs, in_runs
 from molrec_convert.stores.lmdb.manifest import files_of
 from molrec_convert.stores.lmdb.reader import StoredCollection
-from molrec_convert.stores.lmdb.sharded import ShardedCollection, open_collection
+from molrec_convert.stores.lmdb.sharded import ShardedCollection, open_collection, places
 from molrec_convert.stores.lmdb.writer import CollectionWriter
 
-__all__ = ["merge_collections"]
+__all__ = ["merge_collections", "take_records"]
 
 
 def merge_collections(
@@ -276,3 +276,51 @@ def common_unknown(
         elif unknown not in known:
             report.dropped(f"key {key_text(unknown)}", "not all collections have the same")
     return extra, list(known.items())
+
+
+def take_records(
+    source: Collection,
+    target: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    report: Report | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Write the records of a view of a stored collection; the file has its name when it is complete.
+
+    Nothing is decoded. What this version has no meaning for in the file itself is reported as dropped. Raises
+    `UsageError` where the name is taken, `OSError` where the system refuses.
+    """
+    report = Report() if report is None else report
+    progress = NoProgress() if progress is None else progress
+    whole: Any = source
+    while isinstance(whole, CollectionView):
+        whole = whole.source
+    for key, _ in whole.unknown_values():
+        reason = "the collection does not count it" if is_known(key) else "only some records are taken"
+        report.dropped(f"key {key_text(key)}", reason)
+    first: StoredCollection = whole.open_part(0) if isinstance(whole, ShardedCollection) else whole
+    progress.start("records", len(source))
+    file = StoreFile(Path(target), overwrite=overwrite)
+    try:
+        append_runs(file, *((prefix, in_runs(_values(source, prefix, progress))) for prefix in (FRAME, RECORD, SYSTEM)))
+        index = source.index
+        meta = collection_meta(source.document, source.declaration, index, source.extra)
+        file.put(
+            last_values(file.checksums(meta["n_records"], meta["n_frames"]), meta, index, first.stored_forcefield())
+        )
+        file.complete()
+    except BaseException:
+        file.discard()
+        raise
+
+
+def _values(source: Collection, prefix: bytes, progress: Progress) -> Iterator[tuple[int, bytes]]:
+    """Yield the values of one letter of all records, and their numbers in the new file."""
+    frames = 0
+    for number, (part, position) in enumerate(places(source)):
+        for value in part.stored_values(position, prefix):
+            if value is not None:
+                yield (frames if prefix == FRAME else number), value
+            frames += 1
+        progress.advance(1 if prefix == FRAME else 0)

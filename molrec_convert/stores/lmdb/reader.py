@@ -26,8 +26,8 @@ from molrec_convert.model.frame import Block, Frame
 from molrec_convert.model.record import absolute_rows, check_document, frame_sample
 from molrec_convert.model.tags import check_json
 from molrec_convert.model.trajectory import Trajectory
-from molrec_convert.stores.lmdb.file.checksums import Checksums, checksum, read_checksums, refuse_damaged
 from molrec_convert.stores.lmdb.file.environment import Handle
+from molrec_convert.stores.lmdb.file.footer import Checksums, checksum, read_checksums, refuse_damaged
 from molrec_convert.stores.lmdb.file.keys import (
     CHECKSUMS,
     FORCEFIELD,
@@ -44,15 +44,12 @@ from molrec_convert.stores.lmdb.file.keys import (
 )
 from molrec_convert.stores.lmdb.file.pages import PageFile
 from molrec_convert.stores.lmdb.manifest import MANIFEST
-from molrec_convert.stores.lmdb.stored.frame import StoredFrame, stored_block
-from molrec_convert.stores.lmdb.stored.index import read_index
-from molrec_convert.stores.lmdb.stored.record import Once, StoredRecord
-from molrec_convert.stores.lmdb.stored.sample import Sampler
-from molrec_convert.stores.lmdb.stored.shared_declaration import SharedDeclaration
-from molrec_convert.stores.lmdb.stored.trajectory import StoredTrajectory
-from molrec_convert.stores.lmdb.stored.value_checks import unknown_header_keys
-from molrec_convert.stores.lmdb.values.frame_bytes import Buffer, FrameBytes, decode
-from molrec_convert.stores.lmdb.values.header_json import from_utf8, mapping
+from molrec_convert.stores.lmdb.values.decode import Buffer, FrameBytes, decode
+from molrec_convert.stores.lmdb.values.index import read_index
+from molrec_convert.stores.lmdb.values.layout import from_utf8, mapping
+from molrec_convert.stores.lmdb.values.sample import Sampler
+from molrec_convert.stores.lmdb.values.stored_frame import Once, StoredFrame, StoredRecord, stored_block
+from molrec_convert.stores.lmdb.values.stored_trajectory import SharedDeclaration, StoredTrajectory, unknown_header_keys
 
 __all__ = ["StoredCollection", "open_collection"]
 

@@ -36,13 +36,11 @@ from molrec_convert.stores.lmdb.file.keys import (
     numbered,
     numbered_keys,
 )
-from molrec_convert.stores.lmdb.file.runs import Runs, append_runs, in_runs
-from molrec_convert.stores.lmdb.file.spool import Spool
-from molrec_convert.stores.lmdb.file.store import StoreFile
+from molrec_convert.stores.lmdb.file.store import Runs, Spool, StoreFile, append_runs, in_runs
 from molrec_convert.stores.lmdb.reader import StoredCollection, open_collection
-from molrec_convert.stores.lmdb.stored.value_checks import check_values
-from molrec_convert.stores.lmdb.values.frame_writing import encode_tables
-from molrec_convert.stores.lmdb.values.record_encoder import RecordEncoder
+from molrec_convert.stores.lmdb.values.encode import encode_tables
+from molrec_convert.stores.lmdb.values.records import RecordEncoder
+from molrec_convert.stores.lmdb.values.stored_trajectory import check_values
 
 __all__ = ["CollectionWriter"]
 

@@ -12,12 +12,14 @@ import struct
 from array import array
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 
 from molrec_convert.errors import FormatError
 from molrec_convert.files.regular_files import implausible, open_regular, pread_all, stored_bytes
+from molrec_convert.stores.lmdb.file.keys import LAYOUT, META
 
-__all__ = ["PageFile", "StoredValue", "is_lmdb"]
+__all__ = ["PageFile", "StoredValue", "is_lmdb", "sniff_collection"]
 
 _HEADER = struct.Struct("<QHHHH")
 _META = struct.Struct("<IIQQ")
@@ -323,3 +325,17 @@ class PageFile:
 
     def _fault(self, number: int, what: str) -> FormatError:
         return FormatError(self.path, f"page {number}", found=f"a page that {what}", hint="the file is damaged")
+
+
+def sniff_collection(head: bytes, path: Path) -> float:
+    """An LMDB file whose key `meta` names the layout; another one only by its name, so that its fault is told."""
+    if not is_lmdb(head):
+        return 0.0
+    try:
+        with PageFile(path) as pages:
+            meta = pages.find(META)
+    except (OSError, FormatError):
+        meta = None
+    if meta is not None and LAYOUT.encode() in meta:
+        return 1.0
+    return 0.9 if path.name.endswith(".mrec.lmdb") else 0.0

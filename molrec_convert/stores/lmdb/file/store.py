@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator
+import struct
+import tempfile
+from array import array
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from molrec_convert.errors import UsageError
 from molrec_convert.files.disk import remove, sync_tree
 from molrec_convert.files.locking import PathLock
 from molrec_convert.files.staging import Staging
 from molrec_convert.files.target_file import start_writeback
-from molrec_convert.stores.lmdb.file.checksums import GrowingSums, Sums
 from molrec_convert.stores.lmdb.file.environment import lmdb_library
-from molrec_convert.stores.lmdb.file.keys import FRAME, numbered
+from molrec_convert.stores.lmdb.file.footer import GrowingSums, Sums
+from molrec_convert.stores.lmdb.file.keys import FRAME, numbered, numbered_keys
 
-__all__ = ["StoreFile"]
+__all__ = ["Runs", "Spool", "StoreFile", "append_runs", "in_runs"]
 
 _FIRST_MAP = 2**26
 _LARGEST_MAP = 2**46
@@ -237,3 +240,106 @@ def _placed(target: Path, overwrite: bool) -> PathLock:
 def _free_bytes(folder: Path) -> int:
     facts = os.statvfs(folder)
     return facts.f_bavail * facts.f_frsize
+
+
+_IN_MEMORY = 8 * 2**20
+
+
+_ENTRY = struct.Struct("<QQ")
+
+
+class Spool:
+    """A queue of numbered byte strings; `spill` is to be called now and then.
+
+    The file it may need lies in `folder`, unnamed, and goes with the process.
+    """
+
+    def __init__(self, folder: Path, in_memory: int = _IN_MEMORY) -> None:
+        self._folder, self._limit = folder, in_memory
+        # no tuple for each value: objects the garbage collector looks at would make it look ever more often
+        self._numbers: array[int] = array("Q")
+        self._values: list[bytes] = []
+        self._file: IO[bytes] | None = None
+        self._spilled = self._size = 0
+
+    def __len__(self) -> int:
+        return self._spilled + len(self._values)
+
+    def append(self, number: int, value: bytes) -> None:
+        """Keep a value and its number."""
+        self._numbers.append(number)
+        self._values.append(value)
+        self._size += len(value)
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        """Numbers and values in the order they came."""
+        if self._file is not None:
+            self._file.seek(0)
+            for _ in range(self._spilled):
+                number, size = _ENTRY.unpack(self._file.read(_ENTRY.size))
+                yield number, self._file.read(size)
+        yield from zip(self._numbers, self._values, strict=True)
+
+    def spill(self) -> None:
+        """Move what is kept to the file, when it is more than may be in memory."""
+        if self._size <= self._limit:
+            return
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - closed by `close`
+        self._file.seek(0, 2)
+        for number, value in zip(self._numbers, self._values, strict=True):
+            self._file.write(_ENTRY.pack(number, len(value)))
+            self._file.write(value)
+        # a full disk shows now, and not when the values are wanted
+        self._file.flush()
+        self._spilled += len(self._values)
+        self._clear()
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._clear()
+        self._spilled = 0
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _clear(self) -> None:
+        self._numbers, self._values, self._size = array("Q"), [], 0
+
+
+#: Numbers, ascending, and the values they have; of a bounded size, or one value.
+Runs = Iterable[tuple[Sequence[int], list[bytes]]]
+_BATCH_BYTES = 8 * 2**20
+#: What a value takes in memory beside its bytes: objects, key and pair.
+_ITEM_BYTES = 160
+_RUN_BYTES, _RUN_VALUES = 2**20, 512
+
+
+def append_runs(file: StoreFile, *parts: tuple[bytes, Runs]) -> None:
+    """Put values under the keys of a prefix and their numbers, which come after all keys that there are."""
+    batch: list[tuple[bytes, bytes]] = []
+    size = 0
+    for prefix, runs in parts:
+        for numbers, values in runs:
+            batch += zip(numbered_keys(prefix, numbers), values, strict=True)
+            size += sum(map(len, values)) + _ITEM_BYTES * len(values)
+            if size >= _BATCH_BYTES:
+                file.append(batch)
+                batch, size = [], 0
+    file.append(batch)
+
+
+def in_runs(items: Iterable[tuple[int, bytes]]) -> Iterator[tuple[list[int], list[bytes]]]:
+    """Values that come one by one as runs."""
+    numbers: list[int] = []
+    values: list[bytes] = []
+    size = 0
+    for number, value in items:
+        numbers.append(number)
+        values.append(value)
+        size += len(value)
+        if size >= _RUN_BYTES or len(values) >= _RUN_VALUES:
+            yield numbers, values
+            numbers, values, size = [], [], 0
+    if values:
+        yield numbers, values

@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 
 from molrec_convert.model.frame import Box, with_missing
 from molrec_convert.model.record import meta_sample
-from molrec_convert.stores.lmdb.stored.shared_declaration import SharedDeclaration
-from molrec_convert.stores.lmdb.values.frame_bytes import MAGIC, FrameBytes, decode, prefix_of
-from molrec_convert.stores.lmdb.values.frame_layout import ColumnLayout, Layout
-from molrec_convert.stores.lmdb.values.header_json import to_json
+from molrec_convert.stores.lmdb.values.decode import MAGIC, FrameBytes, decode, prefix_of
+from molrec_convert.stores.lmdb.values.layout import ColumnLayout, Layout, to_json
+from molrec_convert.stores.lmdb.values.stored_trajectory import SharedDeclaration
 
 __all__ = ["Sampler"]
 

@@ -18,10 +18,9 @@ from molrec_convert.errors import ContractError
 from molrec_convert.model.collection.index import INDEX_COLUMNS, check_index
 from molrec_convert.model.dtypes import DTYPES
 from molrec_convert.model.frame import Block
-from molrec_convert.stores.lmdb.stored.frame import StoredBlock
-from molrec_convert.stores.lmdb.values.frame_bytes import MAGIC, decode
-from molrec_convert.stores.lmdb.values.frame_layout import BlockLayout, ColumnLayout, padding, parse_column
-from molrec_convert.stores.lmdb.values.header_json import from_utf8
+from molrec_convert.stores.lmdb.values.decode import MAGIC, decode
+from molrec_convert.stores.lmdb.values.layout import BlockLayout, ColumnLayout, from_utf8, padding, parse_column
+from molrec_convert.stores.lmdb.values.stored_frame import StoredBlock
 
 __all__ = ["read_index"]
 

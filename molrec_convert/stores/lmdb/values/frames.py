@@ -1,35 +1,186 @@
-"""The frames of one record as values: batches in, one value per frame out, holding only what changed there.
-
-Source: Collection and its LMDB file; Trajectory, "Blocks", "box".
-"""
+"""Which updates of a block a record writes, and the texts and buffers they become."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError
 from molrec_convert.model.batch import BlockUpdates, BoxUpdates, FrameBatch
-from molrec_convert.model.declaration import NO_FILL, Declaration
-from molrec_convert.model.dtypes import DTYPES, stored
-from molrec_convert.model.frame import Frame, references
+from molrec_convert.model.declaration import NO_FILL, BlockDeclaration, Declaration
+from molrec_convert.model.dtypes import DTYPES, dtype_name, stored
+from molrec_convert.model.frame import Column, Frame, references
 from molrec_convert.model.rules import FrameRules
 from molrec_convert.model.tags import TAGS, to_typed_json
 from molrec_convert.model.trajectory import MemoryTrajectory
-from molrec_convert.stores.lmdb.values.block_updates import BlockEncoder, BlockRecorder, Update
-from molrec_convert.stores.lmdb.values.frame_writing import (
+from molrec_convert.stores.lmdb.values.encode import (
     MAGIC,
     ZEROS,
+    ColumnShape,
     SnapshotShape,
     assemble,
+    block_text,
     box_text,
+    column_buffers,
+    grid_values,
     number_text,
+    texts_json,
+    weave,
 )
-from molrec_convert.stores.lmdb.values.header_json import to_json
+from molrec_convert.stores.lmdb.values.layout import padding, to_json
 
-__all__ = ["FrameEncoder", "RecordFrames", "frame_tails", "meta_texts", "own_cells"]
+__all__ = [
+    "BlockEncoder",
+    "BlockRecorder",
+    "FrameEncoder",
+    "RecordFrames",
+    "Update",
+    "frame_tails",
+    "frames_alone",
+    "grouped_updates",
+    "meta_texts",
+    "own_cells",
+]
+
+_MOST_TEXTS = 4096
+
+
+class Update(NamedTuple):
+    """One update: row count, which columns have a mask, the payload, the texts of the string columns."""
+
+    rows: int
+    masked: tuple[bool, ...]
+    payload: bytes | memoryview
+    strings: tuple[str, ...]
+
+
+class BlockEncoder:
+    """A declared block: its header entry for any row count, and its rows as updates."""
+
+    def __init__(self, name: str, declared: BlockDeclaration) -> None:
+        self.name, self.declared = name, declared
+        self._plain = tuple(ColumnShape(key, c.dtype, c.trailing) for key, c in declared.columns.items())
+        self._unmasked = (False,) * len(self._plain)
+        self._texts: dict[tuple[int, tuple[bool, ...], int], tuple[tuple[str, ...], int]] = {}
+        self.has_strings = any(c.dtype == "string" for c in declared.columns.values())
+
+    def text(self, update: Update, base: int) -> tuple[str, int]:
+        """The header entry of an update whose buffers begin at `base`, and where they end."""
+        key = (update.rows, update.masked, base)
+        known = self._texts.get(key)
+        if known is None:
+            if len(self._texts) >= _MOST_TEXTS:
+                self._texts.clear()
+            columns = tuple(c._replace(masked=m) for c, m in zip(self._plain, update.masked, strict=True))
+            shape = self.declared.structural_shape
+            known = self._texts[key] = block_text(
+                self.name, update.rows, columns, shape, self.declared.targets, base=base
+            )
+        pieces, end = known
+        return weave(pieces, update.strings), end
+
+    def plain_update(self, rows: int) -> Update:
+        """What `text` needs to know of an update of numbers without nulls."""
+        return Update(rows, self._unmasked, b"", ())
+
+    def updates(self, updates: BlockUpdates, node: str) -> Iterator[Update]:
+        """Every update as it would be stored; refused when the columns are not the declared ones."""
+        self._check(updates, node)
+        columns = self._on_grid(updates)
+        masks = {key: mask for key, mask in updates.validity.items() if not mask.all()}
+        rows = updates.uniform_rows
+        if rows is not None and len(updates.frames) > 1 and not masks and not self.has_strings:
+            for payload in _matrix(columns, rows, len(updates.frames)):
+                yield Update(rows, self._unmasked, payload, ())
+            return
+        for position in range(len(updates.frames)):
+            where = updates.rows_of(position)
+            yield self._update(columns, masks, where)
+
+    def _update(self, columns: dict[str, NDArray[Any]], masks: dict[str, NDArray[np.bool_]], where: slice) -> Update:
+        buffers: list[Any] = []
+        strings: list[str] = []
+        masked = self._unmasked
+        if masks:
+            cut: dict[str, NDArray[np.bool_] | None] = {key: mask[where] for key, mask in masks.items()}
+            cut = {key: None if mask is None or mask.all() else mask for key, mask in cut.items()}
+            masked = tuple(cut.get(key) is not None for key in columns)
+        for key, values in columns.items():
+            part = values[where]
+            if part.dtype.kind == "T":
+                strings.append(texts_json(part))
+            buffers += column_buffers(part, cut.get(key) if masks else None)
+        return Update(where.stop - where.start, masked, b"".join(buffers), tuple(strings))
+
+    def _on_grid(self, updates: BlockUpdates) -> dict[str, NDArray[Any]]:
+        columns = updates.columns
+        return {
+            key: columns[key]
+            if declared.precision is None
+            else grid_values(Column(columns[key], updates.validity.get(key), declared.precision))
+            for key, declared in self.declared.columns.items()
+        }
+
+    def _check(self, updates: BlockUpdates, node: str) -> None:
+        declared = self.declared.columns
+        if updates.columns.keys() != declared.keys():
+            other = sorted(updates.columns.keys() ^ declared.keys())[0]
+            missing = other in declared
+            raise ContractError(
+                f"{node}/{self.name}/{other}",
+                "the block is presented without this column" if missing else "the column is not declared",
+            )
+        rows = int(updates.offset[-1])
+        for key, column in declared.items():
+            values = updates.columns[key]
+            here = f"{node}/{self.name}/{key}"
+            if dtype_name(values.dtype, here) != column.dtype or values.shape != (rows, *column.trailing):
+                found = f"{dtype_name(values.dtype)}{list(values.shape)}"
+                expected = f"{column.dtype}{[rows, *column.trailing]}"
+                raise ContractError(here, "the column differs from its declaration", found=found, expected=expected)
+            mask = updates.validity.get(key)
+            if mask is not None and not column.nullable and not mask.all():
+                raise ContractError(here, "a column that is not declared nullable has a mask")
+
+
+class BlockRecorder:
+    """One block of one record: remembers the last update, and drops those that repeat it."""
+
+    def __init__(self, encoder: BlockEncoder) -> None:
+        self.encoder = encoder
+        self.last: Update | None = None
+
+    def changes(self, updates: BlockUpdates, node: str) -> dict[int, Update]:
+        """Position in the batch → update, of those that change something."""
+        changed: dict[int, Update] = {}
+        last = self.last
+        for position, update in zip(updates.frames.tolist(), self.encoder.updates(updates, node), strict=True):
+            if update != last:
+                changed[position] = last = update
+        if last is not None and isinstance(last.payload, memoryview):
+            # the batch's memory goes back to whoever made it
+            last = last._replace(payload=bytes(last.payload))
+        self.last = last
+        return changed
+
+
+def _matrix(columns: dict[str, NDArray[Any]], rows: int, count: int) -> Iterator[memoryview]:
+    """The payloads of `count` updates of `rows` rows each: one row of bytes for each, padded."""
+    sizes = [values.nbytes // count for values in columns.values()]
+    width = sum(size + padding(size) for size in sizes)
+    matrix = np.zeros((count, width), np.uint8)
+    base = 0
+    for values, size in zip(columns.values(), sizes, strict=True):
+        if size:
+            matrix[:, base : base + size] = np.ascontiguousarray(values).view(np.uint8).reshape(count, size)
+        base += size + padding(size)
+    data = matrix.data.cast("B") if matrix.size else memoryview(b"")
+    for position in range(count):
+        yield data[position * width : (position + 1) * width]
+
 
 _EXACT = 2**53
 _F64 = np.dtype(np.float64)
@@ -335,3 +486,64 @@ def own_cells(batch: FrameBatch, *, cell_defined: bool = True) -> list[str] | No
 
 def _native(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
+
+
+def frames_alone(encoder: FrameEncoder, batch: FrameBatch, node: str, *, cell_defined: bool = True) -> list[bytes]:
+    """The value of each frame of a batch in which every frame presents all its blocks, and its cell if it has one.
+
+    Raises `ContractError` where columns or keys are not the declared ones.
+    """
+    metas = meta_texts(encoder, batch, node)
+    tails = frame_tails(batch, own_cells(batch, cell_defined=cell_defined))
+    blocks = [
+        (own, grouped_updates(own, batch.blocks[name], node))
+        for name, own in encoder.blocks.items()
+        if name in batch.blocks
+    ]
+    if not blocks:
+        return [assemble("", meta, tail, ()) for meta, tail in zip(metas, tails, strict=True)]
+    if len(blocks) == 1:
+        ((own, updates),) = blocks
+        known: dict[tuple[int, tuple[bool, ...]], str] = {}
+        values = []
+        for update, meta, tail in zip(updates, metas, tails, strict=True):
+            if update.strings:
+                text, _ = own.text(update, 0)
+            else:
+                shape = update.rows, update.masked
+                text = known.get(shape) or known.setdefault(shape, own.text(update, 0)[0])
+            values.append(assemble(text, meta, tail, (update.payload,)))
+        return values
+    encoders = [own for own, _ in blocks]
+    every = zip(*(updates for _, updates in blocks), strict=True)
+    return [_joined(encoders, frame, meta, tail) for frame, meta, tail in zip(every, metas, tails, strict=True)]
+
+
+def _joined(encoders: list[BlockEncoder], updates: Iterable[Update], meta: str, tail: str) -> bytes:
+    texts, payloads, base = [], [], 0
+    for encoder, update in zip(encoders, updates, strict=True):
+        text, base = encoder.text(update, base)
+        texts.append(text)
+        payloads.append(update.payload)
+    return assemble(",".join(texts), meta, tail, payloads)
+
+
+def grouped_updates(encoder: BlockEncoder, updates: BlockUpdates, node: str) -> Iterable[Update]:
+    """The updates of all records; those of as many rows together."""
+    counts = np.diff(updates.offset)
+    kinds = np.unique(counts)
+    if len(kinds) == 1 or len(kinds) * 4 > len(counts):
+        return encoder.updates(updates, node)
+    made: list[Any] = [None] * len(counts)
+    for kind in kinds.tolist():
+        which = np.flatnonzero(counts == kind)
+        rows = (updates.offset[which][:, None] + np.arange(kind)).reshape(-1)
+        some = BlockUpdates(
+            np.arange(len(which), dtype=np.int64),
+            np.arange(len(which) + 1, dtype=np.int64) * kind,
+            {key: values[rows] for key, values in updates.columns.items()},
+            {key: mask[rows] for key, mask in updates.validity.items()},
+        )
+        for number, update in zip(which.tolist(), encoder.updates(some, node), strict=True):
+            made[number] = update
+    return made

@@ -1,9 +1,4 @@
-"""Frame bytes, the writing side: texts of headers, buffers of payloads, and the values they make.
-
-What stands in a value is told in `frame_bytes`. A header's blocks are the same text for all values of one shape, up to
-the texts of their string columns: it is made once and kept, with the knowledge that such a shape breaks no rule.
-Source: Collection and its LMDB file, "Frame bytes".
-"""
+"""Frame bytes, the writing side: texts of headers, buffers of payloads, and the values they make."""
 
 from __future__ import annotations
 
@@ -20,8 +15,7 @@ from molrec_convert.errors import ContractError
 from molrec_convert.model.dtypes import DTYPES, stored
 from molrec_convert.model.frame import Block, Box, Column, Frame, check_references, references
 from molrec_convert.model.tags import Meta, check_json, to_typed_json
-from molrec_convert.stores.lmdb.values.frame_layout import padding
-from molrec_convert.stores.lmdb.values.header_json import to_json
+from molrec_convert.stores.lmdb.values.layout import padding, to_json
 
 __all__ = [
     "MAGIC",

@@ -1,12 +1,4 @@
-"""Frame bytes: blocks, a meta document, step, time and cell as one value that a reader can view in place.
-
-    MRF1 · header length u32le · header, compact UTF-8 JSON · zeros to a multiple of 8 · payload
-
-The payload holds the buffers of the numeric columns, C-ordered little-endian at multiples of 8, each followed by its
-mask where it has one; the texts of string columns stand in the header. `encode_frame` and `encode_tables` write
-values, `decode` reads one.
-Source: Collection and its LMDB file, "Frame bytes".
-"""
+"""Frame bytes: blocks, a meta document, step, time and cell as one value that a reader can view in place."""
 
 from __future__ import annotations
 
@@ -21,9 +13,17 @@ from molrec_convert.errors import ContractError
 from molrec_convert.model.frame import Box
 from molrec_convert.model.names import is_unicode
 from molrec_convert.model.tags import Meta, from_typed_json, infer_tag
-from molrec_convert.stores.lmdb.values.frame_layout import BlockLayout, Layout, padding, parse_blocks
-from molrec_convert.stores.lmdb.values.frame_writing import MAGIC, encode_frame, encode_tables
-from molrec_convert.stores.lmdb.values.header_json import Name, from_utf8, mapping, node_text
+from molrec_convert.stores.lmdb.values.encode import MAGIC, encode_frame, encode_tables
+from molrec_convert.stores.lmdb.values.layout import (
+    BlockLayout,
+    Layout,
+    Name,
+    from_utf8,
+    mapping,
+    node_text,
+    padding,
+    parse_blocks,
+)
 
 __all__ = ["MAGIC", "Buffer", "FrameBytes", "decode", "encode_frame", "encode_tables", "prefix_of", "read_meta"]
 

@@ -1,1 +1,0 @@
-"""Records, frames and the index of a stored collection, decoded when they are asked for."""
