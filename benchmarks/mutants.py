@@ -505,8 +505,7 @@ def _tree(path: Path) -> None:
 
 def _rules(path: Path, folder: Path) -> None:
     from molrec_convert.migration.inputs.inputs import expand_inputs
-    from molrec_convert.migration.rules import RuleBook, idle_rules, read_rules
-    from molrec_convert.migration.settings import Settings
+    from molrec_convert.migration.settings import RuleBook, Settings, idle_rules, read_rules
 
     settings = Settings(rules=read_rules(path))
     table = expand_inputs([str(folder / "in")], folder / "out.mrec.lmdb")

@@ -50,8 +50,7 @@ def merge_command(paths: tuple[Path, ...], output: Path, overwrite: bool) -> Non
     elif not output.name.endswith(".mrec.lmdb"):
         raise UsageError(f"{output} must end in .mrec.lmdb, for a collection, or in .json, for a manifest")
     else:
-        from molrec_convert.migration.failures import join_failures
-        from molrec_convert.migration.state import State
+        from molrec_convert.migration.state import State, join_failures
         from molrec_convert.stores.lmdb.merging import merge_collections
 
         with watch() as watcher:

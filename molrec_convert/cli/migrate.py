@@ -206,7 +206,7 @@ def _migrate(inputs: Sequence[str], **arguments: Any) -> int:
 
 def _facts(inputs: Sequence[str], target: Path, outcome: Outcome, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return what a report says beside the items: faulty inputs, conflicts, files left aside."""
-    from molrec_convert.migration.failures import read_failures
+    from molrec_convert.migration.state import read_failures
 
     plan, noted = outcome.plan, []
     if outcome.failures_path is not None:
@@ -248,8 +248,7 @@ def _engine(arguments: dict[str, Any]) -> Engine:
 
 
 def _settings(arguments: dict[str, Any], options: dict[str, Any]) -> Settings:
-    from molrec_convert.migration.rules import read_rules
-    from molrec_convert.migration.settings import Settings, parse_pairs, parse_units
+    from molrec_convert.migration.settings import Settings, parse_pairs, parse_units, read_rules
 
     units = arguments["units"]
     if arguments["as_"] == "records":
@@ -295,8 +294,8 @@ def _run(inputs: Sequence[str], target: Path, settings: Settings, arguments: dic
 
 def _plan_lines(outcome: Outcome) -> Iterator[str]:
     """Yield the plan line by line."""
-    from molrec_convert.migration.failures import failure_text
-    from molrec_convert.migration.plans.conflicts import conflict_texts
+    from molrec_convert.migration.plan import conflict_texts
+    from molrec_convert.migration.state import failure_text
 
     plan = outcome.plan
     known = f", {outcome.known:,} more are migrated already" if outcome.known else ""

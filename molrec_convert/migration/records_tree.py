@@ -23,21 +23,8 @@ from molrec_convert.files.locking import TargetLock
 from molrec_convert.files.staging import Staging
 from molrec_convert.formats import Format
 from molrec_convert.meaning.species import ElementOptions
-from molrec_convert.migration.checked_lines import Chain, LineFile, standing_lines
-from molrec_convert.migration.failures import (
-    CUT_OFF,
-    WARNING,
-    Failure,
-    error_document,
-    failure_entry,
-    failure_text,
-    is_error,
-    read_failures,
-    remarks_of,
-    warning_document,
-)
-from molrec_convert.migration.inputs.hashing import content_digest
-from molrec_convert.migration.inputs.inputs import InputTable, beside_notes, expand_inputs
+from molrec_convert.migration.engines.engine import lost_failure
+from molrec_convert.migration.inputs.inputs import InputTable, beside_notes, content_digest, expand_inputs
 from molrec_convert.migration.inputs.sources import FormatFinder, check_harmless, check_options, is_aside
 from molrec_convert.migration.outputs.outcome import (
     MigrationStopped,
@@ -47,11 +34,25 @@ from molrec_convert.migration.outputs.outcome import (
     no_record,
     report_of,
 )
-from molrec_convert.migration.outputs.recovery import lost_failure
 from molrec_convert.migration.pool import Pool
-from molrec_convert.migration.rules import RuleBook, check_rules, idle_rules
-from molrec_convert.migration.settings import Settings, default_workers
-from molrec_convert.migration.state import SUFFIX, Known
+from molrec_convert.migration.settings import RuleBook, Settings, check_rules, default_workers, idle_rules
+from molrec_convert.migration.state import (
+    CUT_OFF,
+    SUFFIX,
+    WARNING,
+    Chain,
+    Failure,
+    Known,
+    LineFile,
+    error_document,
+    failure_entry,
+    failure_text,
+    is_error,
+    read_failures,
+    remarks_of,
+    standing_lines,
+    warning_document,
+)
 from molrec_convert.report import Fate, Report
 
 __all__ = ["migrate_records", "record_targets"]

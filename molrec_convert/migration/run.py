@@ -15,15 +15,11 @@ from molrec_convert.errors import FormatError, MolrecError, UsageError
 from molrec_convert.files.locking import TargetLock
 from molrec_convert.files.staging import check_target
 from molrec_convert.migration.engines.engine import Engine, LocalEngine
-from molrec_convert.migration.events import Done, Entry, Failed, Many, Restart, RowFailed
-from molrec_convert.migration.failures import failure_text, is_error, remarks_of, write_failures
-from molrec_convert.migration.inputs.hashing import content_digest
-from molrec_convert.migration.inputs.inputs import InputTable, beside_notes, expand_inputs
+from molrec_convert.migration.inputs.inputs import InputTable, beside_notes, content_digest, expand_inputs
 from molrec_convert.migration.inputs.sources import check_options
-from molrec_convert.migration.inputs.tasks import Goal, TaskList
-from molrec_convert.migration.journal import Journal
+from molrec_convert.migration.inputs.tasks import Done, Entry, Failed, Goal, Many, Restart, RowFailed, TaskList
 from molrec_convert.migration.outputs.adding import changed_options, check_rules_added, continued
-from molrec_convert.migration.outputs.index_values import check_index_names
+from molrec_convert.migration.outputs.index import check_index_names
 from molrec_convert.migration.outputs.outcome import (
     ConflictsError,
     MigrationStopped,
@@ -34,10 +30,18 @@ from molrec_convert.migration.outputs.outcome import (
     report_of,
 )
 from molrec_convert.migration.outputs.output import COMMIT_SECONDS, DUPLICATES, FAILURES, Output
-from molrec_convert.migration.plans.plan import Plan, read_declaration
-from molrec_convert.migration.rules import check_rules, idle_rules
-from molrec_convert.migration.settings import Settings
-from molrec_convert.migration.state import SUFFIX, Known, State
+from molrec_convert.migration.plan import Plan, read_declaration
+from molrec_convert.migration.settings import Settings, check_rules, idle_rules
+from molrec_convert.migration.state import (
+    SUFFIX,
+    Journal,
+    Known,
+    State,
+    failure_text,
+    is_error,
+    remarks_of,
+    write_failures,
+)
 from molrec_convert.model.collection.declaration import collection_document
 from molrec_convert.model.declaration import ColumnDeclaration, Declaration
 from molrec_convert.stores.lmdb.manifest import is_set, manifest_path

@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+import dataclasses
+import difflib
 import os
-from collections.abc import Iterable, Mapping
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
-from molrec_convert.errors import UsageError
-from molrec_convert.files.json_text import read_json
+from molrec_convert.errors import MissingInputError, UsageError
+from molrec_convert.files.json_text import check_nesting, read_json
+from molrec_convert.formats import Option, options_of
+from molrec_convert.meaning.species import ElementOptions
 from molrec_convert.model.collection.member import collection_units
+from molrec_convert.plugins import format_named, formats
 from molrec_convert.quantities import dimensions
 
-__all__ = ["SPLITS", "OnError", "Settings", "Split", "parse_pairs", "parse_units", "parse_value"]
+__all__ = [
+    "SPLITS",
+    "OnError",
+    "RuleBook",
+    "Settings",
+    "Split",
+    "check_rules",
+    "glob_pattern",
+    "idle_rules",
+    "parse_pairs",
+    "parse_units",
+    "parse_value",
+    "read_rules",
+]
 
 Split = Literal["frames", "files", "rows"]
 OnError = Literal["skip", "stop"]
@@ -182,3 +203,159 @@ def parse_value(text: str) -> Any:
     except ValueError:
         words = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
         return words.get(text.lower(), text)
+
+
+_LISTS, _TABLES = ("drop", "exclude", "only"), ("rename", "fill")
+#: What a rule may say beside options of formats.
+_OWN = ("match", "from", "units", *_LISTS, *_TABLES)
+
+
+class RuleBook:
+    """The settings of each input: those of all, and what the rules that match its path say."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._patterns = [[glob_pattern(text) for text in rule["match"]] for rule in settings.rules]
+        self._known: dict[tuple[int, ...], Settings] = {(): settings}
+
+    def matching(self, path: str | os.PathLike[str]) -> tuple[int, ...]:
+        """Return the numbers of the rules that match a path."""
+        if not self._patterns:
+            return ()
+        where = Path(os.path.abspath(path)).as_posix()
+        return tuple(
+            number
+            for number, patterns in enumerate(self._patterns)
+            if any(pattern.fullmatch(where) is not None for pattern in patterns)
+        )
+
+    def of(self, path: str | os.PathLike[str]) -> Settings:
+        """Return the settings of one input; the same object for all inputs the same rules match."""
+        return self.by_rules(self.matching(path))
+
+    def by_rules(self, numbers: Sequence[int]) -> Settings:
+        """Return the settings of inputs that some rules match."""
+        key = tuple(numbers)
+        if key not in self._known:
+            made = self._settings
+            for number in key:
+                made = _with_rule(made, self._settings.rules[number])
+            self._known[key] = made
+        return self._known[key]
+
+
+def _with_rule(settings: Settings, rule: Mapping[str, Any]) -> Settings:
+    options = {name: tuple(v) if isinstance(v, list) else v for name, v in rule.items() if name not in _OWN}
+    changes: dict[str, Any] = {
+        "options": {**settings.options, **options},
+        "drop": (*settings.drop, *rule.get("drop", ()), *rule.get("exclude", ())),
+        "only": (*settings.only, *rule.get("only", ())),
+        "rename": {**settings.rename, **rule.get("rename", {})},
+        "fill": {**settings.fill, **rule.get("fill", {})},
+    }
+    if "from" in rule:
+        changes["format"] = rule["from"]
+    if "units" in rule:
+        # where a format takes them they say more than what numbers without a unit are in: what steps are in time
+        changes["options"]["units"] = rule["units"]
+        changes["input_units"] = parse_units(rule["units"])
+    return dataclasses.replace(settings, **changes)
+
+
+def glob_pattern(text: str) -> re.Pattern[str]:
+    """Return the expression for a glob: one without '/' matches the name of a file, any other the end of a path.
+
+    '*' and '?' stay within a name, '**/' is any number of directories.
+    """
+    made = ""
+    for part in re.split(r"(\*\*/|\*|\?)", text):
+        made += {"**/": "(?:[^/]+/)*", "*": "[^/]*", "?": "[^/]"}.get(part, re.escape(part))
+    return re.compile(made if text.startswith("/") else f"(?:.*/)?{made}", re.DOTALL)
+
+
+def read_rules(path: str | os.PathLike[str]) -> tuple[dict[str, Any], ...]:
+    """Return the rules in a TOML file. Raises `UsageError` for what it should not say, with the nearest right word."""
+    where = Path(path)
+    if not where.exists():
+        raise MissingInputError(path)
+    try:
+        text = where.read_text(encoding="utf-8")
+        document = tomllib.loads(text)
+        check_nesting(document, text)
+    except RecursionError:
+        raise UsageError(f"--rules {path}: it is nested too deep") from None
+    except ValueError as error:
+        raise UsageError(f"--rules {path}: no TOML: {error}") from None
+    inputs = document.get("input")
+    if set(document) != {"input"} or not isinstance(inputs, list) or not all(isinstance(one, dict) for one in inputs):
+        raise UsageError(f"--rules {path}: expected rules, each under [[input]], and nothing else")
+    rules = tuple(
+        {(name if name in _OWN else name.replace("-", "_")): value for name, value in rule.items()} for rule in inputs
+    )
+    return check_rules(rules, f"--rules {path}")
+
+
+def check_rules(rules: Sequence[Mapping[str, Any]], where: str) -> tuple[dict[str, Any], ...]:
+    """Return rules with their patterns as lists. Raises `UsageError` for an unknown option or a wrong value."""
+    options = {
+        entry.name: entry for chosen in formats().values() if chosen.reads for entry in options_of(chosen.read_options)
+    }
+    options |= {entry.name: entry for entry in options_of(ElementOptions)}
+    found = []
+    for number, rule in enumerate(rules, 1):
+        here = f"{where}, rule {number}"
+        match = rule.get("match")
+        match = [match] if isinstance(match, str) else match
+        if not match or not _is_texts(match):
+            raise UsageError(f"{here}: match is to be a pattern of paths, or a list of them")
+        for name, value in rule.items():
+            if name not in _OWN and name not in options:
+                near = difflib.get_close_matches(name, [*_OWN, *options], 1)
+                hint = f"did you mean {near[0]}?" if near else "no format that is read has one"
+                raise UsageError(f"{here}: there is no option {name}, {hint}")
+            _check_value(here, name, value, options.get(name))
+        found.append({**rule, "match": match})
+    return tuple(found)
+
+
+def _check_value(here: str, name: str, value: Any, option: Option | None) -> None:
+    if name in _LISTS and not _is_texts(value):
+        raise UsageError(f"{here}: {name} is to be a list of names")
+    if name in _TABLES and not (isinstance(value, dict) and all(isinstance(text, str) for text in value.values())):
+        raise UsageError(f"{here}: {name} is to be a table of names and texts")
+    if name in ("from", "units") and not isinstance(value, str):
+        raise UsageError(f"{here}: {name} is to be a text")
+    if name == "from":
+        try:
+            format_named(value)
+        except UsageError as error:
+            raise UsageError(f"{here}: {error}") from None
+    if name == "units":
+        try:
+            parse_units(value)
+        except UsageError as error:
+            raise UsageError(f"{here}: {error}") from None
+        return
+    if option is None:
+        return
+    kinds = {tuple: (list, tuple), float: (float, int)}.get(option.kind, (option.kind,))
+    if not isinstance(value, kinds) or (option.kind is tuple and not _is_texts(value)):
+        expected = "a list of texts" if option.kind is tuple else f"of the kind {option.kind.__name__}"
+        raise UsageError(f"{here}: {name} is to be {expected}, not {value!r}")
+    if option.choices and value not in option.choices:
+        raise UsageError(f"{here}: {name} is one of {', '.join(option.choices)}, not {value!r}")
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(text, str) and text for text in value)
+
+
+def idle_rules(settings: Settings, paths: Iterable[str]) -> list[str]:
+    """Return a sentence for each pattern of the rules that matches no path."""
+    left = {(number, text): glob_pattern(text) for number, rule in enumerate(settings.rules) for text in rule["match"]}
+    for path in paths:
+        if not left:
+            break
+        where = Path(os.path.abspath(path)).as_posix()
+        left = {key: pattern for key, pattern in left.items() if pattern.fullmatch(where) is None}
+    return [f"--rules: {text}, of rule {number + 1}, matches no input" for number, text in left]

@@ -22,10 +22,8 @@ from molrec_convert.errors import MolrecError, UsageError
 from molrec_convert.formats import NoProgress, Progress
 from molrec_convert.inspect.diff import differences
 from molrec_convert.meaning.units import Scaling
-from molrec_convert.migration.failures import is_error, read_failures
-from molrec_convert.migration.inputs.adapting import Adapter
+from molrec_convert.migration.inputs.adapting import Adapter, Naming
 from molrec_convert.migration.inputs.inputs import InputTable, expand_inputs, path_text
-from molrec_convert.migration.inputs.names import Naming
 from molrec_convert.migration.inputs.sources import (
     FormatFinder,
     Sources,
@@ -34,11 +32,10 @@ from molrec_convert.migration.inputs.sources import (
     records_of,
     rows_of,
 )
-from molrec_convert.migration.outputs.index_check import IndexCheck
+from molrec_convert.migration.outputs.index import IndexCheck
 from molrec_convert.migration.pool import Pool
-from molrec_convert.migration.rules import RuleBook
-from molrec_convert.migration.settings import Settings
-from molrec_convert.migration.state import State
+from molrec_convert.migration.settings import RuleBook, Settings
+from molrec_convert.migration.state import State, is_error, read_failures
 from molrec_convert.model.collection.collection import Collection
 from molrec_convert.model.collection.declaration import MIGRATION
 from molrec_convert.model.collection.index import column_values

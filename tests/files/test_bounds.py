@@ -23,8 +23,8 @@ import molrec_convert
 from molrec_convert.errors import ContractError, MolrecError
 from molrec_convert.files.json_text import MOST_NESTED, read_json
 from molrec_convert.inspect.validation.record import validate
-from molrec_convert.migration.plans.plan import read_declaration
-from molrec_convert.migration.rules import read_rules
+from molrec_convert.migration.plan import read_declaration
+from molrec_convert.migration.settings import read_rules
 from molrec_convert.model import Block, Frame, MemoryTrajectory, Observable, Observables, Record
 from molrec_convert.model.tags import check_json
 from molrec_convert.stores.zarr.record_writer import unpack

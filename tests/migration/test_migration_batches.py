@@ -9,8 +9,8 @@ import pytest
 from collection_stores import contents
 from migration_inputs import extxyz, make_files, run, same_collection
 
-from molrec_convert.migration.encoding.encode import Encoder
-from molrec_convert.migration.events import Many
+from molrec_convert.migration.encode import Encoder
+from molrec_convert.migration.inputs.tasks import Many
 from molrec_convert.model import Coded, RecordBatch, RecordColumns
 
 SETTINGS = [{}, {"dedupe": True}, {"shard_records": 7}, {"index": ("kind",)}, {"fill": {"extra": "NaN"}}]

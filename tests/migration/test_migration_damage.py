@@ -16,9 +16,8 @@ import pytest
 from migration_inputs import extxyz, make_files, run, same_collection
 
 from molrec_convert.errors import FormatError, UsageError
-from molrec_convert.migration.checked_lines import read_lines, write_lines
 from molrec_convert.migration.outputs.output import Output
-from molrec_convert.migration.state import State
+from molrec_convert.migration.state import State, read_lines, write_lines
 
 
 class Stop(BaseException):
@@ -176,7 +175,7 @@ def _interrupted(folder: Path, *, adding: bool, shards: int | None, at: str) -> 
         if at == "midst":
             patched.setattr(Output, "take", stop)
             # so that records come one by one, and are committed so
-            patched.setattr("molrec_convert.migration.encoding.encode._MESSAGE_BYTES", 1)
+            patched.setattr("molrec_convert.migration.encode._MESSAGE_BYTES", 1)
         else:
             patched.setattr(State, "leave", leave)
         with pytest.raises(Stop):

@@ -14,7 +14,7 @@ from migration_inputs import extxyz, make_files, run, same_collection
 
 import molrec_convert.migration.engines.engine as engine
 from molrec_convert.migration import MigrationStopped, Settings, migrate, migrate_records
-from molrec_convert.migration.checked_lines import read_lines
+from molrec_convert.migration.state import read_lines
 from molrec_convert.migration.verify import verify_collection
 from molrec_convert.stores.lmdb.sharded import open_collection
 

@@ -7,8 +7,8 @@ import pytest
 from migration_inputs import run, same_collection
 
 import molrec_convert
-from molrec_convert.migration.encoding import run_encoder
-from molrec_convert.migration.inputs import frame_records
+from molrec_convert.migration import batches as run_encoder
+from molrec_convert.migration.inputs import sources as frame_records
 from molrec_convert.migration.settings import parse_units
 from molrec_convert.model import Block, Box, Column, Declaration, Frame, MemoryTrajectory, Meta, Record
 from molrec_convert.model.declaration import BlockDeclaration, ColumnDeclaration, MetaDeclaration
@@ -158,7 +158,7 @@ def test_many_at_once_are_as_one_by_one(tmp_path, monkeypatch, case, settings):
             monkeypatch.setattr(frame_records, "_stands_alone", lambda *arguments: False)
         else:
             monkeypatch.setattr(
-                "molrec_convert.migration.encoding.encode.encode_run",
+                "molrec_convert.migration.encode.encode_run",
                 lambda *arguments: made.append(encode(*arguments)) or made[-1],
             )
         outcome = run([tmp_path / "a.mrec"], tmp_path / f"{name}.mrec.lmdb", split="frames", **asked)

@@ -16,9 +16,9 @@ from migration_inputs import extxyz, run
 
 from molrec_convert.errors import ContractError
 from molrec_convert.migration import Settings
-from molrec_convert.migration.outputs import record_log as log_module
-from molrec_convert.migration.outputs.index_table import build_index, build_plain_index
-from molrec_convert.migration.outputs.record_log import RecordLog, log_entry
+from molrec_convert.migration.outputs import files as log_module
+from molrec_convert.migration.outputs.files import RecordLog, log_entry
+from molrec_convert.migration.outputs.index import build_index, build_plain_index
 from molrec_convert.migration.verify import verify_collection
 from molrec_convert.model.collection.index import column_values
 from molrec_convert.model.declaration import ColumnDeclaration

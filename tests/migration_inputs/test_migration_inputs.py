@@ -20,9 +20,7 @@ from molrec_convert.cli import run
 from molrec_convert.errors import UsageError
 from molrec_convert.files.locking import TargetLock
 from molrec_convert.migration import migrate_records
-from molrec_convert.migration.inputs.hashing import content_digest
-from molrec_convert.migration.inputs.inputs import expand_inputs, tree_facts
-from molrec_convert.migration.inputs.searching import matches
+from molrec_convert.migration.inputs.inputs import content_digest, expand_inputs, matches, tree_facts
 from molrec_convert.stores.zarr.record_writer import pack
 
 DATA = "made here\n\n1 atoms\n1 atom types\n\n0 9 xlo xhi\n0 9 ylo yhi\n0 9 zlo zhi\n\nAtoms # atomic\n\n1 1 0 0 0\n"

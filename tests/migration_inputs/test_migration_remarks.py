@@ -12,8 +12,8 @@ from migration_inputs import extxyz, make_files
 import molrec_convert
 from molrec_convert.cli import run
 from molrec_convert.migration import Settings, migrate
-from molrec_convert.migration.checked_lines import read_lines
 from molrec_convert.migration.settings import parse_units
+from molrec_convert.migration.state import read_lines
 
 
 def mrec(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:

@@ -14,9 +14,8 @@ from migration_inputs import extxyz
 import molrec_convert
 from molrec_convert.cli import run
 from molrec_convert.errors import UsageError
-from molrec_convert.migration.inputs.names import Naming
-from molrec_convert.migration.rules import RuleBook, check_rules, glob_pattern, read_rules
-from molrec_convert.migration.settings import Settings
+from molrec_convert.migration.inputs.adapting import Naming
+from molrec_convert.migration.settings import RuleBook, Settings, check_rules, glob_pattern, read_rules
 
 _RULES = """
 [[input]]

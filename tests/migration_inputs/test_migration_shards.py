@@ -14,7 +14,7 @@ import molrec_convert
 from molrec_convert.cli import run as mrec
 from molrec_convert.errors import FormatError, UsageError
 from molrec_convert.migration import MigrationStopped, Settings
-from molrec_convert.migration.outputs.frame_files import SeveralFiles
+from molrec_convert.migration.outputs.files import SeveralFiles
 from molrec_convert.migration.outputs.output import Output
 from molrec_convert.stores.lmdb.merging import merge_collections, places
 from molrec_convert.stores.lmdb.sharded import ShardedCollection, open_collection

@@ -9,6 +9,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from killing_worker import KillingWorker
 
-import molrec_convert.migration.engines.dask_work as dask_work
+import molrec_convert.migration.engines.parts as dask_work
 
 dask_work.Worker = KillingWorker  # type: ignore[misc]

@@ -7,8 +7,8 @@ import os
 import signal
 from pathlib import Path
 
-from molrec_convert.migration.engines.worker import Worker
-from molrec_convert.migration.events import Entry
+from molrec_convert.migration.engines.engine import Worker
+from molrec_convert.migration.inputs.tasks import Entry
 from molrec_convert.migration.pool import NotHere
 
 

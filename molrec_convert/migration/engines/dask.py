@@ -21,13 +21,20 @@ from typing import Any
 
 from molrec_convert._version import __version__
 from molrec_convert.errors import MolrecError, UnsupportedError, UsageError
-from molrec_convert.migration.engines.dask_work import Order, Place, check_place, look, make_part, part_file
-from molrec_convert.migration.engines.engine import Engine, EngineError
-from molrec_convert.migration.engines.parts import read_part
-from molrec_convert.migration.events import Entry, Event, Failed, Frames, Restart, RowFailed
+from molrec_convert.migration.engines.engine import Engine, EngineError, TaskRecovery
+from molrec_convert.migration.engines.parts import Order, Place, check_place, look, make_part, part_file, read_part
 from molrec_convert.migration.inputs.scan import Scan
-from molrec_convert.migration.inputs.tasks import Task, TaskList, singles
-from molrec_convert.migration.outputs.recovery import TaskRecovery
+from molrec_convert.migration.inputs.tasks import (
+    Entry,
+    Event,
+    Failed,
+    Frames,
+    Restart,
+    RowFailed,
+    Task,
+    TaskList,
+    singles,
+)
 from molrec_convert.migration.pool import held_back
 from molrec_convert.migration.settings import Settings, default_workers
 from molrec_convert.stores.lmdb.reader import open_collection

@@ -2,21 +2,115 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from molrec_convert.errors import MolrecError
-from molrec_convert.migration.engines.worker import Worker
-from molrec_convert.migration.events import Event
-from molrec_convert.migration.inputs.scan import Scan
-from molrec_convert.migration.inputs.tasks import TaskList
-from molrec_convert.migration.outputs.recovery import TaskRecovery
+from molrec_convert.migration.encode import Encoder
+from molrec_convert.migration.inputs.scan import Scan, Scanned, Scanner
+from molrec_convert.migration.inputs.tasks import (
+    Again,
+    Done,
+    Entry,
+    Event,
+    Failed,
+    Goal,
+    Items,
+    Many,
+    Restart,
+    RowFailed,
+    Task,
+    TaskList,
+    singles,
+)
 from molrec_convert.migration.pool import Pool
 from molrec_convert.migration.settings import Settings, default_workers
+from molrec_convert.migration.state import Failure
+from molrec_convert.model import Declaration
 
-__all__ = ["Engine", "EngineError", "LocalEngine"]
+__all__ = ["Engine", "EngineError", "LocalEngine", "TaskRecovery", "Worker", "lost_failure"]
+
+
+class Worker:
+    """Does tasks of both passes, one after another.
+
+    `here`: in the process that writes, which no input may end. Raises `NotHere` of tasks with one that might.
+    """
+
+    def __init__(self, settings: Settings, *, here: bool = False) -> None:
+        self._settings = settings
+        self._here = here
+        self._scanner = Scanner(settings, here=here)
+        self._encoder: tuple[Goal, Encoder] | None = None
+
+    def __call__(self, task: Task) -> Iterator[Any]:
+        """The messages of one task: a `Scan`, or lists of events."""
+        if task.goal is None:
+            yield from self._scanner(task)
+            return
+        if self._encoder is None or self._encoder[0] != task.goal:
+            declaration = Declaration.from_json(json.loads(task.goal.declaration))
+            kept = self._scanner.take_kept()
+            encoder = Encoder(self._settings, declaration, task.goal.units, kept, here=self._here)
+            self._encoder = task.goal, encoder
+        yield from self._encoder[1](task)
+
+
+def lost_failure(path: str, reason: str) -> Failure:
+    """What is noted of an input that ends the processes that read it."""
+    return {"type": "WorkerLost", "error": f"{path}: the process that read it {reason}, and so was another one"}
+
+
+class TaskRecovery:
+    """Follows the messages of one task; see `pool.Recovery`."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        #: The input whose records come, how many came, and whether frames of another one did.
+        self._input, self._records, self._open = task.first, task.skip, False
+        self._scanned = False
+
+    def saw(self, message: Any) -> None:
+        """One message that was handed out."""
+        if isinstance(message, Scan):
+            self._scanned = True
+            return
+        for event in message:
+            self._see(event)
+
+    def before(self) -> list[Any]:
+        """What is to be handed out before the rest."""
+        return [[Again(self._input)]] if self._open else []
+
+    def rest(self) -> list[Task]:
+        """What is left to do, an input each."""
+        return [] if self._scanned else singles(self._task, self._input, self._records)
+
+    def failed(self, reason: str) -> Any:
+        """The message that stands for what is left of a task of one input that cannot be done."""
+        failure = lost_failure(self._task.paths[0], reason)
+        if self._task.goal is None:
+            return Scan(self._task.first, [Scanned(self._task.formats[0], error=failure)])
+        return [Failed(self._task.first, failure)]
+
+    def _see(self, event: Event) -> None:
+        if event.input != self._input:
+            self._input, self._records = event.input, 0
+        self._open = False
+        if isinstance(event, (Entry, RowFailed)):
+            self._records += 1
+        elif isinstance(event, Many):
+            self._records += len(event.entries)
+        elif isinstance(event, Restart):
+            self._records = 0
+        elif isinstance(event, (Done, Failed)):
+            self._input, self._records = event.input + 1, 0
+        elif not isinstance(event, (Items, Again)):
+            self._open = True
 
 
 #: Inputs of so many bytes keep all workers busy: they load what they need while the first ones are looked at.

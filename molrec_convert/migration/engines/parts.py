@@ -7,23 +7,48 @@ became of each input, so that reading it gives the events it was made of: values
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import tempfile
+import threading
+import uuid
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from molrec_convert._version import __version__
 from molrec_convert.errors import FormatError
-from molrec_convert.migration.events import Again, Done, Entry, Event, Failed, Frames, Items, Many, Restart, RowFailed
-from molrec_convert.migration.inputs.tasks import Goal
-from molrec_convert.migration.outputs.index_table import build_plain_index
-from molrec_convert.migration.outputs.record_log import RecordLog, frames_sum, log_entry
+from molrec_convert.files import disk
+from molrec_convert.migration.engines.engine import EngineError, Worker
+from molrec_convert.migration.inputs.scan import Scan
+from molrec_convert.migration.inputs.tasks import (
+    Again,
+    Done,
+    Entry,
+    Event,
+    Failed,
+    Frames,
+    Goal,
+    Items,
+    Many,
+    Restart,
+    RowFailed,
+    Task,
+)
+from molrec_convert.migration.outputs.files import RecordLog, frames_sum, log_entry
+from molrec_convert.migration.outputs.index import build_plain_index
+from molrec_convert.migration.settings import Settings
 from molrec_convert.model.collection.declaration import collection_document
 from molrec_convert.model.declaration import Declaration
 from molrec_convert.stores.lmdb.file.keys import FRAME, RECORD, SYSTEM, numbered
 from molrec_convert.stores.lmdb.file.store import StoreFile
+from molrec_convert.stores.lmdb.manifest import file_checksum
 from molrec_convert.stores.lmdb.reader import StoredCollection, open_collection
 from molrec_convert.stores.lmdb.writer import CollectionWriter
 
-__all__ = ["read_part", "write_part"]
+__all__ = ["Order", "Place", "check_place", "look", "make_part", "part_file", "read_part", "write_part"]
 
 #: The key that says what became of the inputs: a JSON array a line.
 _STORY = b"migration"
@@ -222,3 +247,109 @@ def _story(part: StoredCollection, path: Path) -> list[str]:
     if told is None:
         raise FormatError(path, found="a collection that does not say what it was made of", expected="a partial one")
     return told.decode().split("\n") if told else []
+
+
+#: Tasks of one process take turns: they share its working directory.
+_turn = threading.Lock()
+_last: tuple[Settings, Worker] | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a migration runs: version of the package, working directory, the folder all workers share and its mark.
+
+    Without a folder nothing is written, and none has to be shared.
+    """
+
+    version: str
+    working: str
+    folder: str | None = None
+    mark: str = ""
+
+
+@dataclass(frozen=True)
+class Order:
+    """Some tasks for one worker, where, and what the name of the part they become begins with (`part_file`)."""
+
+    place: Place
+    settings: Settings
+    tasks: tuple[Task, ...]
+    name: str = ""
+
+
+def check_place(place: Place) -> None:
+    """Refuse a worker that cannot do what is asked of it. Raises `EngineError`."""
+    who = f"the worker on {os.uname().nodename} (process {os.getpid()})"
+    if place.version != __version__:
+        raise EngineError(f"{who} has molrec-convert {__version__} and not {place.version}: install the same there")
+    if not os.path.isdir(place.working):
+        raise EngineError(f"{who} does not see the directory {place.working}: inputs are named from there")
+    if place.folder is None:
+        return
+    if not os.path.exists(os.path.join(place.folder, place.mark)):
+        raise EngineError(f"{who} does not see {place.folder}: the output lies on a path all workers share")
+    if not os.access(place.folder, os.W_OK):
+        raise EngineError(f"{who} cannot write to {place.folder}: partial collections are put there")
+
+
+def look(order: Order) -> list[Scan]:
+    """What the inputs of all tasks hold."""
+    with _working(order) as work:
+        return [scan for task in order.tasks for scan in work(task)]
+
+
+def make_part(order: Order) -> str:
+    """Make the partial collection of all tasks; returns its name."""
+    folder = order.place.folder
+    goal = order.tasks[0].goal
+    assert folder is not None
+    assert goal is not None
+    with _working(order) as work, tempfile.TemporaryDirectory(prefix="mrec-", dir=_scratch()) as scratch:
+        made = Path(scratch, "part.mrec.lmdb")
+        write_part(made, (message for task in order.tasks for message in work(task)), goal)
+        name = part_file(order.name, made)
+        _publish(made, Path(folder, name))
+    return name
+
+
+def part_file(begins: str, path: Path) -> str:
+    """Return the name of a part that lies at a path: it says what it was made of, and the checksum of the file."""
+    return f"{begins}.{file_checksum(path)}.mrec.lmdb"
+
+
+def _publish(made: Path, target: Path) -> None:
+    """Copy a file to the shared path, where it has its name when it is whole and on disk."""
+    partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        shutil.copyfile(made, partial)
+        disk.sync(partial)
+        os.replace(partial, target)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _working(order: Order) -> Iterator[Worker]:
+    """The worker of this process, in the directory paths are named from."""
+    global _last
+    check_place(order.place)
+    with _turn:
+        if _last is None or _last[0] != order.settings:
+            _last = order.settings, Worker(order.settings)
+        before = os.getcwd()
+        os.chdir(order.place.working)
+        try:
+            yield _last[1]
+        finally:
+            os.chdir(before)
+
+
+def _scratch() -> str | None:
+    """The directory a worker keeps files of its own in; None where it is the system's."""
+    from distributed import get_worker
+
+    try:
+        return str(get_worker().local_directory)
+    except ValueError:
+        return None

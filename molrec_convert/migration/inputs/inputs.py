@@ -6,20 +6,246 @@ their names. Below the directory of a run there may be further ones, and files t
 
 from __future__ import annotations
 
+import fnmatch
+import functools
 import glob
+import hashlib
 import os
+import re
 import stat
 import sys
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from molrec_convert.errors import MissingInputError, UsageError
+from molrec_convert.errors import MissingInputError, MolrecError, UsageError
 from molrec_convert.formats import Format
-from molrec_convert.migration.inputs.directories import entries_of, fits_another, identity, is_directory, source_format
-from molrec_convert.migration.inputs.searching import Above, above_of, files_below, fixed_part, is_loop, matches
+from molrec_convert.migration.inputs.sources import Sources
+from molrec_convert.migration.settings import Settings
+from molrec_convert.plugins import detect, formats
+from molrec_convert.report import Report
 
-__all__ = ["InputTable", "beside_notes", "expand_inputs", "path_text", "tree_facts"]
+__all__ = [
+    "Above",
+    "InputTable",
+    "above_of",
+    "beside_notes",
+    "content_digest",
+    "entries_of",
+    "expand_inputs",
+    "files_below",
+    "fits_another",
+    "fixed_part",
+    "identity",
+    "is_directory",
+    "is_loop",
+    "matches",
+    "path_text",
+    "source_format",
+    "tree_facts",
+]
+
+#: What tells the directories on the way to a place from others: device and number of each.
+Above = frozenset[tuple[int, int]]
+_ANY_DEPTH = "**"
+
+
+def above_of(path: str) -> Above:
+    """A directory and all those it lies in, by the way it is named."""
+    found = set()
+    where = os.path.abspath(path)
+    while True:
+        found.add(_identity(where))
+        parent = os.path.dirname(where)
+        if parent == where:
+            return frozenset(found)
+        where = parent
+
+
+def is_loop(path: str, above: Above) -> bool:
+    """Whether a directory is one of those it was reached through. Raises `OSError` for a link to itself."""
+    return os.path.islink(path) and _identity(path) in above
+
+
+def files_below(path: str) -> Iterator[str]:
+    """Yield the files in a directory and below, in a fixed order; hidden ones are no part of a source."""
+    for folder, names, files in os.walk(path):
+        names[:] = sorted(name for name in names if not name.startswith("."))
+        for name in sorted(files):
+            if not name.startswith("."):
+                yield os.path.join(folder, name)
+
+
+def fixed_part(pattern: str) -> str:
+    """The directory of a glob that no wildcard is in."""
+    fixed = []
+    for part in pattern.split(os.sep)[:-1]:
+        if glob.has_magic(part):
+            break
+        fixed.append(part)
+    return os.sep.join(fixed) or (os.sep if pattern.startswith(os.sep) else ".")
+
+
+def matches(pattern: str) -> list[str]:
+    """What a glob fits, `**` for any depth, sorted by name; names that begin with a dot only where the glob says so."""
+    root = fixed_part(pattern)
+    bare = root == "." and not pattern.startswith("." + os.sep)
+    if not os.path.isdir(root):
+        return []
+    parts: list[str] = []
+    for part in (pattern if bare else pattern[len(root) :]).split(os.sep):
+        if part and not (part == _ANY_DEPTH and parts[-1:] == [_ANY_DEPTH]):
+            parts.append(part)
+    found = set(_fitting("" if bare else root, parts, above_of(root)))
+    return sorted(path for path in found if not pattern.endswith(os.sep) or os.path.isdir(path))
+
+
+def _fitting(folder: str, parts: Sequence[str], above: Above) -> Iterator[str]:
+    part, rest = parts[0], parts[1:]
+    if part == _ANY_DEPTH:
+        yield from _any_depth(folder, rest, above)
+        return
+    if not glob.has_magic(part):
+        names = [part] if os.path.lexists(os.path.join(folder, part)) else []
+    else:
+        fits = _fits(part)
+        names = [name for name in _names(folder) if fits(name)]
+    for name in names:
+        where = os.path.join(folder, name)
+        if not rest:
+            yield where
+        elif os.path.isdir(where):
+            yield from _fitting(where, rest, above | {_identity(where)})
+
+
+def _any_depth(folder: str, rest: Sequence[str], above: Above) -> Iterator[str]:
+    """What the rest of a glob fits in a directory and below; all that is there where nothing follows."""
+    if rest:
+        yield from _fitting(folder, rest, above)
+    try:
+        entries = list(os.scandir(folder or "."))
+    except OSError:
+        return
+    for entry in entries:
+        if entry.name.startswith("."):
+            continue
+        where = os.path.join(folder, entry.name)
+        if not rest:
+            yield where
+        directory = os.path.isdir(where) if entry.is_symlink() else entry.is_dir()
+        if directory and not is_loop(where, above):
+            yield from _any_depth(where, rest, above | {_identity(where)})
+
+
+def _names(folder: str) -> list[str]:
+    """Names in a directory; of one that may not be read none, as with any glob."""
+    try:
+        return os.listdir(folder or ".")
+    except OSError:
+        return []
+
+
+def _fits(part: str) -> Callable[[str], object]:
+    matcher = re.compile(fnmatch.translate(part)).match
+    return matcher if part.startswith(".") else lambda name: not name.startswith(".") and matcher(name)
+
+
+def _identity(path: str) -> tuple[int, int]:
+    facts = os.stat(path)
+    return facts.st_dev, facts.st_ino
+
+
+#: How sure a format is of a directory that says itself what it is.
+_CERTAIN = 0.9
+_COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
+
+
+def entries_of(path: str) -> list[os.DirEntry[str]]:
+    """What is in a directory, by name; hidden entries left out. Raises `OSError`."""
+    return sorted((entry for entry in os.scandir(path) if not entry.name.startswith(".")), key=lambda entry: entry.name)
+
+
+def identity(entry: os.DirEntry[str]) -> tuple[int, int]:
+    """What tells an entry from others: device and number."""
+    facts = entry.stat()
+    return facts.st_dev, facts.st_ino
+
+
+def is_directory(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a directory, or a link to one."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        # a link to itself
+        return False
+
+
+def source_format(path: str, *, sure: bool = False) -> Format | None:
+    """The format of a directory that is a source itself, None of any other; with `sure` of one that says so itself.
+
+    A directory that may be a run, as it has files of one, is none where it has files of other formats as well, or
+    sources below it: they would be left out.
+    """
+    where = Path(path)
+    try:
+        found = detect([where])
+    except (MolrecError, OSError):
+        return None
+    if found.sniff(b"", where) >= _CERTAIN:
+        return found
+    if sure:
+        return None
+    try:
+        with Sources(Settings(), Report()).open(where, found):
+            pass
+    except UsageError:
+        # what may be the files of one run may as well be many that do not belong together
+        return None
+    except Exception:  # a reader is foreign code: what is wrong is told of the input
+        pass
+    return None if found.combines and _holds_others(path, found, above_of(path)) else found
+
+
+def _holds_others(path: str, found: Format, above: Above, *, below: bool = False) -> bool:
+    """Whether a directory has what a run there would not have: files of other formats, or any further below."""
+    try:
+        entries = entries_of(path)
+    except OSError:
+        return True
+    for entry in entries:
+        if is_directory(entry):
+            further = above if is_loop(entry.path, above) else above | {identity(entry)}
+            if further is not above and _holds_others(entry.path, found, further, below=True):
+                return True
+            continue
+        try:
+            kind = detect([Path(entry.path)]).name
+        except (MolrecError, OSError):
+            continue
+        if below or kind not in (found.name, *found.combines):
+            return True
+    return False
+
+
+def fits_another(name: str, found: Format, *, own: bool) -> bool:
+    """Whether the name of a file is one of formats that have nothing to do with a run of the format `found`.
+
+    With `own` files that may belong to a run count as well.
+    """
+    plain = name.lower()
+    for suffix in _COMPRESSIONS:
+        plain = plain.removesuffix(suffix)
+    return _others(None if own else found.name).match(plain) is not None
+
+
+@functools.lru_cache(16)
+def _others(name: str | None) -> re.Pattern[str]:
+    family = set() if name is None else {name, *formats()[name].combines}
+    others = [entry for entry in formats().values() if entry.reads is not None and entry.name not in family]
+    patterns = [fnmatch.translate(pattern.lower()) for entry in others for pattern in entry.patterns]
+    return re.compile("|".join(patterns) or "(?!)")
+
 
 #: What is a list of paths, one a line: this before the name of a file.
 LIST_MARK = "@"
@@ -231,3 +457,28 @@ def _below(
             if other is not None:
                 yield entry.path, root, True
             yield from _below(entry.path, root, other or found, further, beside, deep=other is None)
+
+
+_DIGEST = 16
+
+
+def content_digest(path: str, wanted: Callable[[], bool] = lambda: True) -> str:
+    """The hash of a file, or of all files of a directory and their names; of less once it is not `wanted`."""
+    digest = hashlib.blake2b(digest_size=_DIGEST)
+    try:
+        _feed(digest, path, wanted)
+    except IsADirectoryError:
+        for whole in files_below(path):
+            digest.update(os.path.relpath(whole, path).encode("utf-8", "surrogateescape") + b"\0")
+            if os.path.isfile(whole):
+                _feed(digest, whole, wanted)
+    return digest.hexdigest()
+
+
+def _feed(digest: Any, path: str, wanted: Callable[[], bool]) -> None:
+    # most files are small: a large buffer costs more than they do
+    size = 2**16
+    with open(path, "rb", buffering=0) as file:
+        while (block := file.read(size)) and wanted():
+            digest.update(block)
+            size = 2**20

@@ -16,13 +16,18 @@ from typing import Any
 from molrec_convert.errors import MolrecError
 from molrec_convert.formats import Format, NotBatchable
 from molrec_convert.meaning.mapped import MappedCollection
-from molrec_convert.migration.failures import error_document
-from molrec_convert.migration.inputs.frame_records import split_declaration
-from molrec_convert.migration.inputs.hashing import content_digest
-from molrec_convert.migration.inputs.sources import FormatFinder, Sources, check_harmless, is_aside, record_count
+from molrec_convert.migration.inputs.inputs import content_digest
+from molrec_convert.migration.inputs.sources import (
+    FormatFinder,
+    Sources,
+    check_harmless,
+    is_aside,
+    record_count,
+    split_declaration,
+)
 from molrec_convert.migration.inputs.tasks import Found, Task, is_large
-from molrec_convert.migration.rules import RuleBook
-from molrec_convert.migration.settings import Settings
+from molrec_convert.migration.settings import RuleBook, Settings
+from molrec_convert.migration.state import error_document
 from molrec_convert.model import Declaration, Record
 from molrec_convert.model.collection.collection import Collection
 from molrec_convert.model.collection.member import as_member, collection_units

@@ -7,8 +7,26 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from molrec_convert.migration.inputs.inputs import InputTable
+from molrec_convert.migration.state import Failure
 
-__all__ = ["Found", "Goal", "Task", "TaskList", "is_large", "singles"]
+__all__ = [
+    "Again",
+    "Done",
+    "Entry",
+    "Event",
+    "Failed",
+    "Found",
+    "Frames",
+    "Goal",
+    "Items",
+    "Many",
+    "Restart",
+    "RowFailed",
+    "Task",
+    "TaskList",
+    "is_large",
+    "singles",
+]
 
 #: A task is so many inputs, or so many bytes.
 _TASK_INPUTS, _TASK_BYTES = 250, 4 * 2**20
@@ -152,3 +170,90 @@ def singles(task: Task, input_: int, skip: int) -> list[Task]:
         )
         left.append(alone)
     return left
+
+
+@dataclass(slots=True)
+class Frames:
+    """Values of frames of the record that is being read."""
+
+    input: int
+    values: list[bytes]
+
+
+@dataclass(slots=True)
+class Entry:
+    """A record whose frames have all been sent: its number of frames, its entry in the log, a digest of its content."""
+
+    input: int
+    n_frames: int
+    entry: bytes
+    digest: bytes
+
+
+@dataclass(slots=True)
+class Many:
+    """Records of one frame each that follow each other in an input: values, entries and digests, if any, of all."""
+
+    input: int
+    values: list[bytes]
+    entries: list[bytes]
+    digests: list[bytes]
+
+    def single(self) -> Iterator[Frames | Entry]:
+        """The same record by record."""
+        digests = self.digests or [b""] * len(self.entries)
+        for value, entry, digest in zip(self.values, self.entries, digests, strict=True):
+            yield Frames(self.input, [value])
+            yield Entry(self.input, 1, entry, digest)
+
+
+@dataclass(slots=True)
+class Restart:
+    """What was sent of an input is to be forgotten: it is read again in another layout."""
+
+    input: int
+
+
+@dataclass(slots=True)
+class Again:
+    """Frames of a record that was not sent whole are to be forgotten: the record is read again."""
+
+    input: int
+
+
+@dataclass(slots=True)
+class Items:
+    """What became of items of an input of which a span is whole, and others follow."""
+
+    input: int
+    items: list[tuple[str, str, str]]
+
+
+@dataclass(slots=True)
+class Done:
+    """An input is whole: the hash of its content, and what became of its items (fate, name, detail)."""
+
+    input: int
+    digest: str
+    items: list[tuple[str, str, str]]
+    aside: bool = False
+
+
+@dataclass(slots=True)
+class Failed:
+    """An input is at fault; what was sent of it is to be forgotten."""
+
+    input: int
+    failure: Failure
+
+
+@dataclass(slots=True)
+class RowFailed:
+    """One record of a database is at fault; what was sent of its frames is to be forgotten."""
+
+    input: int
+    record: int
+    failure: Failure
+
+
+Event = Frames | Entry | Many | Restart | Again | Items | Done | Failed | RowFailed

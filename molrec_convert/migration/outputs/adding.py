@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from molrec_convert.errors import UsageError
-from molrec_convert.migration.inputs.names import Naming
-from molrec_convert.migration.rules import RuleBook
-from molrec_convert.migration.settings import Settings
+from molrec_convert.migration.inputs.adapting import Naming
+from molrec_convert.migration.settings import RuleBook, Settings
 from molrec_convert.model.declaration import Declaration
 
 __all__ = ["changed_options", "check_rules_added", "continued"]

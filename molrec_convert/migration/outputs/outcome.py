@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from molrec_convert.errors import MolrecError, UsageError
-from molrec_convert.migration.plans.conflicts import conflict_texts
-from molrec_convert.migration.plans.plan import Plan
+from molrec_convert.migration.plan import Plan, conflict_texts
 from molrec_convert.report import Fate, Item, Report
 
 __all__ = ["ConflictsError", "MigrationStopped", "NobodyWatches", "Outcome", "Watcher", "no_record", "report_of"]

@@ -3,32 +3,99 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
 import time
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from molrec_convert.files import disk
-from molrec_convert.migration.checked_lines import LineFile
-from molrec_convert.migration.events import Again, Done, Entry, Event, Failed, Frames, Items, Many, Restart, RowFailed
-from molrec_convert.migration.failures import CUT_OFF, WARNING, Failure, failure_entry, warning_document
-from molrec_convert.migration.journal import Commit, Journal
-from molrec_convert.migration.outputs.digests import DigestSet, record_digest
-from molrec_convert.migration.outputs.frame_files import files_to_go_on
-from molrec_convert.migration.outputs.index_table import build_index, count_columns, keys_without_value
-from molrec_convert.migration.outputs.index_values import COUNT_PREFIX
-from molrec_convert.migration.outputs.record_log import RecordLog, frames_sum, log_entry
-from molrec_convert.migration.plans.plan import Plan
-from molrec_convert.migration.state import State
+from molrec_convert.migration.inputs.tasks import (
+    Again,
+    Done,
+    Entry,
+    Event,
+    Failed,
+    Frames,
+    Items,
+    Many,
+    Restart,
+    RowFailed,
+)
+from molrec_convert.migration.outputs.files import RecordLog, files_to_go_on, frames_sum, log_entry
+from molrec_convert.migration.outputs.index import COUNT_PREFIX, build_index, count_columns, keys_without_value
+from molrec_convert.migration.plan import Plan
+from molrec_convert.migration.state import (
+    CUT_OFF,
+    WARNING,
+    Commit,
+    Failure,
+    Journal,
+    LineFile,
+    State,
+    failure_entry,
+    warning_document,
+)
 from molrec_convert.model.collection.index import index_rows
 from molrec_convert.model.declaration import ColumnDeclaration
 from molrec_convert.stores.lmdb.reader import StoredCollection
 from molrec_convert.stores.lmdb.sharded import ShardedCollection, places
 
-__all__ = ["Output"]
+__all__ = ["DigestSet", "Output", "record_digest"]
+
+_RECENT = 2**16
+
+
+class DigestSet:
+    """Digests of 16 bytes."""
+
+    def __init__(self) -> None:
+        # sorted by their halves, as opaque bytes have no order
+        self._old: NDArray[np.uint64] = np.zeros((0, 2), np.uint64)
+        self._recent: set[bytes] = set()
+
+    def __contains__(self, digest: bytes) -> bool:
+        if digest in self._recent:
+            return True
+        first, second = np.frombuffer(digest, "<u8")
+        start = int(np.searchsorted(self._old[:, 0], first, side="left"))
+        stop = int(np.searchsorted(self._old[:, 0], first, side="right"))
+        return bool((self._old[start:stop, 1] == second).any())
+
+    def __len__(self) -> int:
+        return len(self._old) + len(self._recent)
+
+    def add(self, digest: bytes) -> None:
+        """One more; an empty one is none."""
+        if not digest:
+            return
+        self._recent.add(digest)
+        if len(self._recent) >= _RECENT:
+            recent = np.frombuffer(b"".join(self._recent), "<u8").reshape(-1, 2)
+            joined = np.concatenate([self._old, recent])
+            self._old = joined[np.argsort(joined[:, 0], kind="stable")]
+            self._recent = set()
+
+    def extend(self, lists: Iterable[Iterable[bytes]]) -> None:
+        """Those of several lists."""
+        for digests in lists:
+            for digest in digests:
+                self.add(digest)
+
+
+def record_digest(system: bytes | None, frames: Iterable[bytes]) -> bytes:
+    """The digest of a record's content: its system and its frames as they are stored."""
+    digest = hashlib.blake2b(system or b"", digest_size=16)
+    for value in frames:
+        digest.update(value)
+    return digest.digest()
+
 
 _FLUSH_BYTES, _FLUSH_VALUES = 8 * 2**20, 4096
 #: A commit costs a wait for the disk.

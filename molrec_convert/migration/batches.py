@@ -5,19 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from molrec_convert.migration.outputs.index_values import ENERGIES, formula
-from molrec_convert.migration.outputs.record_log import frames_sum, log_entry
+from molrec_convert.migration.outputs.files import frames_sum, log_entry
+from molrec_convert.migration.outputs.index import ENERGIES, Observed, energy_of, formula, index_value
 from molrec_convert.migration.settings import Settings
-from molrec_convert.model import Declaration, RecordColumns
+from molrec_convert.model import Declaration, FrameBatch, Record, RecordColumns
+from molrec_convert.model.trajectory import take_frames
 from molrec_convert.stores.lmdb.values.frames import FrameEncoder
-from molrec_convert.stores.lmdb.values.records import RecordsEncoder
+from molrec_convert.stores.lmdb.values.records import RecordEncoder, RecordsEncoder
 
-__all__ = ["DIGEST", "BatchEncoder", "EncodedBatch", "record_digest"]
+__all__ = ["DIGEST", "BatchEncoder", "EncodedBatch", "encode_run", "record_digest"]
 
 #: Bytes of a digest of content.
 DIGEST = 16
@@ -96,3 +97,53 @@ def record_digest(system: bytes | None, value: bytes) -> bytes:
     digest = hashlib.blake2b(system or b"", digest_size=DIGEST)
     digest.update(value)
     return digest.digest()
+
+
+#: Columns that tell the elements.
+_TELLING = ("element", "atomic_number")
+
+
+def encode_run(
+    encoder: RecordEncoder, record: Record, batch: FrameBatch, source: str, ordinal: int, settings: Settings
+) -> EncodedBatch | None:
+    """The records of frames that stand alone, of which `record` is the first, the record `ordinal` of its source.
+
+    None where they are to be encoded one by one.
+    """
+    encoded = encoder.run(record, batch, f"record {ordinal} of {source}")
+    if encoded is None:
+        return None
+    digests = []
+    if settings.dedupe:
+        digests = [record_digest(encoded.system, value) for value in encoded.frames]
+    entries = [
+        log_entry(encoded.meta, encoded.system, row, 1, atoms, True, digest, frames_sum((value,)))
+        for row, atoms, digest, value in zip(
+            _rows_run_encoder(record, batch, source, ordinal, settings),
+            encoded.n_atoms,
+            digests or [b""] * len(encoded.frames),
+            encoded.frames,
+            strict=True,
+        )
+    ]
+    return EncodedBatch(encoded.frames, entries, digests)
+
+
+def _rows_run_encoder(
+    record: Record, batch: FrameBatch, source: str, ordinal: int, settings: Settings
+) -> Iterator[bytes]:
+    """The index values of each record as a document."""
+    atoms = batch.blocks.get("atoms")
+    encode = json.JSONEncoder().encode
+    if settings.has_keys or (atoms is not None and any(name in atoms.columns for name in _TELLING)):
+        for number in range(batch.n_frames):
+            observed = Observed()
+            observed.see(take_frames(batch, np.array([number])))
+            yield encode(index_value(record, observed, {}, source, ordinal + number, settings)).encode()
+        return
+    row = index_value(record, Observed(), {}, source, ordinal, settings)
+    columns = row["columns"]
+    for number in range(batch.n_frames):
+        columns["energy"] = energy_of({key: values[number] for key, values in batch.meta.items()})
+        columns["source_record"] = ordinal + number
+        yield encode(row).encode()

@@ -18,29 +18,36 @@ from typing import Any
 from molrec_convert.errors import FormatError, LayoutChanged, MolrecError
 from molrec_convert.formats import Format, NotBatchable
 from molrec_convert.meaning.units import Scaling
-from molrec_convert.migration.encoding.batch_encoder import BatchEncoder, EncodedBatch
-from molrec_convert.migration.encoding.run_encoder import encode_run
-from molrec_convert.migration.events import Done, Entry, Event, Failed, Frames, Items, Many, Restart, RowFailed
-from molrec_convert.migration.failures import error_document
-from molrec_convert.migration.inputs.adapting import Adapter
-from molrec_convert.migration.inputs.frame_records import FrameRun, frame_runs
-from molrec_convert.migration.inputs.hashing import content_digest
-from molrec_convert.migration.inputs.inputs import path_text
-from molrec_convert.migration.inputs.names import Naming
+from molrec_convert.migration.batches import BatchEncoder, EncodedBatch, encode_run
+from molrec_convert.migration.inputs.adapting import Adapter, Naming
+from molrec_convert.migration.inputs.inputs import content_digest, path_text
 from molrec_convert.migration.inputs.scan import Opened, Scanned, runs
 from molrec_convert.migration.inputs.sources import (
     FormatFinder,
+    FrameRun,
     Sources,
     check_harmless,
+    frame_runs,
     is_aside,
     is_split,
     records_of,
 )
-from molrec_convert.migration.inputs.tasks import Task
-from molrec_convert.migration.outputs.index_values import Observed, index_value, observe
-from molrec_convert.migration.outputs.record_log import frames_sum, log_entry
-from molrec_convert.migration.rules import RuleBook
-from molrec_convert.migration.settings import Settings
+from molrec_convert.migration.inputs.tasks import (
+    Done,
+    Entry,
+    Event,
+    Failed,
+    Frames,
+    Items,
+    Many,
+    Restart,
+    RowFailed,
+    Task,
+)
+from molrec_convert.migration.outputs.files import frames_sum, log_entry
+from molrec_convert.migration.outputs.index import Observed, index_value, observe
+from molrec_convert.migration.settings import RuleBook, Settings
+from molrec_convert.migration.state import error_document
 from molrec_convert.model import Declaration, Record, RecordBatch
 from molrec_convert.model.collection.collection import Collection
 from molrec_convert.model.collection.member import as_member, collection_units

@@ -1,1 +1,0 @@
-"""Inputs encoded as the bytes of records."""
