@@ -159,7 +159,9 @@ def _warn_of_size(size: int) -> None:
     global _read_plainly
     before, _read_plainly = _read_plainly, _read_plainly + size
     if before < _MUCH <= _read_plainly:
-        warnings.warn(f"rows of text are read by {status()}, about a hundred times as slowly", RuntimeWarning, stacklevel=3)
+        warnings.warn(
+            f"rows of text are read by {status()}, about a hundred times as slowly", RuntimeWarning, stacklevel=3
+        )
 
 
 def _fill(
