@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import FormatError
 from molrec_convert.report import Report
-from molrec_xyz.headers import CELL, PERIODIC, Headers, Part
-from molrec_xyz.keyvalues import ValueFault, typed
+from molrec_xyz.headers import CELL, PERIODIC, Headers, Part, ValueFault, typed
 from molrec_xyz.scan import FrameTable, shown
 
 __all__ = ["Cells", "read_cells"]

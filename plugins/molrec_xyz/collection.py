@@ -34,9 +34,8 @@ from molrec_convert.model.collection.declaration import collection_document
 from molrec_convert.model.collection.index import single_frame_columns
 from molrec_convert.model.collection.member import collection_units
 from molrec_convert.text.contents import Contents
-from molrec_xyz.places import Place, is_state
 from molrec_xyz.reader import Batch
-from molrec_xyz.trajectory import ATOMS, Source, check_labels, column_values, declare_blocks
+from molrec_xyz.trajectory import ATOMS, Place, Source, check_labels, column_values, declare_blocks, is_state
 
 __all__ = ["XyzCollection", "one_record"]
 

@@ -23,16 +23,22 @@ from molrec_convert.text.compression import compression_of
 from molrec_convert.text.contents import Contents
 from molrec_xyz.cells import read_cells
 from molrec_xyz.collection import XyzCollection
-from molrec_xyz.dialects import is_of_names, states_facts
-from molrec_xyz.headers import COLUMNS, Headers, Part, read_headers
-from molrec_xyz.keyvalues import INTEGER
-from molrec_xyz.options import XyzOptions
+from molrec_xyz.headers import COLUMNS, INTEGER, Headers, Part, read_headers
 from molrec_xyz.per_step import KeyFault, per_step, reads_as_real
-from molrec_xyz.places import plan_places, species_kind
+from molrec_xyz.plugin import XyzOptions
 from molrec_xyz.reader import Reader
-from molrec_xyz.record import _STEPS, _TIMES, UNITS_ARE_OPEN, _layouts, _per_frame, _sampled_words
+from molrec_xyz.record import (
+    _STEPS,
+    _TIMES,
+    UNITS_ARE_OPEN,
+    _layouts,
+    _per_frame,
+    _sampled_words,
+    is_of_names,
+    states_facts,
+)
 from molrec_xyz.scan import FrameTable, scan_frames
-from molrec_xyz.trajectory import Source
+from molrec_xyz.trajectory import Source, plan_places, species_kind
 
 __all__ = ["read_joined"]
 

@@ -18,8 +18,7 @@ import numpy as np
 
 from molrec_convert.model import NO_FILL, MetaDeclaration
 from molrec_convert.model.names import PER_STEP_KEYS
-from molrec_xyz.headers import Part
-from molrec_xyz.keyvalues import FLOAT, INTEGER, Document, ValueFault, number, typed
+from molrec_xyz.headers import FLOAT, INTEGER, Document, Part, ValueFault, number, typed
 
 __all__ = ["KeyFault", "PerStep", "per_step", "reads_as_real"]
 

@@ -20,8 +20,7 @@ from molrec_convert.text.contents import forget
 from molrec_convert.text.rows import RowFault, Words, count_lines
 from molrec_convert.text.texts import Texts
 from molrec_xyz.columns import RowLayout
-from molrec_xyz.rows import fault_sentence, read_fields
-from molrec_xyz.scan import FrameTable
+from molrec_xyz.scan import FrameTable, fault_sentence, read_fields
 
 __all__ = ["FOUR_COLUMNS", "Batch", "Reader"]
 

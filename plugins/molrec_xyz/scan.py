@@ -7,7 +7,9 @@ many at a time by looking at where their lines must end; others line by line.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,11 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import FormatError
 from molrec_convert.text.contents import forget
-from molrec_xyz.columns import is_number
+from molrec_convert.text.rows import Field, Kind, RowFault, read_rows
+from molrec_convert.text.texts import Texts
+from molrec_xyz.columns import RowLayout, is_number
 
-__all__ = ["HELD", "FrameTable", "scan_frames", "shown"]
+__all__ = ["HELD", "FrameTable", "fault_sentence", "read_fields", "scan_frames", "shown"]
 
 _NEWLINE = 10
 _WINDOW = 2**22
@@ -273,3 +277,42 @@ def shown(text: bytes) -> str:
     """A piece of a file as a message shows it."""
     words = bytes(text).decode("utf-8", "replace").strip()
     return repr(words if len(words) <= 60 else words[:59] + "…") if words else "an empty line"
+
+
+_KINDS: dict[str, Kind] = {"R": "fortran", "I": "int", "S": "word", "L": "bool"}
+_EXPECTED = {"R": "a number", "I": "an integer", "L": "T or F"}
+_IN_RANGE = {"R": "a number within the range of binary64", "I": "an integer of at most 63 bits"}
+
+
+@lru_cache(maxsize=256)
+def _fields(letters: str, wanted: tuple[bool, ...], surplus: int) -> tuple[Field, ...]:
+    own = [Field(_KINDS[letter] if asked else "skip") for letter, asked in zip(letters, wanted, strict=True)]
+    return (*own, *[Field("skip")] * surplus)
+
+
+def read_fields(
+    texts: Texts,
+    spans: NDArray[np.int64],
+    layout: RowLayout,
+    out: Sequence[NDArray[Any] | None],
+    wanted: Sequence[bool],
+) -> list[Any]:
+    """Read the fields of rows that are wanted: arrays of float64, int64, bool, or `Words`; None for the others.
+
+    `spans` has begin, end and number of rows of each piece of text, `out` arrays for the values of some fields.
+    """
+    surplus = 0 if layout.open else layout.surplus
+    fields = _fields(layout.letters, tuple(wanted), surplus)
+    table = read_rows(texts, spans, fields, extra=layout.open, out=[*out, *[None] * surplus])
+    return table.columns[: len(wanted)]
+
+
+def fault_sentence(fault: RowFault, layout: RowLayout) -> tuple[str, str]:
+    """Return what is found in a row at fault, and what is expected there."""
+    if fault.field is None or "fields" in fault.reason:
+        letters = len(layout.letters)
+        columns = " ".join(map(str, layout.columns))
+        return f"{len(fault.found.split())} fields in {shown(fault.found)}", f"{letters} ({columns})"
+    letter = layout.letters[fault.field]
+    owner = [column.name for column in layout.columns for _ in range(column.width)][fault.field]
+    return shown(fault.found), f"{(_IN_RANGE if fault.reason == 'range' else _EXPECTED)[letter]} ({owner})"

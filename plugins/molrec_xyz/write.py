@@ -19,10 +19,20 @@ from molrec_convert.formats import WriteContext
 from molrec_convert.model import NO_FILL, BlockUpdates, Box, FrameBatch, Record
 from molrec_convert.model.collection.collection import Collection
 from molrec_convert.quantities.standard import full_tensor
-from molrec_xyz.options import XyzTarget
-from molrec_xyz.write_head import Real, key_text, real_text, value_text
-from molrec_xyz.write_plan import ATOMS, TENSOR, FilePlan, OutColumn, counts_frames, make_plan
-from molrec_xyz.write_rows import rows_text
+from molrec_xyz.plugin import XyzTarget
+from molrec_xyz.write_plan import (
+    ATOMS,
+    TENSOR,
+    FilePlan,
+    OutColumn,
+    Real,
+    counts_frames,
+    key_text,
+    make_plan,
+    real_text,
+    rows_text,
+    value_text,
+)
 
 __all__ = ["predict", "predict_plain", "write_extxyz", "write_xyz"]
 

@@ -5,25 +5,227 @@ The plan is made before anything is written, so that what it reports is what is 
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from molrec_convert.meaning.labels import LabelOptions
+from molrec_convert.meaning.quantities import atom_blocks
 from molrec_convert.meaning.species import free_name
-from molrec_convert.model import ColumnDeclaration, Frame, MemoryTrajectory, MetaDeclaration, Record, Trajectory
+from molrec_convert.model import (
+    ColumnDeclaration,
+    Frame,
+    FrameBatch,
+    MemoryTrajectory,
+    MetaDeclaration,
+    Record,
+    Trajectory,
+)
 from molrec_convert.model.names import STANDARD_DTYPES
+from molrec_convert.model.trajectory import MappedTrajectory
+from molrec_convert.quantities.dimensions import unit_of_dimension, units_object
+from molrec_convert.quantities.elements import SYMBOLS, UNKNOWN
+from molrec_convert.quantities.standard import momenta_of, velocity_factor
+from molrec_convert.quantities.units import conversion_factor
 from molrec_convert.report import Report
-from molrec_xyz.names import SINGLE, VECTORS, file_name, record_name
+from molrec_convert.text.output import Column, word_column, write_rows
+from molrec_xyz.columns import EMPTY, SINGLE, VECTORS, file_name, record_name
+from molrec_xyz.headers import ValueFault, typed
 from molrec_xyz.per_step import reads_as_real
-from molrec_xyz.write_head import json_text
-from molrec_xyz.write_momenta import with_momenta
-from molrec_xyz.write_rows import as_word
 
-__all__ = ["ATOMS", "TENSOR", "FilePlan", "OutColumn", "counts_frames", "make_plan"]
+__all__ = [
+    "ATOMS",
+    "TENSOR",
+    "FilePlan",
+    "OutColumn",
+    "as_word",
+    "counts_frames",
+    "key_text",
+    "make_plan",
+    "real_text",
+    "rows_text",
+    "value_text",
+    "with_momenta",
+]
+
+_SYMBOLS = [symbol.encode() for symbol in SYMBOLS]
+
+
+def rows_text(
+    columns: list[tuple[str, str, NDArray[Any]]], rows: int, digits: int | None
+) -> tuple[bytes, NDArray[np.int64]]:
+    """Return rows of columns (name, letter, values) as one text, and where each begins in it and the last ends."""
+    fields: list[Column] = []
+    for name, letter, values in columns:
+        flat = values.reshape(rows, math.prod(values.shape[1:]))
+        fields += [_field_of(name, letter, flat[:, part], digits) for part in range(flat.shape[1])]
+    if fields:
+        fields[0] = fields[0]._replace(before=b"")
+    text, ends = write_rows(fields, rows)
+    return text, np.concatenate([[0], ends])
+
+
+def _field_of(name: str, letter: str, values: NDArray[Any], digits: int | None) -> Column:
+    if letter == "R":
+        return Column("shortest" if digits is None else "decimals", values, digits=digits or 0, whole_point=False)
+    if letter == "I":
+        return Column("int", values)
+    if letter == "L":
+        return Column("bool", values)
+    if letter == "Z":
+        inside = (values > 0) & (values < len(_SYMBOLS))
+        return Column("word", np.where(inside, values, 0).astype(np.int32), words=_SYMBOLS)
+    return word_column(values.tolist(), spelled=lambda text: as_word(name, text))
+
+
+def as_word(name: str, text: str) -> str:
+    """Return what stands for a text in the column `name` of a row: one word, of nothing X or a point."""
+    return "_".join(text.split()) or (UNKNOWN if name == "species" else EMPTY)
+
+
+_BARE_KEY = re.compile(r"[^\s=\"',\[\]{}\\]+")
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f\x85\u2028\u2029]")
+
+Real = Callable[[float], str]
+
+
+def real_text(digits: int | None) -> Real:
+    """How a real number is written."""
+    if digits is None:
+        return repr
+    return lambda value: f"{value:.{digits}f}" if math.isfinite(value) else repr(value)
+
+
+def key_text(key: str) -> str:
+    """A key as it stands before its sign."""
+    if _BARE_KEY.fullmatch(key):
+        return key
+    return '"' + _escaped(key) + '"'
+
+
+def value_text(value: Any, tag: str, real: Real) -> str:
+    """A value of a tag as it stands behind its sign."""
+    if tag == "f64":
+        return real(float(value))
+    if tag == "bool":
+        return "T" if value else "F"
+    if tag in ("i32", "i64", "u32", "u64"):
+        return str(int(value))
+    if tag == "string":
+        return string_text(str(value))
+    if tag == "json":
+        return json_text(value)
+    items = np.asarray(value).tolist()
+    if tag == "bool3":
+        words = ["T" if item else "F" for item in items]
+    elif tag.startswith("f64"):
+        words = [real(item) for item in items]
+    else:
+        words = [str(item) for item in items]
+    return '"' + " ".join(words) + '"'
+
+
+def string_text(text: str) -> str:
+    """A string in quotes."""
+    if _CONTROL.search(text):
+        return json_text(text)
+    body = _escaped(text)
+    if not _reads_as_text(body, text):
+        place = 1 if body[:1] == "n" and len(body) > 1 else 0
+        body = f"{body[:place]}\\{body[place:]}"
+    return f'"{body}"'
+
+
+def _reads_as_text(body: str, text: str) -> bool:
+    """Whether what stands between quotes reads back as that text, not as a number or a list."""
+    try:
+        value = typed("double", body)
+    except ValueFault:
+        return False
+    return isinstance(value, str) and value == text
+
+
+def json_text(document: Any) -> str:
+    """A JSON document: as a value of the grammar where it has one that reads back the same, else as `_JSON`."""
+    if isinstance(document, bool):
+        return "T" if document else "F"
+    if isinstance(document, int):
+        return str(document)
+    if isinstance(document, float):
+        return repr(document)
+    if isinstance(document, str) and not _CONTROL.search(document):
+        return string_text(document)
+    if isinstance(document, list) and document and all(type(item) in (int, float) for item in document):
+        kinds = {type(item) for item in document}
+        if len(kinds) == 1 and len(document) not in (3, 6, 9):
+            return "[" + ", ".join(map(repr, document)) + "]"
+    text = json.dumps(document, ensure_ascii=True, allow_nan=False)
+    return '"' + _escaped(f"_JSON {text}") + '"'
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+_VELOCITIES = ("vx", "vy", "vz")
+
+
+def with_momenta(record: Record, report: Report) -> Record:
+    """Return the record with the column `momenta` beside its velocities, (dalton eV)**0.5, as ASE's files have them.
+
+    Itself where it has none to make: no velocities, momenta already, no masses, or units that are not stated.
+    """
+    trajectory = record.trajectory
+    if trajectory is None:
+        return record
+    declared = trajectory.declaration.blocks
+    block = next((name for name in atom_blocks(trajectory.declaration) if "vx" in declared[name].columns), None)
+    if block is None or not all(axis in declared[block].columns for axis in _VELOCITIES):
+        return record
+    if any("momenta" in declared[name].columns for name in atom_blocks(trajectory.declaration)):
+        return record
+    units = units_object(record.units)
+    per_velocity, mass_unit = velocity_factor(units), unit_of_dimension("mass", units)
+    per_mass = None if mass_unit is None else conversion_factor(mass_unit, "dalton")
+    if per_velocity is None or per_mass is None:
+        return record
+    system = None if record.system is None else record.system.blocks.get("atoms")
+    fixed = None
+    if "mass" not in declared[block].columns:
+        if system is None or "mass" not in system.columns or system.columns["mass"].validity is not None:
+            report.warn("the velocities are written as velo, which ASE does not read: the record has no masses")
+            return record
+        fixed = system.columns["mass"].values * per_mass
+
+    def change(batch: FrameBatch) -> FrameBatch:
+        updates = batch.blocks.get(block)
+        if updates is None:
+            return batch
+        masses: NDArray[np.float64] = (
+            updates.columns["mass"] * per_mass if fixed is None else np.tile(fixed, len(updates.frames))
+        )
+        velocities = np.stack([updates.columns[axis] for axis in _VELOCITIES], axis=1)
+        columns = {**updates.columns, "momenta": momenta_of(velocities, masses, per_velocity)}
+        validity = dict(updates.validity)
+        if "vx" in validity:
+            validity["momenta"] = validity["vx"]
+        made = dataclasses.replace(updates, columns=columns, validity=validity)
+        return dataclasses.replace(batch, blocks={**batch.blocks, block: made})
+
+    own = declared[block]
+    column = ColumnDeclaration("f64", (3,), own.columns["vx"].nullable)
+    blocks = {**declared, block: dataclasses.replace(own, columns={**own.columns, "momenta": column})}
+    declaration = dataclasses.replace(trajectory.declaration, blocks=blocks)
+    report.converted("atoms/vx, vy, vz", "as momenta, with the masses of the atoms: ASE reads these")
+    return dataclasses.replace(record, trajectory=MappedTrajectory(trajectory, change, declaration, whole=True))
+
 
 ATOMS = "atoms"
 #: Tags of a stress or virial, and the tag under which a plan has it.

@@ -16,8 +16,8 @@ import molrec_convert
 from molrec_convert import Record, Report
 from molrec_convert.errors import FormatError, UsageError
 from molrec_convert.model.collection.collection import Collection
+from molrec_xyz.detect import extxyz_score, xyz_score
 from molrec_xyz.scan import scan_frames
-from molrec_xyz.sniffing import extxyz_score, xyz_score
 
 EXT = "Properties=species:S:1:pos:R:3"
 

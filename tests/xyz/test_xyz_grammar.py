@@ -15,9 +15,9 @@ from xyz_texts import meta_of, read_text
 from molrec_convert import Report
 from molrec_convert.errors import FormatError
 from molrec_convert.report import Fate
-from molrec_xyz.keyvalues import Document, parse_line, typed
-from molrec_xyz.names import file_name, record_name
-from molrec_xyz.write_head import key_text, value_text
+from molrec_xyz.columns import file_name, record_name
+from molrec_xyz.headers import Document, parse_line, typed
+from molrec_xyz.write import key_text, value_text
 
 HEAD = "Properties=species:S:1:pos:R:3"
 

@@ -12,7 +12,7 @@ from migration_inputs import extxyz
 import molrec_convert
 from molrec_convert.formats import NotBatchable, ReadContext
 from molrec_xyz.joined import read_joined
-from molrec_xyz.options import XyzOptions
+from molrec_xyz.plugin import XyzOptions
 
 
 def joined(folder, texts):

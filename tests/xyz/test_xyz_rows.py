@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from molrec_convert.text.rows import RowFault
 from molrec_convert.text.texts import Texts
 from molrec_xyz.columns import FileColumn, RowLayout
-from molrec_xyz.rows import fault_sentence, read_fields
+from molrec_xyz.scan import fault_sentence, read_fields
 
 
 def bits(values: Iterable[Any]) -> list[bytes]:
