@@ -29,7 +29,7 @@ TARGETS = {
 }
 _HERE = Path(__file__).parent
 _FLAGS = ("-std=c99", "-O3", "-shared", "-fvisibility=hidden", "-fno-math-errno", "-ffp-contract=off")
-_ZIG = [sys.executable, "-m", "ziglang", "cc"]
+_ZIG = [sys.executable, "-m", "ziglang", "cc", "-s"]
 
 
 def library_name(target: str | None = None) -> str:
@@ -79,7 +79,7 @@ def requirements(target: str | None = None) -> list[str]:
 
 def build(made: Path, target: str | None = None) -> Path | None:
     """Compile the library for a platform (None: this one) to the file `made`; None where that fails (it says why)."""
-    command = [*_ZIG, "-target", TARGETS[target], "-s"] if target else compiler()
+    command = [*_ZIG, "-target", TARGETS[target]] if target else compiler()
     if command is None:
         print("the kernel was not built: there is no C compiler", file=sys.stderr)
         return None
