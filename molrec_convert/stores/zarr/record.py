@@ -81,58 +81,43 @@ class LateSections:
         return forcefield, frame_nodes(frame, "forcefield")
 
 
+class _LateSection:
+    """A section of a `StoredRecord`: it is read, and checked, when it is first asked for."""
+
+    def __init__(self, check: Callable[[Any], None] | None = None) -> None:
+        self._check = check
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, record: StoredRecord, owner: type | None = None) -> Any:
+        reader = record.later.get(self._name)
+        if reader is not None:
+            section = reader()
+            if self._check is not None:
+                self._check(section)
+            self.__set__(record, section)
+        return record.__dict__.get(self._name)
+
+    def __set__(self, record: StoredRecord, section: Any) -> None:
+        record.later.pop(self._name, None)
+        record.__dict__[self._name] = section
+
+
 class StoredRecord(Record):
-    """A record whose force field, observables and metrics are read, and checked, on first use."""
+    """A record whose force field, observables and metrics are read on first use; `later` has what reads them."""
 
-    def read_later(self, readers: dict[str, Callable[[], Any]]) -> None:
-        """Say what reads the sections that are there."""
-        self.__dict__["_later"] = dict(readers)
+    forcefield: ForceField | None = _LateSection(ForceField.check)  # type: ignore[assignment]
+    observables: Observables | None = _LateSection()  # type: ignore[assignment]
+    metrics: Metrics | None = _LateSection()  # type: ignore[assignment]
 
-    @property
-    def forcefield(self) -> ForceField | None:
-        """The force field; `ContractError` for one that breaks a rule."""
-        forcefield: ForceField | None = self._section("forcefield", ForceField.check)
-        return forcefield
-
-    @forcefield.setter
-    def forcefield(self, forcefield: ForceField | None) -> None:
-        self._set("forcefield", forcefield)
-
-    @property
-    def observables(self) -> Observables | None:
-        """The observables by name."""
-        observables: Observables | None = self._section("observables")
-        return observables
-
-    @observables.setter
-    def observables(self, observables: Observables | None) -> None:
-        self._set("observables", observables)
-
-    @property
-    def metrics(self) -> Metrics | None:
-        """The curves of a run by key."""
-        metrics: Metrics | None = self._section("metrics")
-        return metrics
-
-    @metrics.setter
-    def metrics(self, metrics: Metrics | None) -> None:
-        self._set("metrics", metrics)
-
-    def _section(self, name: str, check: Callable[[Any], None] | None = None) -> Any:
-        later = self.__dict__.get("_later", {})
-        if name in later:
-            section = later[name]()
-            if check is not None:
-                check(section)
-            self._set(name, section)
-        return self.__dict__.get(f"_{name}")
-
-    def _set(self, name: str, section: Any) -> None:
-        self.__dict__.get("_later", {}).pop(name, None)
-        self.__dict__[f"_{name}"] = section
+    @functools.cached_property
+    def later(self) -> dict[str, Callable[[], Any]]:
+        """What reads the sections that are there and have not been asked for."""
+        return {}
 
     def _has(self, section: str) -> bool:
-        return section in self.__dict__.get("_later", {}) or super()._has(section)
+        return section in self.later or super()._has(section)
 
 
 def frame_nodes(frame: Frame, section: str) -> KnownNodes:
@@ -261,7 +246,7 @@ def _open(storage: Storage) -> Record:
         path=os.fspath(storage.path),
         _close=close,
     )
-    record.read_later(late.readers())
+    record.later.update(late.readers())
     return record
 
 

@@ -24,7 +24,7 @@ from molrec_convert.model.tags import Meta, from_typed_json, infer_tag, to_typed
 from molrec_convert.stores.zarr.v3.array_reader import ArrayReader
 from molrec_convert.stores.zarr.v3.array_writer import write_array
 from molrec_convert.stores.zarr.v3.codecs import Stage, column_pipeline, dense_pipeline
-from molrec_convert.stores.zarr.v3.metadata import ArrayMetadata, group_document, parse_array
+from molrec_convert.stores.zarr.v3.metadata import ArrayMetadata, group_document, parse_array, shown
 from molrec_convert.stores.zarr.v3.storage import Storage, read_document, write_document
 
 __all__ = [
@@ -200,7 +200,6 @@ def row_count(attributes: dict[str, Any], node: str) -> int:
 _FIRST = ("atoms", "bonds", "angles", "dihedrals", "impropers")
 _MASKS = "_validity"
 _TYPES = "_meta_types"
-_UNSHOWN = "_zarrs"
 
 
 def write_frame(root: str | os.PathLike[str], section: str, frame: Frame, *, compression: Stage | None = None) -> None:
@@ -319,7 +318,7 @@ def read_tables(storage: Storage, section: str = "forcefield") -> tuple[dict[str
 
     A child `box` is no block, and none of the section's: it is left to those who carry what is unknown.
     """
-    document = {key: value for key, value in _group_attributes(storage, section).items() if key != _UNSHOWN}
+    document = shown(_group_attributes(storage, section))
     frame = StoredFrame(storage=storage, section=section)
     for name in storage.children(section)[0]:
         if name != "box":
@@ -457,7 +456,7 @@ def _read_cell(storage: Storage, section: str, document: dict[str, Any] | None, 
 
 def _precision(metadata: ArrayMetadata) -> tuple[float | None, dict[str, Any]]:
     """The declared precision and the other attributes; a precision that no writer may declare stays one of those."""
-    others = _shown(metadata.attributes)
+    others = shown(metadata.attributes)
     declared = others.get("precision")
     if declared is None or precision_fault(declared, metadata.dtype) is not None:
         return None, others
@@ -466,10 +465,6 @@ def _precision(metadata: ArrayMetadata) -> tuple[float | None, dict[str, Any]]:
 
 
 def _keep_attributes(frame: StoredFrame, path: str, attributes: dict[str, Any]) -> None:
-    kept = _shown(attributes)
+    kept = shown(attributes)
     if kept:
         frame.attributes[path] = kept
-
-
-def _shown(attributes: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in attributes.items() if key != _UNSHOWN}

@@ -23,7 +23,7 @@ from molrec_convert.stores.zarr.v3.array_reader import ArrayReader
 from molrec_convert.stores.zarr.v3.array_writer import write_array
 from molrec_convert.stores.zarr.v3.codecs import Stage, column_pipeline
 from molrec_convert.stores.zarr.v3.commit import Unsynced, clean_record
-from molrec_convert.stores.zarr.v3.metadata import group_document, other_keys, parse_array
+from molrec_convert.stores.zarr.v3.metadata import group_document, other_keys, parse_array, shown
 from molrec_convert.stores.zarr.v3.storage import (
     DirectoryStorage,
     Storage,
@@ -38,7 +38,6 @@ LOG = f"{_SECTION}/metrics.jsonl"
 #: The groups of dense arrays, and the dtype of theirs.
 FIELDS = {"series": "f64", "steps": "i64", "wall_time": "string"}
 _PIECE = 4 * 2**20
-_UNSHOWN = "_zarrs"
 
 
 class StoredLog:
@@ -102,13 +101,13 @@ def read_metrics(storage: Storage) -> tuple[Metrics, KnownNodes]:
         if group["node_type"] != "group":
             raise ContractError(f"{_SECTION}/{field}", "the node is not a Zarr group")
         known.groups.add(f"{_SECTION}/{field}")
-        attributes[field] = _shown(group["attributes"])
+        attributes[field] = shown(group["attributes"])
         _read_field(storage, field, dense, attributes, known)
     log: Log | None = None
     if storage.size(LOG) is not None:
         log = StoredLog(storage)
         known.files.add(LOG)
-    metrics = Metrics(dense, log, _shown(document["attributes"]) if document is not None else {}, attributes)
+    metrics = Metrics(dense, log, shown(document["attributes"]) if document is not None else {}, attributes)
     metrics.check_catalog()
     return metrics, known
 
@@ -132,8 +131,8 @@ def _read_field(
             raise ContractError(node, f"two arrays are of the key {key!r}")
         readers[field] = ArrayReader(storage, node, metadata)
         known.arrays.add(node)
-        if shown := _shown(metadata.attributes):
-            attributes[f"{field}/{escape_name(key)}"] = shown
+        if others := shown(metadata.attributes):
+            attributes[f"{field}/{escape_name(key)}"] = others
 
 
 def write_metrics(root: Path, metrics: Metrics, compression: Stage | None = None) -> None:
@@ -177,10 +176,6 @@ def _write_log(path: Path, log: Log) -> None:
     with open(path, "wb") as file:
         for start in range(0, whole, _PIECE):
             file.write(log.read(start, min(whole, start + _PIECE)))
-
-
-def _shown(attributes: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in attributes.items() if key != _UNSHOWN}
 
 
 class MetricsLog:

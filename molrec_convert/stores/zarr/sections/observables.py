@@ -14,14 +14,13 @@ from molrec_convert.stores.zarr.sections.unknown import KnownNodes
 from molrec_convert.stores.zarr.v3.array_reader import ArrayReader
 from molrec_convert.stores.zarr.v3.array_writer import write_array
 from molrec_convert.stores.zarr.v3.codecs import Stage, column_pipeline
-from molrec_convert.stores.zarr.v3.metadata import group_document, parse_array
+from molrec_convert.stores.zarr.v3.metadata import group_document, parse_array, shown
 from molrec_convert.stores.zarr.v3.storage import Storage, read_document, write_document
 
 __all__ = ["read_observables", "write_observables"]
 
 _SECTION = "observables"
 _META = f"{_SECTION}/meta"
-_UNSHOWN = "_zarrs"
 
 
 class StoredObservable(Observable):
@@ -77,7 +76,7 @@ def read_observables(storage: Storage) -> tuple[Observables, KnownNodes]:
         document = documents.pop(name)
         check_metadata(document, name)
         reader = ArrayReader(storage, f"{_SECTION}/{name}", metadata)
-        found[name] = StoredObservable(reader, document, _shown(metadata.attributes))
+        found[name] = StoredObservable(reader, document, shown(metadata.attributes))
         known.arrays.add(f"{_SECTION}/{name}")
         known.groups.add(f"{_META}/{name}")
     for name in documents:
@@ -106,10 +105,6 @@ def _read_group(storage: Storage, node: str, path: str, found: Observables, know
     if document is None or document["node_type"] != "group":
         raise ContractError(node, "the node is not a Zarr group")
     known.groups.add(node)
-    attributes = _shown(document["attributes"])
+    attributes = shown(document["attributes"])
     if attributes or path:
         found.attributes[path] = attributes
-
-
-def _shown(attributes: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in attributes.items() if key != _UNSHOWN}

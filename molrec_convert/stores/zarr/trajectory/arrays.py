@@ -171,7 +171,7 @@ class TrajectoryArrays:
         count = len(frames.steps)
         for name, block in frames.updates.items():
             self.blocks[name].append(block, self.n_frames)
-        self.steps.append(frames.steps)
+        self.steps.append(frames.steps, count)
         self.times.append(frames.times, count)
         for key, values in frames.meta.items():
             if key not in self.meta:
@@ -242,7 +242,7 @@ class TrajectoryArrays:
         attributes: dict[str, Any] = {"sequence_schema": self.declaration.to_json()}
         for series in (self.steps, self.times):
             if series.progression is not None:
-                attributes[series.attribute] = series.progression
+                attributes[f"{series.name}_progression"] = series.progression
         attributes["nstep"] = self.n_frames
         document = stated_group(attributes, "", self._attributes)
         if document != self._stated:

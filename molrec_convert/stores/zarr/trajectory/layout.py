@@ -25,7 +25,7 @@ from molrec_convert.stores.zarr.trajectory.batch import MASKS, mask_key
 from molrec_convert.stores.zarr.trajectory.series import progression_steps, progression_times
 from molrec_convert.stores.zarr.trajectory.stored import StoredBlock, StoredBox
 from molrec_convert.stores.zarr.v3.array_reader import ArrayReader
-from molrec_convert.stores.zarr.v3.metadata import document_path, other_keys, parse_array
+from molrec_convert.stores.zarr.v3.metadata import document_path, other_keys, parse_array, shown
 from molrec_convert.stores.zarr.v3.storage import Storage, read_document
 
 __all__ = ["TRAJECTORY", "Layout", "Series", "derived_declaration", "read_layout", "unknown_attributes"]
@@ -80,7 +80,6 @@ _KNOWN_OF_BLOCK = ("structural_shape", "uniform_rows", "dense_updates")
 _KNOWN_OF_BOX = ("vectors", "origin", "boundary", "cell_defined")
 _KNOWN_OF_COLUMN = ("precision",)
 _KNOWN_OF_META = ("meta_dtype",)
-_UNSHOWN = "_zarrs"
 
 
 @dataclass
@@ -414,7 +413,7 @@ def _keep_node(layout: Layout, path: str, document: dict[str, Any], known: tuple
 
 
 def _keep(layout: Layout, path: str, attributes: dict[str, Any], known: tuple[str, ...] = ()) -> None:
-    unknown = {key: value for key, value in attributes.items() if key not in (*known, _UNSHOWN)}
+    unknown = {key: value for key, value in shown(attributes).items() if key not in known}
     if unknown:
         layout.attributes[path] = unknown
 
@@ -429,7 +428,7 @@ def unknown_attributes(
         known[name] = _KNOWN_OF_BLOCK
         known |= {f"{name}/{key}": _KNOWN_OF_COLUMN for key in block.columns}
     others = {
-        path: {key: value for key, value in entries.items() if key not in (*known.get(path, ()), _UNSHOWN)}
+        path: {key: value for key, value in shown(entries).items() if key not in known.get(path, ())}
         for path, entries in copy.deepcopy(dict(attributes)).items()
     }
     return {path: entries for path, entries in others.items() if entries}

@@ -7,6 +7,7 @@ progression brings the array, with the whole history. Source: Trajectory, "step"
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from molrec_convert.errors import ContractError
 from molrec_convert.model.batch import BoxUpdates
 from molrec_convert.model.declaration import MetaDeclaration
-from molrec_convert.model.dtypes import same_bits
+from molrec_convert.model.dtypes import DTYPES, same_bits
 from molrec_convert.model.frame import Box
 from molrec_convert.model.tags import TAGS
 from molrec_convert.stores.zarr.v3.array_writer import ShardAppender
@@ -67,139 +68,119 @@ def meta_series(
     )
 
 
-class StepSeries:
-    """The step numbers: strictly increasing i64. Without `elided` they are an array from the beginning."""
+class ProgressionSeries(ABC):
+    """One value a frame, or none: a progression as long as the values are one, else an array from the beginning."""
 
-    attribute = "step_progression"
-
-    def __init__(
-        self, root: Path, unsynced: Unsynced, attributes: dict[str, Any] | None = None, *, elided: bool = True
-    ) -> None:
-        self.count = 0
-        self.last: int | None = None
-        self.start: int | None = None
-        self.stride: int | None = None
-        self.array: ShardAppender | None = None
-        self._root, self._unsynced, self._attributes, self._elided = root, unsynced, attributes, elided
-
-    def resume(self, start: int | None, stride: int | None, array: ArrayReader | None, count: int) -> None:
-        """Take over `count` committed frames."""
-        self.count = count
-        if not count:
-            return
-        if array is not None:
-            self.array = ShardAppender.reopen(array, count, self._unsynced)
-            self.last = int(array.read(count - 1, count)[0])
-        else:
-            self.start, self.stride = start, stride
-            self.last = int(progression_steps(start or 0, stride, count - 1, count)[0])
-
-    def append(self, steps: NDArray[np.int64]) -> None:
-        """Add step numbers, which go up."""
-        if not len(steps):
-            return
-        if self.array is None and not (self._continues(steps) and self._elided):
-            self.array = dense_array(self._root, "trajectory/step", "i64", self._unsynced, attributes=self._attributes)
-            for first in range(0, self.count, _PIECE):
-                last = min(first + _PIECE, self.count)
-                self.array.append(progression_steps(self.start or 0, self.stride, first, last))
-        if self.array is not None:
-            self.array.append(steps)
-        self.count += len(steps)
-        self.last = int(steps[-1])
-
-    def _continues(self, steps: NDArray[np.int64]) -> bool:
-        """Whether the steps continue the progression, whose start and stride they may be the first to tell."""
-        known = [] if self.start is None else [self.start]
-        if self.start is None:
-            self.start = int(steps[0])
-        if self.stride is None:
-            first = [*known, *(int(n) for n in steps[:2])][:2]
-            if len(first) == 2:
-                self.stride = first[1] - first[0]
-        end = self.start + (self.stride or 0) * (self.count + len(steps) - 1)
-        if not -(2**63) <= end < 2**63:
-            return False
-        expected = progression_steps(self.start, self.stride, self.count, self.count + len(steps))
-        return bool((expected == steps).all())
-
-    @property
-    def progression(self) -> dict[str, Any] | None:
-        """The attribute, None without frames or once there is an array."""
-        if self.array is not None or self.start is None:
-            return None
-        return {"start": self.start} if self.stride is None else {"start": self.start, "stride": self.stride}
-
-
-class TimeSeries:
-    """The times of all frames or of none: f64, in the producer's unit. Without `elided` they are an array at once."""
-
-    attribute = "time_progression"
+    #: The name of the array, and its dtype.
+    name: str
+    dtype: str
 
     def __init__(
         self, root: Path, unsynced: Unsynced, attributes: dict[str, Any] | None = None, *, elided: bool = True
     ) -> None:
         self.count = 0
+        #: Whether the frames so far have values.
         self.stated: bool | None = None
-        self.start: float | None = None
-        self.stride: float | None = None
+        self.start: Any = None
+        self.stride: Any = None
         self.array: ShardAppender | None = None
         self._root, self._unsynced, self._attributes, self._elided = root, unsynced, attributes, elided
 
-    def resume(self, start: float | None, stride: float | None, array: ArrayReader | None, count: int) -> None:
-        """Take over `count` committed frames, which have times when there is a start or an array."""
+    def resume(self, start: Any, stride: Any, array: ArrayReader | None, count: int) -> None:
+        """Take over `count` committed frames, which have values when there is a start or an array."""
         self.count = count
-        if not count:
-            return
-        self.stated = start is not None or array is not None
-        self.start, self.stride = start, stride
-        if array is not None:
-            self.array = ShardAppender.reopen(array, count, self._unsynced)
-
-    def append(self, times: NDArray[np.float64] | None, count: int) -> None:
-        """Add the times of `count` frames."""
         if count:
-            self.stated = times is not None
-        if times is None or not count:
-            self.count += count
-            return
-        times = np.ascontiguousarray(times, dtype=np.float64)
-        if self.array is None and not (self._continues(times) and self._elided):
-            self.array = dense_array(self._root, "trajectory/time", "f64", self._unsynced, attributes=self._attributes)
-            for first in range(0, self.count, _PIECE):
-                self.array.append(self._expected(first, min(first + _PIECE, self.count)))
-        if self.array is not None:
-            self.array.append(times)
+            self.stated = start is not None or array is not None
+            self.start, self.stride = start, stride
+            if array is not None:
+                self.array = ShardAppender.reopen(array, count, self._unsynced)
+
+    def append(self, values: NDArray[Any] | None, count: int) -> None:
+        """Add the values of `count` frames."""
+        if count:
+            self.stated = values is not None
+        if values is not None and count:
+            values = np.ascontiguousarray(values, dtype=DTYPES[self.dtype].numpy)
+            if self.array is None and not (self._continues(values) and self._elided):
+                key = f"trajectory/{self.name}"
+                self.array = dense_array(self._root, key, self.dtype, self._unsynced, attributes=self._attributes)
+                for first in range(0, self.count, _PIECE):
+                    self.array.append(self._expected(first, min(first + _PIECE, self.count)))
+            if self.array is not None:
+                self.array.append(values)
         self.count += count
 
-    def _continues(self, times: NDArray[np.float64]) -> bool:
+    def _continues(self, values: NDArray[Any]) -> bool:
+        """True if the values continue the progression, whose start and stride they may be the first to tell."""
         before = self.start, self.stride
         if self.start is None:
-            self.start = float(times[0])
-        if self.stride is None and self.count + len(times) > 1:
-            second = float(times[1 - self.count])
-            with np.errstate(over="ignore", invalid="ignore"):
-                self.stride = float(np.float64(second) - np.float64(self.start))
-        finite = math.isfinite(self.start) and (self.stride is None or math.isfinite(self.stride))
-        expected = self._expected(self.count, self.count + len(times))
-        # With the stride comes the formula for the first value too, which -0.0 may not survive.
-        first_holds = self.count == 0 or before[1] is not None or same_bits(self._expected(0, 1), _one(self.start))
-        if finite and first_holds and bool(np.isfinite(times).all()) and same_bits(expected, times):
+            self.start = values[0].item()
+        if self.stride is None and self.count + len(values) > 1:
+            self.stride = self._difference(values[1 - self.count].item())
+        if self._holds(values, new_stride=before[1] is None):
             return True
         if self.count:
             self.start, self.stride = before
         return False
 
-    def _expected(self, first: int, last: int) -> NDArray[np.float64]:
-        """`start + i·stride`, one rounded product and one rounded sum."""
-        return progression_times(self.start or 0.0, self.stride, first, last)
+    @abstractmethod
+    def _difference(self, second: Any) -> Any:
+        """Return the stride of the second value."""
+
+    @abstractmethod
+    def _holds(self, values: NDArray[Any], new_stride: bool) -> bool:
+        """True if the progression is exactly that of the next values, and of the first where the stride is new."""
+
+    @abstractmethod
+    def _expected(self, first: int, last: int) -> NDArray[Any]:
+        """Return values `first:last` of the progression."""
 
     @property
     def progression(self) -> dict[str, Any] | None:
-        """The attribute, None without times or once there is an array."""
+        """The attribute, None without values or once there is an array."""
         if self.array is not None or self.start is None or not self.stated:
             return None
         return {"start": self.start} if self.stride is None else {"start": self.start, "stride": self.stride}
+
+
+class StepSeries(ProgressionSeries):
+    """The step numbers: strictly increasing i64."""
+
+    name, dtype = "step", "i64"
+
+    def _difference(self, second: int) -> int:
+        return second - int(self.start)
+
+    def _holds(self, values: NDArray[Any], new_stride: bool) -> bool:
+        end = self.start + (self.stride or 0) * (self.count + len(values) - 1)
+        if not -(2**63) <= end < 2**63:
+            return False
+        return bool((self._expected(self.count, self.count + len(values)) == values).all())
+
+    def _expected(self, first: int, last: int) -> NDArray[np.int64]:
+        return progression_steps(self.start or 0, self.stride, first, last)
+
+
+class TimeSeries(ProgressionSeries):
+    """The times of all frames or of none: f64, in the producer's unit."""
+
+    name, dtype = "time", "f64"
+
+    def _difference(self, second: float) -> float:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(np.float64(second) - np.float64(self.start))
+
+    def _holds(self, values: NDArray[Any], new_stride: bool) -> bool:
+        finite = math.isfinite(self.start) and (self.stride is None or math.isfinite(self.stride))
+        # With the stride comes the formula for the first value too, which -0.0 may not survive.
+        first = np.array([self.start], dtype=np.float64)
+        first_holds = self.count == 0 or not new_stride or same_bits(self._expected(0, 1), first)
+        expected = self._expected(self.count, self.count + len(values))
+        return finite and first_holds and bool(np.isfinite(values).all()) and same_bits(expected, values)
+
+    def _expected(self, first: int, last: int) -> NDArray[np.float64]:
+        """`start + i·stride`, one rounded product and one rounded sum."""
+        return progression_times(self.start or 0.0, self.stride, first, last)
 
 
 def progression_steps(start: int, stride: int | None, first: int, last: int) -> NDArray[np.int64]:
@@ -215,10 +196,6 @@ def progression_times(start: float, stride: float | None, first: int, last: int)
         return np.full(last - first, start)
     with np.errstate(over="ignore", invalid="ignore"):
         return start + np.arange(first, last, dtype=np.float64) * stride
-
-
-def _one(value: float) -> NDArray[np.float64]:
-    return np.array([value], dtype=np.float64)
 
 
 class BoxSeries:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,20 @@ __all__ = ["FLUSH_BYTES", "TrajectoryWriter"]
 
 #: Frames are committed at every so many bytes of a representative frame where that is due by `Pace`.
 FLUSH_BYTES = 4 * 2**20
-_PACE = Pace()
+
+
+class WriterOptions(TypedDict, total=False):
+    """Options of a `TrajectoryWriter`.
+
+    `compression` acts on columns of floating-point numbers. `system` and `frame`: row counts of the blocks of those
+    sections, which the frames are checked against. About every `flush_bytes` frames are committed, where `pace` has it.
+    """
+
+    compression: Stage | None
+    system: Mapping[str, int] | None
+    frame: Mapping[str, int] | None
+    flush_bytes: int
+    pace: Pace
 
 
 class TrajectoryWriter:
@@ -56,11 +69,11 @@ class TrajectoryWriter:
         *,
         cell_defined: bool,
         attributes: dict[str, dict[str, Any]],
-        compression: Stage | None,
-        system: Mapping[str, int] | None,
-        frame: Mapping[str, int] | None,
-        flush_bytes: int,
-        pace: Pace,
+        compression: Stage | None = None,
+        system: Mapping[str, int] | None = None,
+        frame: Mapping[str, int] | None = None,
+        flush_bytes: int = FLUSH_BYTES,
+        pace: Pace | None = None,
     ) -> None:
         self._buffer: FrameBuffer | None = None
         self._root, self._lock = root, lock
@@ -73,7 +86,7 @@ class TrajectoryWriter:
             attributes=unknown_attributes(attributes, declaration),
             compression=compression,
             flush_bytes=flush_bytes,
-            pace=pace,
+            pace=Pace() if pace is None else pace,
         )
         sections = {"system": system, "frame": frame}
         self._rules = FrameRules(
@@ -91,17 +104,11 @@ class TrajectoryWriter:
         *,
         cell_defined: bool = True,
         attributes: dict[str, dict[str, Any]] | None = None,
-        compression: Stage | None = None,
-        system: Mapping[str, int] | None = None,
-        frame: Mapping[str, int] | None = None,
-        flush_bytes: int = FLUSH_BYTES,
-        pace: Pace = _PACE,
+        **options: Unpack[WriterOptions],
     ) -> Self:
         """Start the trajectory of the record at `root`, which must not have one.
 
-        `attributes`: unknown ones to keep, node path below the section → attributes. `compression` acts on columns of
-        floating-point numbers. `system` and `frame`: row counts of the blocks of those sections, which the frames are
-        held against.
+        `attributes`: unknown ones to keep, node path below the section → attributes.
         Raises `ContractError` for a declaration that breaks the contract, `UsageError` when there is a trajectory or
         another writer.
         """
@@ -114,18 +121,7 @@ class TrajectoryWriter:
             if (where / TRAJECTORY / "zarr.json").exists():
                 raise UsageError(f"{where} has a trajectory already; open it to append to it")
             clean_record(where / TRAJECTORY, unsynced)
-            writer = cls(
-                where,
-                declaration,
-                lock,
-                cell_defined=cell_defined,
-                attributes=attributes or {},
-                compression=compression,
-                system=system,
-                frame=frame,
-                flush_bytes=flush_bytes,
-                pace=pace,
-            )
+            writer = cls(where, declaration, lock, cell_defined=cell_defined, attributes=attributes or {}, **options)
             writer._unsynced.folders.update(unsynced.folders)
             writer._arrays.start()
         except BaseException:
@@ -138,12 +134,8 @@ class TrajectoryWriter:
         cls,
         root: str | os.PathLike[str],
         *,
-        system: Mapping[str, int] | None = None,
-        frame: Mapping[str, int] | None = None,
         settling: Mapping[str, str] | None = None,
-        compression: Stage | None = None,
-        flush_bytes: int = FLUSH_BYTES,
-        pace: Pace = _PACE,
+        **options: Unpack[WriterOptions],
     ) -> Self:
         """Reopen the record at `root` to append after its last committed frame.
 
@@ -154,7 +146,7 @@ class TrajectoryWriter:
         where = Path(root)
         lock = PathLock(where)
         try:
-            writer = cls._resume(where, lock, system, frame, compression, flush_bytes, pace)
+            writer = cls._resume(where, lock, options)
             writer._declare_settling(settling or {})
         except BaseException:
             lock.release()
@@ -162,16 +154,7 @@ class TrajectoryWriter:
         return writer
 
     @classmethod
-    def _resume(
-        cls,
-        root: Path,
-        lock: PathLock,
-        system: Mapping[str, int] | None,
-        frame: Mapping[str, int] | None,
-        compression: Stage | None,
-        flush_bytes: int,
-        pace: Pace,
-    ) -> Self:
+    def _resume(cls, root: Path, lock: PathLock, options: WriterOptions) -> Self:
         cleaned = Unsynced()
         clean_record(root, cleaned)
         storage = DirectoryStorage(root)
@@ -184,15 +167,12 @@ class TrajectoryWriter:
             lock,
             cell_defined=layout.box.defined,
             attributes=layout.attributes,
-            compression=compression,
-            system=system,
-            frame=frame,
-            flush_bytes=flush_bytes,
-            pace=pace,
+            **options,
         )
         writer._unsynced.folders.update(cleaned.folders)
         writer._arrays.resume(layout)
-        writer._last_step = writer._arrays.steps.last
+        n = layout.n_frames
+        writer._last_step = int(layout.step.steps(n - 1, n)[0]) if n else None
         writer._resume_rules()
         storage.close()
         return writer

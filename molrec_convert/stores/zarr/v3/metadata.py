@@ -35,6 +35,7 @@ __all__ = [
     "parse_array",
     "parse_document",
     "says",
+    "shown",
     "stated_group",
 ]
 
@@ -305,6 +306,11 @@ _OWN_KEYS = frozenset(
 def other_keys(document: dict[str, Any]) -> dict[str, Any]:
     """What a `zarr.json` says beside its attributes and what a writer sets: names of dimensions, later keys."""
     return {key: value for key, value in document.items() if key not in _OWN_KEYS}
+
+
+def shown(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of a node without those a library leaves there for itself."""
+    return {key: value for key, value in attributes.items() if key != "_zarrs"}
 
 
 def document_path(path: str) -> str:
