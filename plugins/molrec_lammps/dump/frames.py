@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import FormatError
 from molrec_convert.report import Report
+from molrec_convert.text.rows import Field, read_rows
 from molrec_lammps.common.triclinic import restricted_cell, undo_bounds
 from molrec_lammps.dump.header import Header, layout_of_box
 from molrec_lammps.dump.source import Source
@@ -38,6 +39,9 @@ __all__ = [
     "series_of",
     "truncation",
 ]
+
+#: Lines of cells that are read at once.
+_PENDING_BYTES = 2**16
 
 Integers = NDArray[np.int64]
 
@@ -119,7 +123,12 @@ class FoundFrames:
         self._numbers = array("q")
         self._times = array("d")
         self._layouts: dict[tuple[str, ...], int] = {}
-        self._boxes: dict[tuple[tuple[str, ...], tuple[float, ...]], int] = {}
+        #: Words of the BOX items of cells that follow one another, and the numbers of each cell.
+        self._boxes: list[tuple[tuple[str, ...], NDArray[np.float64]]] = []
+        self._count = 0
+        self._last: tuple[tuple[str, ...], tuple[float, ...] | bytes] = ((), b"")
+        #: Lines of cells that have yet to be read.
+        self._pending = bytearray()
 
     def __len__(self) -> int:
         return len(self._times)
@@ -128,41 +137,71 @@ class FoundFrames:
         """Take a frame by its header, and where its rows end."""
         box = self.box(header.box_words, header.bounds)
         line = header.line + header.lines
-        self.put(header.start, header.rows, stop, line, header.step, header.count, header.columns, box, header.time)
+        layout = self.layout(header.columns)
+        self.put(header.start, header.rows, stop, line, header.step, header.count, layout, box, header.time)
         if header.units is not None:
             self.units.append((header.units, header.line))
 
     def put(
-        self, start: int, rows: int, stop: int, line: int, step: int, count: int, columns: tuple[str, ...], box: int,
+        self, start: int, rows: int, stop: int, line: int, step: int, count: int, layout: int, box: int,
         time: float | None,
     ) -> None:  # fmt: skip
-        """Take a frame; `line` is that of its first row, `box` the number of its cell."""
-        layout = self._layouts.setdefault(columns, len(self._layouts))
+        """Take a frame; `line` is that of its first row, `layout` and `box` are the numbers of its columns and cell."""
         self._numbers.extend((start, rows, stop, line, step, count, layout, box))
         self._times.append(math.nan if time is None else time)
 
-    def box(self, words: tuple[str, ...], bounds: tuple[float, ...]) -> int:
-        """Return the number of a cell."""
-        return self._boxes.setdefault((words, bounds), len(self._boxes))
+    def layout(self, columns: tuple[str, ...]) -> int:
+        """Return the number of the columns of a frame."""
+        return self._layouts.setdefault(columns, len(self._layouts))
 
-    def restricted(self) -> list[bool]:
-        """Return of each cell whether its first vector lies along x, and its second in the xy plane."""
-        return [layout_of_box(words)[0] != "general" for words, _ in self._boxes]
+    def box(self, words: tuple[str, ...], bounds: tuple[float, ...] | bytes) -> int:
+        """Return the number of a cell, that of the last one where it is equal; its three lines as numbers or text."""
+        if self._last == (words, bounds):
+            return self._count - 1
+        if self._last[0] != words or not isinstance(bounds, bytes) or len(self._pending) > _PENDING_BYTES:
+            self._read_pending()
+        self._last = words, bounds
+        if isinstance(bounds, bytes):
+            self._pending += bounds
+        else:
+            self._boxes.append((words, np.array(bounds).reshape(1, 3, -1)))
+        self._count += 1
+        return self._count - 1
+
+    def _read_pending(self) -> None:
+        """Read the lines of cells. `RowFault`: they are not of so many finite numbers each."""
+        if self._pending:
+            words = self._last[0]
+            width = {"plain": 2, "tilted": 3, "general": 4}[layout_of_box(words)[0]]
+            columns = read_rows(bytes(self._pending), None, [Field("finite")] * width).columns
+            self._boxes.append((words, np.stack(columns, axis=1).reshape(-1, 3, width)))
+            self._pending.clear()
 
     def table(self) -> FrameTable:
         """Return the table of the frames."""
+        self._read_pending()
         numbers = np.array(self._numbers, dtype=np.int64).reshape(-1, 8).T.copy()
         start, rows, stop, line, step, count, layout, box = numbers
-        cells = _cells(list(self._boxes))
+        parts = [_cells(words, values) for words, values in self._boxes]
+        vectors, origin, boundary = (np.concatenate(values) for values in zip(*parts, strict=True))
         source, times = np.zeros(len(start), dtype=np.int64), np.array(self._times)
         return FrameTable(
-            start, rows, stop, line, step, count, layout, box, source, times, tuple(self._layouts), *cells,
-            (self.source,),
+            start, rows, stop, line, step, count, layout, box, source, times, tuple(self._layouts), vectors, origin,
+            boundary, (self.source,),
         )  # fmt: skip
+
+    def _of_boxes(self, values: Iterable[bool]) -> NDArray[np.bool_]:
+        """Return for each cell what is true of the words of its BOX item."""
+        return np.repeat(np.fromiter(values, np.bool_), [len(bounds) for _, bounds in self._boxes])
+
+    def has_inverted_cells(self, table: FrameTable) -> bool:
+        """True if a cell that is not general has an upper bound below its lower one."""
+        restricted = self._of_boxes(layout_of_box(words)[0] != "general" for words, _ in self._boxes)
+        return bool((table.vectors[restricted].diagonal(axis1=1, axis2=2) < 0).any())
 
     def warn_of_boundaries(self, table: FrameTable) -> list[str]:
         """Return the warning about frames whose box line has no boundary letters, if there are any."""
-        unstated = np.array([layout_of_box(words)[1] is None for words, _ in self._boxes], dtype=np.bool_)[table.box]
+        unstated = self._of_boxes(layout_of_box(words)[1] is None for words, _ in self._boxes)[table.box]
         if not unstated.any():
             return []
         frames, step = int(unstated.sum()), int(table.step[unstated.argmax()])
@@ -173,28 +212,18 @@ class FoundFrames:
 
 
 def _cells(
-    boxes: Sequence[tuple[tuple[str, ...], tuple[float, ...]]],
+    words: tuple[str, ...], values: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
-    """Return vectors, origins and boundaries of cells given by the words and numbers of their BOX items."""
-    kinds: dict[str, list[int]] = {}
-    boundary = np.ones((len(boxes), 3), dtype=np.bool_)
-    layouts = {words: layout_of_box(words) for words, _ in boxes}
-    for number, (words, _) in enumerate(boxes):
-        kind, periodic = layouts[words]
-        kinds.setdefault(kind, []).append(number)
-        if periodic is not None:
-            boundary[number] = periodic
-    vectors, origin = np.empty((len(boxes), 3, 3)), np.empty((len(boxes), 3))
-    for kind, numbers in kinds.items():
-        values = np.array([boxes[number][1] for number in numbers]).reshape(len(numbers), 3, -1)
-        if kind == "general":
-            vectors[numbers], origin[numbers] = values[:, :, :3].transpose(0, 2, 1), values[:, :, 3]
-        elif kind == "tilted":
-            low, high = undo_bounds(values[:, :, 0], values[:, :, 1], values[:, :, 2])
-            vectors[numbers], origin[numbers] = restricted_cell(low, high, values[:, :, 2])
-        else:
-            vectors[numbers], origin[numbers] = restricted_cell(values[:, :, 0], values[:, :, 1])
-    return vectors, origin, boundary
+    """Return vectors, origins and boundaries of cells given by the words and the three lines of their BOX items."""
+    kind, periodic = layout_of_box(words)
+    boundary = np.tile((True, True, True) if periodic is None else periodic, (len(values), 1))
+    if kind == "general":
+        return values[:, :, :3].transpose(0, 2, 1), values[:, :, 3], boundary
+    low, high, tilts = values[:, :, 0], values[:, :, 1], None
+    if kind == "tilted":
+        tilts = values[:, :, 2]
+        low, high = undo_bounds(low, high, tilts)
+    return *restricted_cell(low, high, tilts), boundary
 
 
 def finish(found: FoundFrames, breaks: Sequence[str], notes: Sequence[str]) -> FileIndex:

@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from molrec_convert.errors import FormatError
+from molrec_convert.text.rows import RowFault
 from molrec_lammps.dump.frames import FileIndex, FoundFrames, finish
-from molrec_lammps.dump.header import CutHeader, Header, layout_of_box, read_header, shown
+from molrec_lammps.dump.header import CutHeader, Header, read_header, shown
 from molrec_lammps.dump.source import LineReader, Source, TextSource
 from molrec_lammps.dump.yaml import is_yaml, read_yaml_header, yaml_index, yaml_rows
 
@@ -33,7 +34,6 @@ _REACH = 2**16
 _ITEM_BYTES = 256
 #: Longest step number that the quick pass reads.
 _STEP_DIGITS = 18
-_WIDTHS = {"plain": 2, "tilted": 3, "general": 4}
 #: What can stand before the number of atoms.
 _ITEMS = (
     [b"ITEM: TIMESTEP"],
@@ -67,6 +67,7 @@ class _Heading:
 
     count: int
     columns: tuple[str, ...]
+    layout: int
     box_words: tuple[str, ...]
     lines: int
 
@@ -78,7 +79,7 @@ def index_source(source: Source) -> FileIndex:
         return yaml_index(source)
     try:
         return quick_index(source)
-    except (Doubt, FormatError, CutHeader):
+    except (Doubt, FormatError, CutHeader, RowFault):
         return exact_index(source)
 
 
@@ -95,44 +96,44 @@ class _QuickHeaders:
     def __init__(self, found: FoundFrames) -> None:
         self.found = found
         self._headings: dict[tuple[bytes, bytes], _Heading] = {}
-        self._boxes: dict[tuple[tuple[str, ...], bytes], int] = {}
+        #: All but step and time of the last header, and what it says.
+        self.last = b""
+        self._heading, self._box = _Heading(0, (), 0, (), 0), 0
 
-    def read(self, header: bytes, item: int, line: int) -> tuple[_Heading, int, int, int, float | None]:
-        """Return what the header from `line` on says: heading, lines, box, step and time; ATOMS is at `item`."""
-        number = header.find(b"\nITEM: NUMBER")
-        box = header.find(b"\n", header.find(b"\nITEM: BOX", number) + 1) + 1
-        if not 0 < number < box < item:
-            raise Doubt
-        key = header[number + 1 : box], header[item:]
-        bounds = header[box:item]
-        heading = self._headings.get(key)
-        if heading is None:
-            heading = self._headings[key] = self._heading(key, bounds)
-        cell = self._boxes.get((heading.box_words, bounds))
-        if cell is None:
-            cell = self._boxes[heading.box_words, bounds] = self._box(heading.box_words, bounds)
-        values = header[:number].split(b"\n")
-        step, time = values[-1].strip(), None
+    def read(self, before: bytes, rest: bytes, line: int) -> tuple[_Heading, int, int, int, float | None]:
+        """Return what the header from `line` on says: heading, lines, box, step and time.
+
+        `before` is what stands before the number of atoms, `rest` the other lines.
+        """
+        if rest is not self.last:
+            self._read_heading(rest)
+            self.last = rest
+        if before.startswith(b"ITEM: TIMESTEP\n"):
+            lines, step, time = 2, before[15:].strip(), None
+        else:
+            values = before.split(b"\n")
+            lines, step, time = len(values), values[-1].strip(), self._extras(values, line)
         if not step.removeprefix(b"-").isdigit() or len(step) > _STEP_DIGITS:
             raise Doubt
-        if len(values) > 2 or values[0] != b"ITEM: TIMESTEP":
-            time = self._extras(values, line)
-        return heading, heading.lines + len(values), cell, int(step), time
+        return self._heading, self._heading.lines + lines, self._box, int(step), time
 
-    def _heading(self, key: tuple[bytes, bytes], bounds: bytes) -> _Heading:
-        text = b"ITEM: TIMESTEP\n0\n" + key[0] + bounds + key[1]
-        reader = LineReader(TextSource(self.found.source.path, text))
-        header = read_header(reader)
-        if reader.offset != len(text):
+    def _read_heading(self, rest: bytes) -> None:
+        box = rest.find(b"\n", rest.find(b"\nITEM: BOX") + 1) + 1
+        item = rest.find(b"\nITEM: ATOMS") + 1
+        if not 0 < box < item or rest.count(b"\n", box, item) != 3:
             raise Doubt
-        return _Heading(header.count, header.columns, header.box_words, header.lines - 2)
-
-    def _box(self, words: tuple[str, ...], text: bytes) -> int:
-        width = _WIDTHS[layout_of_box(words)[0]]
-        rows = [row.split() for row in text.split(b"\n")]
-        if [len(row) for row in rows] != [width, width, width, 0] or b"_" in text:
-            raise Doubt
-        return self.found.box(words, tuple(_finite(word) for row in rows for word in row))
+        key, bounds = (rest[:box], rest[item:]), rest[box:item]
+        heading = self._headings.get(key)
+        if heading is None:
+            text = b"ITEM: TIMESTEP\n0" + rest
+            reader = LineReader(TextSource(self.found.source.path, text))
+            said = read_header(reader)
+            if reader.offset != len(text):
+                raise Doubt
+            layout = self.found.layout(said.columns)
+            heading = _Heading(said.count, said.columns, layout, said.box_words, said.lines - 2)
+            self._headings[key] = heading
+        self._heading, self._box = heading, self.found.box(heading.box_words, bounds)
 
     def _extras(self, values: Sequence[bytes], line: int) -> float | None:
         """Return the time, and note the units, that stand before the step."""
@@ -145,17 +146,16 @@ class _QuickHeaders:
             if len(words) != 1:
                 raise Doubt
             self.found.units.append((words[0].decode("latin-1"), line))
-        return _finite(said[b"ITEM: TIME"]) if b"ITEM: TIME" in said else None
-
-
-def _finite(word: bytes) -> float:
-    try:
-        value = float(word)
-    except ValueError:
-        raise Doubt from None
-    if not math.isfinite(value) or b"_" in word:
-        raise Doubt
-    return value
+        time = said.get(b"ITEM: TIME")
+        if time is None:
+            return None
+        try:
+            value = float(time)
+        except ValueError:
+            raise Doubt from None
+        if not math.isfinite(value) or b"_" in time:
+            raise Doubt
+        return value
 
 
 class _Window:
@@ -169,14 +169,22 @@ class _Window:
         """Look at a header that begins at `offset`, and at little else."""
         self.text, self.base, self._block = self.source.read(offset, offset + _HEADER_BYTES), offset, _HEADER_BYTES
 
-    def header(self, offset: int) -> tuple[bytes, int]:
-        """Return the header that begins at `offset`, and where ATOMS stands in it."""
+    def header(self, offset: int, last: bytes) -> tuple[bytes, bytes]:
+        """Return what stands before the number of atoms in the header that begins at `offset`, and its other lines.
+
+        Where these are as in the last header, they are `last` itself.
+        """
         while True:
             begin = offset - self.base
+            number = self.text.find(b"\nITEM: NUMBER", begin, begin + _ITEM_BYTES)
+            if number >= 0 and last and self.text.startswith(last, number):
+                return self.text[begin:number], last
             item = self.text.find(b"\nITEM: ATOMS", begin) + 1
             end = self.text.find(b"\n", item) + 1 if item else 0
+            if end and number < 0:
+                raise Doubt
             if end:
-                return self.text[begin:end], item - begin
+                return self.text[begin:number], self.text[number:end]
             known = len(self.text) - begin
             self._block = min(_BLOCK_BYTES, max(4 * self._block, 2 * known))
             self.text, self.base = self.source.read(offset, offset + self._block), offset
@@ -188,7 +196,7 @@ class _Window:
         while True:
             begin = max(0, low - self.base)
             place = self.text.find(b"I", begin)
-            if place >= 0 and self.text[max(0, place - 1) : place + 5] != b"\nITEM:":
+            if place >= 0 and not self.text.startswith(b"\nITEM:", place - 1):
                 place = self.text.find(b"\nITEM:", max(0, begin - 1)) + 1 or -1
             if place >= 0:
                 return self.base + place
@@ -221,9 +229,9 @@ def quick_index(source: Source) -> FileIndex:
     headers, window = _QuickHeaders(found), _Window(source)
     offset, line, width, ratio = 0, 1, _REACH, 0.0
     while True:
-        text, item = window.header(offset)
-        heading, lines, box, step, time = headers.read(text, item, line)
-        rows, count = offset + len(text), heading.count
+        before, rest = window.header(offset, headers.last)
+        heading, lines, box, step, time = headers.read(before, rest, line)
+        rows, count = offset + len(before) + len(rest), heading.count
         line += lines
         if count * ratio > _LEAP_BYTES and not source.sequential:
             guess = rows + int(count * ratio)
@@ -240,7 +248,7 @@ def quick_index(source: Source) -> FileIndex:
                 raise Doubt
             stop = end.stop
             window.move(stop)
-        found.put(offset, rows, stop, line, step, count, heading.columns, box, time)
+        found.put(offset, rows, stop, line, step, count, heading.layout, box, time)
         ratio = (stop - rows) / count if count else ratio
         offset, line = stop, line + count
     notes: list[str] = []
@@ -249,9 +257,9 @@ def quick_index(source: Source) -> FileIndex:
     if fault is not None:
         found.units = [(word, place) for word, place in found.units if place != last.line]
     else:
-        found.put(offset, rows, end.stop, line, step, count, heading.columns, box, time)
+        found.put(offset, rows, end.stop, line, step, count, heading.layout, box, time)
     index = finish(found, [] if fault is None else [fault], notes)
-    if (index.table.vectors[found.restricted()].diagonal(axis1=1, axis2=2) < 0).any():
+    if found.has_inverted_cells(index.table):
         raise Doubt
     return index
 
