@@ -1,8 +1,9 @@
 """From frames to arrays: text is read, parsed and put into order by a small pool of threads.
 
-A *job* is some megabytes of frames that become one batch, cut into units of about a megabyte of text. Each unit is one
-call of the parser, after which its rows go to their places in the arrays of the job. The next jobs are parsed while a
-batch is being used, two at most (one when a single frame is large): memory follows the size of a job.
+A *job* is some megabytes of frames that become one batch, cut into *units* of about a megabyte of text: the rows of
+many small frames joined, those of one frame, or a piece of a large one. Each unit is one call of the row reader, after
+which its rows go to their places in the arrays of the job. The next jobs are parsed while a batch is being used, two at
+most (one when a single frame is large): memory follows the size of a job.
 """
 
 from __future__ import annotations
@@ -49,10 +50,6 @@ __all__ = [
     "DumpPart",
     "RowReader",
     "Unit",
-    "is_close",
-    "load",
-    "spans_of",
-    "units_of",
 ]
 
 #: Text of one call of the parser, and the longest that is not cut into pieces.
@@ -101,7 +98,7 @@ class Unit:
         return self.part.table.layouts[int(self.part.table.layout[self.frames[0]])]
 
 
-def units_of(part: DumpPart, frames: Integers, sources: list[Source]) -> Iterator[Unit]:
+def _units_of(part: DumpPart, frames: Integers, sources: list[Source]) -> Iterator[Unit]:
     """The units of the frames (ordinals of the trajectory) that are in the part, in order."""
     table = part.table
     own = part.frames[frames]
@@ -126,12 +123,12 @@ def units_of(part: DumpPart, frames: Integers, sources: list[Source]) -> Iterato
             yield unit
 
 
-def load(unit: Unit, source: Source) -> bytes:
+def _load(unit: Unit, source: Source) -> bytes:
     """The text of a unit: rows only, every line with its end."""
     first, last = int(unit.start[0]), int(unit.stop[-1])
     if len(unit.start) == 1:
         text = source.read(first, last)
-    elif is_close(unit):
+    elif _is_close(unit):
         view = memoryview(source.read(first, last))
         places = zip((unit.start - first).tolist(), (unit.stop - first).tolist(), strict=True)
         text = b"".join([view[start:stop] for start, stop in places])
@@ -140,10 +137,10 @@ def load(unit: Unit, source: Source) -> bytes:
     return text if text.endswith(b"\n") else text + b"\n"
 
 
-def spans_of(unit: Unit, text: bytes | None) -> Integers:
+def _spans_of(unit: Unit, text: bytes | None) -> Integers:
     """Return begin, end and number of rows of each frame (or piece of one) of a unit.
 
-    With `text` (of `load`) there is nothing between the frames; else it is all of the file from the first on.
+    With `text` (of `_load`) there is nothing between the frames; else it is all of the file from the first on.
     """
     rows = unit.part.table.count[unit.frames] if unit.piece is None else np.array([unit.rows])
     if text is None:
@@ -155,7 +152,7 @@ def spans_of(unit: Unit, text: bytes | None) -> Integers:
     return np.stack([stop - lengths, stop, rows], axis=1)
 
 
-def is_close(unit: Unit) -> bool:
+def _is_close(unit: Unit) -> bool:
     """Whether what lies between the frames of a unit is little."""
     length = int(unit.stop[-1] - unit.start[0])
     return length <= int((unit.stop - unit.start).sum()) + _GAP_BYTES * len(unit.start)
@@ -298,9 +295,9 @@ class RowReader:
             self._note_absent(job, part)
             if number and not wanted & part.columns:
                 continue
-            for unit in units_of(part, frames, sources[number]):
+            for unit in _units_of(part, frames, sources[number]):
                 source = sources[number][unit.source]
-                text = load(unit, source) if source.sequential else None
+                text = _load(unit, source) if source.sequential else None
                 if unit.piece is not None:
                     job.pieces.setdefault((number, int(unit.positions[0])), []).append(unit)
                     if self.has_ids and job.ids[number] is None:
@@ -328,14 +325,14 @@ class RowReader:
                 raise FormatError(path, f"line {line}", found="no column id", expected="id, to join by it")
             wanted.append("id")
         rows: Any = text
-        if rows is None and source.translate is None and is_close(unit):
+        if rows is None and source.translate is None and _is_close(unit):
             rows = np.empty(int(unit.stop[-1]) - int(unit.start[0]), np.uint8)
             if source.read_into(int(unit.start[0]), rows) != len(rows):
                 _raise_count(source)
-            spans = spans_of(unit, None)
+            spans = _spans_of(unit, None)
         else:
-            rows = load(unit, source) if rows is None else rows
-            spans = spans_of(unit, rows)
+            rows = _load(unit, source) if rows is None else rows
+            spans = _spans_of(unit, rows)
         try:
             if source.translate is not None:
                 if (count_lines(rows, spans) != spans).any():

@@ -1,4 +1,9 @@
-"""The dumps of a trajectory: one or several files each, and the columns of further dumps joined to the first."""
+"""The dumps of a trajectory: one or several files each, and the columns of further dumps joined to the first.
+
+A dump whose name has `%` writes one file per processor, each with a part of the atoms of every frame. The pieces of one
+step are joined as if their rows stood one after the other in one file. Which files are pieces is told by their ids:
+those of one step have no atom in common, where a restart repeats them.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +39,6 @@ __all__ = [
     "check_ids_named",
     "in_pieces",
     "join_dumps",
-    "join_pieces",
     "leave_out",
     "open_dump",
     "open_named",
@@ -98,7 +102,7 @@ class JoinedSource(Source):
             source.close()
 
 
-def join_pieces(indexes: Sequence[FileIndex], ids_of: Callable[[FrameTable, int], Integers]) -> list[FileIndex]:
+def _join_pieces(indexes: Sequence[FileIndex], ids_of: Callable[[FrameTable, int], Integers]) -> list[FileIndex]:
     """The files as they are, or, where they hold pieces of frames, one index of the frames they make up.
 
     `ids_of` reads the ids of a frame. UnsupportedError: some of the files are pieces and others are not.
@@ -247,7 +251,7 @@ def open_dump(paths: Sequence[Path], steps: str, report: Report) -> Dump:
         if index.truncated is not None:
             report.truncated(index.truncated)
     pieces = len(indexes)
-    indexes = join_pieces(indexes, _ids_of)
+    indexes = _join_pieces(indexes, _ids_of)
     if len(indexes) < pieces:
         report.converted("rows", f"those of {pieces} files of single processors are joined by step")
     if steps == "index":

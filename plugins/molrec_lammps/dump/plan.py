@@ -1,4 +1,9 @@
-"""The plan of a record's particle columns: which there are, what each is made from."""
+"""The plan of a record's particle columns: which there are, and what each is made from.
+
+Elements come from `--elements`, an `element` column, labels that are symbols, masses on request.
+LAMMPS prints `C` for every type unless `dump_modify element` names others. An `element` column of `C` throughout with
+several types or another mass is that default, not a statement: it is kept as the column `element_text`.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +25,14 @@ from molrec_lammps.dump.rows import AXES, COORDINATES, FLAVOURS, Rows, flavours_
 from molrec_lammps.dump.system import RunFacts
 from molrec_lammps.options import DumpOptions
 
-__all__ = ["Plan", "element_columns", "plan_columns", "system_columns"]
+__all__ = ["Plan", "plan_columns", "system_columns"]
 
 _CARBON = 12.011
 #: A mass that far from carbon's belongs to something else.
 _OTHER_MASS = 0.5
 
 
-def element_columns(
+def _element_columns(
     reader: RowReader,
     first: Rows,
     names: dict[str, bool],
@@ -181,7 +186,7 @@ def plan_columns(
         report.warn("no complete set of coordinates (x y z, xu yu zu, xs ys zs or xsu ysu zsu): no positions")
     columns += _images(names, unwrapped, report)
     columns += _types(reader, names, facts, report)
-    columns += element_columns(reader, first, names, facts, options, units, report)
+    columns += _element_columns(reader, first, names, facts, options, units, report)
     columns += _identities(reader, first, names, facts, report)
     done = {name for column in columns for name in column.reads if name not in COORDINATES}
     rest = [name for name in names if name not in done]

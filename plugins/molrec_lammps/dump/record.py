@@ -4,7 +4,8 @@
     dump_record(paths, context, RunFacts(system=..., thermo=...), joined=[other_paths])
 
 `system` has what the particles are (from a data file, or what never changes in the dump), `trajectory` the frames.
-Rows ascend by id in both. What becomes of every column is in `dump_names` and `dump_layout`.
+Rows ascend by id in both. What becomes of every column is in
+`dump.rows` and `dump.trajectory`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,12 @@ from molrec_lammps.dump.system import Relations, RunFacts, atoms_of, relations_o
 from molrec_lammps.dump.trajectory import DumpTrajectory, PerFrame, Placement, place_aligned, place_ragged, place_single
 from molrec_lammps.log.thermo import Thermo
 
-__all__ = ["RunFacts", "Thermo", "dump_record", "read_dump", "refuse_rotated"]
+__all__ = [
+    "RunFacts",
+    "Thermo",
+    "dump_record",
+    "read_dump",
+]
 
 #: How far out, in lattice vectors, no atom drifts before LAMMPS folds it back.
 _FAR = 0.5
@@ -45,8 +51,13 @@ _LITTLE = 0.01
 _SOME = 16
 
 
-def refuse_rotated(reader: RowReader, rows: Rows) -> None:
-    """Refuse a YAML dump whose first frame has its wrapped coordinates out of its tilted cell. `rows` begin with it."""
+def _refuse_rotated(reader: RowReader, rows: Rows) -> None:
+    """Refuse a YAML dump whose first frame has its wrapped coordinates out of its tilted cell. `rows` begin with it.
+
+    With `dump_modify triclinic/general yes` a YAML dump has the coordinates of the general cell and the box of the
+    restricted one. No line says so; it shows where wrapped coordinates lie far out of the cell.
+    Source: dumps of the 22 Jul 2025 release.
+    """
     table = reader.table
     source = table.sources[table.source[0]]
     names = table.layouts[int(table.layout[0])]
@@ -150,7 +161,7 @@ def _record(
     check_ids_named(reader)
     everything = frozenset(name for part in parts for name in part.columns)
     rows, compared = _first_rows(reader, everything)
-    refuse_rotated(reader, rows)
+    _refuse_rotated(reader, rows)
     ragged = _is_ragged(reader, compared, RAGGED in context.hints, report)
     plan = plan_columns(reader, rows, facts, options, units, report)
     placement = _place(reader, compared, plan, facts, ragged)

@@ -1,8 +1,20 @@
-"""Rows of a dump as columns, and what is said of a row at fault.
+"""Columns of a dump: what they hold by their names, what a record calls them, their values and order.
 
 Columns keep their kind whatever the text looks like. Numbers are what the C library prints: decimal, `nan`, `inf`; a
-number that is out of the range of binary64 is an error, and so is `nan` or `inf` in a coordinate.
-Source: the manual, "dump", attributes of dump custom.
+number that is out of the range of binary64 is an error, and so is `nan` or `inf` in a coordinate. LAMMPS writes rows in
+another order each frame; they are brought into ascending order of ids, and nothing is sorted where it can be helped:
+ids that are nearly all there are their own places.
+
+| dump | record |
+|---|---|
+| `x y z`, else `xu yu zu`, `xs ys zs`, `xsu ysu zsu` | `x y z`, Cartesian; the other sets under their own names |
+| `q` · `mol` · `type` | `charge` · `mol_id` · `type_id`, and `type`: the label, or the number as text |
+| `typelabel` · `element` | `type` · `element`, or `element_text` where it is only LAMMPS' default |
+| `ix iy iz` | the same; `image_x image_y image_z` where coordinates came unwrapped, so that nobody adds them twice |
+| any other | its own name; escaped by the `%XX` rule where that names no node or is a standard name of another dtype |
+
+The first complete set of coordinates in the order above counts: what needs no arithmetic before what does, and wrapped
+(as a record has it) before unwrapped. Source: the manual, "dump"; Record, "Names", "Units and coordinates".
 """
 
 from __future__ import annotations

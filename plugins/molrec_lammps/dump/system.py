@@ -1,4 +1,7 @@
-"""What the particles of a dump are: the data file's atoms and relations, restricted to the atoms the dump has."""
+"""What a run knows besides its dump: the atoms and relations of the data file, restricted to the atoms the dump has.
+
+Relations between atoms that come and go are restated, and renumbered, wherever the set of ids changes.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from molrec_convert.report import Report
 from molrec_lammps.log.clock import Clock
 from molrec_lammps.log.thermo import Thermo
 
-__all__ = ["Relations", "RunFacts", "atoms_of", "endpoints_of", "relations_of", "renumbered", "report_differences"]
+__all__ = ["Relations", "RunFacts", "atoms_of", "relations_of", "report_differences"]
 
 
 @dataclass(frozen=True)
@@ -86,21 +89,21 @@ def atoms_of(facts: RunFacts, ids: Rows, taken: set[str], report: Report) -> Blo
 def relations_of(facts: RunFacts) -> tuple[dict[str, Block], dict[str, Block]]:
     """The data file's blocks that name rows of `atoms`, and its other blocks."""
     blocks = {} if facts.system is None else {n: b for n, b in facts.system.blocks.items() if n != "atoms"}
-    relations = {name: block for name, block in blocks.items() if endpoints_of(block)}
+    relations = {name: block for name, block in blocks.items() if _endpoints_of(block)}
     return relations, {name: block for name, block in blocks.items() if name not in relations}
 
 
-def endpoints_of(block: Block) -> list[str]:
+def _endpoints_of(block: Block) -> list[str]:
     """The columns of a block that name rows of `atoms`."""
     targets = {**{name: "atoms" for name in ENDPOINTS if name in block.columns}, **block.targets}
     return [name for name, target in targets.items() if target == "atoms"]
 
 
-def renumbered(block: Block, rows: Rows) -> tuple[Block, int]:
+def _renumbered(block: Block, rows: Rows) -> tuple[Block, int]:
     """A relation with `rows[old]` for each endpoint, and how many rows fell out because an atom is not there (-1)."""
     keep = np.ones(block.count, dtype=np.bool_)
     moved = {}
-    for name in endpoints_of(block):
+    for name in _endpoints_of(block):
         values, valid = block.stored(name).astype(np.int64), block.validity(name)
         new = np.where(valid, rows[np.where(valid, values, 0)] if len(rows) else -1, 0)
         keep &= new >= 0
@@ -122,7 +125,7 @@ def restricted(relations: Mapping[str, Block], facts: RunFacts, ids: Rows, repor
     rows = places_of(atoms.stored("id"), ids.view(np.uint64))
     found = {}
     for name, block in relations.items():
-        found[name], lost = renumbered(block, rows)
+        found[name], lost = _renumbered(block, rows)
         if lost:
             report.dropped(f"system/{name}", f"{lost} of {block.count} rows name atoms that are not in the dump")
     return found
@@ -212,7 +215,7 @@ class RelationUpdates:
             places.append(position)
             rows = places_of(self._relations.ids, own.view(np.uint64))
             for name in self._names:
-                block, lost = renumbered(self._relations.blocks[name], rows)
+                block, lost = _renumbered(self._relations.blocks[name], rows)
                 stated[name].append(block)
                 if lost:
                     self._lost[name].append(lost)

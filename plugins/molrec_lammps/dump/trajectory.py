@@ -1,4 +1,11 @@
-"""The trajectory of a dump: frames read from the files when they are asked for, any slice of them, any columns."""
+"""The trajectory of a dump: frames read from the files when they are asked for, any slice of them, any columns.
+
+With the same atoms in every frame, `x y z vx vy vz fx fy fz ix iy iz` are in `trajectory/atoms`. Every other column
+starts as an aligned block of its own, `atom_<column>` (`type`, `type_id`, `element` together in `atom_types`), which
+is presented where it changes and settles in `system/atoms` when it never does; one that changes in at least half of
+the first frames is in `trajectory/atoms` as well. A single frame has its identity columns in `system/atoms`. Where
+atoms come and go everything is in `trajectory/atoms`.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +39,6 @@ __all__ = [
     "DumpTrajectory",
     "PerFrame",
     "Placement",
-    "changed_frames",
     "place_aligned",
     "place_ragged",
     "place_single",
@@ -87,7 +93,7 @@ def place_aligned(columns: Sequence[OutColumn], rows: int, first: Rows) -> Place
     blocks: dict[str, list[OutColumn]] = {ATOMS: state}
     comparisons = len(first.frames) - 1
     for name, members in groups.items():
-        changes = int(changed_frames(first, _reads(members), None)[1:].sum())
+        changes = int(_changed_frames(first, _reads(members), None)[1:].sum())
         if comparisons and 2 * changes >= comparisons:
             state += members
         else:
@@ -95,7 +101,7 @@ def place_aligned(columns: Sequence[OutColumn], rows: int, first: Rows) -> Place
     return Placement(blocks, rows)
 
 
-def changed_frames(rows: Rows, names: Collection[str], before: Rows | None) -> NDArray[np.bool_]:
+def _changed_frames(rows: Rows, names: Collection[str], before: Rows | None) -> NDArray[np.bool_]:
     """Which frames differ, bit for bit, in some of the columns `names` from the frame before them.
 
     `before` is the frame before the first; without one the first counts as different. All have the same atoms.
@@ -283,7 +289,7 @@ class _Pass:
 
     def _where_changed(self, rows: Rows, columns: list[OutColumn]) -> BlockUpdates | None:
         reads = {name for column in columns for name in column.reads}
-        positions = np.flatnonzero(changed_frames(rows, reads, self._before))
+        positions = np.flatnonzero(_changed_frames(rows, reads, self._before))
         return _made(positions, rows.take(positions), columns) if len(positions) else None
 
     def _facts(self, frames: NDArray[np.int64], updates: dict[str, BlockUpdates]) -> FrameBatch:

@@ -9,6 +9,17 @@ output behind the number of rows (`10 5 81`); those of `ave/correlate/long` have
 
 A file that ends in `.yaml` has `keywords: ['Step', 'c_t', ]`, `data:` and `  - [10, 0.96, ]`; in mode vector `  10:`
 stands above the rows of a step. Source: LAMMPS manual, "fix ave/time" and its kin; files of the 22 Jul 2025 release.
+
+In a record averages of single values are curves, columns of rows are observables:
+
+| mode | record |
+|---|---|
+| scalar | metrics `ave_time/<fix>/<column>`, by step |
+| vector | observables `<fix>.<column>`, f64[outputs, rows], and `<fix>.step`, i64[outputs] |
+| vector, rows that change | `<fix>.<column>`, f64[all rows], and `<fix>.rows`, i64[outputs], how many each output has |
+| chunk, histo, correlate | as vector; what an output has as a whole (`Total-count`) as `<fix>.<name>`, f64[outputs] |
+
+`<fix>` is the ID of the fix; where neither the file nor a script tells it, the name of the file.
 """
 
 from __future__ import annotations
@@ -339,7 +350,7 @@ def _shown(line: bytes) -> str:
 #: Styles whose files hold rows, whatever their keywords say.
 _OF_ROWS = frozenset({"ave/chunk", "ave/histo", "ave/histo/weight", "ave/correlate", "ave/correlate/long"})
 #: Keywords of `fix ave/time` and how many words follow each. Source: LAMMPS manual, "fix ave/time".
-_KEYWORDS_ave_commands = {
+_COMMAND_KEYWORDS = {
     "mode": 1,
     "file": 1,
     "append": 1,
@@ -372,30 +383,24 @@ def ave_commands(commands: Iterable[Command]) -> list[AveCommand]:
     for command in commands:
         if command.name == "fix" and len(command.args) > 6 and not command.fault:
             style = command.args[2]
-            entry = (
-                _parsed_ave_commands(command)
-                if style == "ave/time"
-                else _of_rows(command)
-                if style in _OF_ROWS
-                else None
-            )
+            entry = _command_of(command) if style == "ave/time" else _of_rows(command) if style in _OF_ROWS else None
             if entry is not None:
                 found.append(entry)
     return found
 
 
-def _parsed_ave_commands(command: Command) -> AveCommand | None:
+def _command_of(command: Command) -> AveCommand | None:
     values: list[str] = []
     file: str | None = None
     vector = False
     words = list(command.args[6:])
     while words:
         word = words.pop(0)
-        if word not in _KEYWORDS_ave_commands:
+        if word not in _COMMAND_KEYWORDS:
             values.append(word)
             continue
-        argument = words[: _KEYWORDS_ave_commands[word]]
-        del words[: _KEYWORDS_ave_commands[word]]
+        argument = words[: _COMMAND_KEYWORDS[word]]
+        del words[: _COMMAND_KEYWORDS[word]]
         if word == "ave" and argument == ["window"]:
             del words[:1]
         elif word in ("file", "append") and argument:

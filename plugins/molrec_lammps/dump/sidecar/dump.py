@@ -1,4 +1,4 @@
-"""Dumps beside the atoms: the frames of `dump local` and `dump grid`, and reading their rows.
+"""Dumps beside the atoms: the frames of `dump local` and `dump grid`, reading their rows, and grids as blocks.
 
 A frame that comes again as it was (a restart) is taken once, within a file and between files; of others `--steps` says
 which counts.

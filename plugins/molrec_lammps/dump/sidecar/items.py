@@ -1,4 +1,4 @@
-"""The index pass over dumps that hold no atoms: `dump local` and `dump grid`.
+"""What kind a dump is, and the index pass over those that hold no atoms: `dump local` and `dump grid`.
 
     ITEM: TIMESTEP / n                      before it possibly UNITS and TIME
     ITEM: NUMBER OF ENTRIES / n             local; ENTRIES is another label with dump_modify label
@@ -29,7 +29,14 @@ from molrec_lammps.dump.index import rows_end
 from molrec_lammps.dump.source import LineReader, Source, open_source
 from molrec_lammps.dump.yaml import is_yaml
 
-__all__ = ["OTHER_STYLES", "ItemFrame", "ItemIndex", "dump_kind", "how_to_read", "index_items", "kind_of_items"]
+__all__ = [
+    "OTHER_STYLES",
+    "ItemFrame",
+    "ItemIndex",
+    "dump_kind",
+    "how_to_read",
+    "index_items",
+]
 
 _GRID = "GRID CELLS"
 #: Items of one line of values each.
@@ -65,7 +72,7 @@ class ItemIndex:
     truncated: str | None = None
 
 
-def kind_of_items(source: Source) -> str | None:
+def _kind_of_items(source: Source) -> str | None:
     """`"local"`, `"grid"` or `"atoms"`: what the first frame of a text dump holds; None where it is no dump."""
     reader = LineReader(source, block=2**12)
     for _ in range(40):
@@ -249,7 +256,7 @@ def dump_kind(path: Path) -> str:
         for magic, style in _MAGIC:
             if head.startswith(magic):
                 raise UnsupportedError(f"{path} is a dump of style {style}: {how_to_read(style, [path])}")
-        kind = kind_of_items(source)
+        kind = _kind_of_items(source)
         if kind is not None:
             return kind
         if b"ITEM:" in source.read(0, 2**20):

@@ -1,8 +1,9 @@
 """The columns of a dump that is written: which of a record's, under which names, and those that are worked out.
 
-The names are those of `dump_names`, the other way round: `charge` is `q`, `mol_id` is `mol`, `type_id` is `type`, and
+The names are those of `dump.rows`, the other way round: `charge` is `q`, `mol_id` is `mol`, `type_id` is `type`, and
 unwrapped positions are `xu yu zu`. What is worked out on request: `xs ys zs`, `xsu ysu zsu`, `xu yu zu` from wrapped
-positions and images, `x y z` from unwrapped ones. Source: the manual, "dump".
+positions and images, `x y z` from unwrapped ones. Types are numbered by what the record calls them, in order of
+appearance or in the one asked for. Source: the manual, "dump".
 """
 
 from __future__ import annotations
@@ -22,7 +23,13 @@ from molrec_convert.report import Report
 from molrec_lammps.dump.rows import FLAVOURS
 from molrec_lammps.write.type_order import order_fault
 
-__all__ = ["TYPE_COLUMNS", "DumpColumn", "SourceColumn", "TypeNumbers", "choose_columns", "record_name"]
+__all__ = [
+    "TYPE_COLUMNS",
+    "DumpColumn",
+    "SourceColumn",
+    "TypeNumbers",
+    "choose_columns",
+]
 
 _FIRST = ("id", "mol_id", "type_id", "type", "element", "element_text", "charge")
 _PLACES = ("x", "y", "z", "ix", "iy", "iz", "image_x", "image_y", "image_z", "vx", "vy", "vz", "fx", "fy", "fz")
@@ -95,7 +102,7 @@ def choose_columns(
     return _told_apart(columns, report)
 
 
-def record_name(name: str, there: Mapping[str, SourceColumn]) -> str | None:
+def _record_name(name: str, there: Mapping[str, SourceColumn]) -> str | None:
     """The column of the record that a name of LAMMPS' or the record's is, None where there is none."""
     for candidate in (_BACK.get(name, name), name):
         if candidate in there:
@@ -147,7 +154,7 @@ def _asked(name: str, there: Mapping[str, SourceColumn], unwrapped: bool) -> Dum
         if not all(axis_name in there for axis_name in "xyz"):
             break
         return DumpColumn(name, "xyz"[axis], "" if flavour == own else flavour, axis)
-    source = record_name(name, there)
+    source = _record_name(name, there)
     if source is not None and there[source].dtype == "string" and source not in _TEXTS:
         raise UsageError(
             f"--dump-columns: {name} is text, and columns of a dump are numbers, but for elements and labels of types"

@@ -1,4 +1,9 @@
-"""Frames of a trajectory as rows of atoms, resolved: what a frame does not present is that of the frame before."""
+"""Frames of a trajectory as rows of atoms: resolved, with their cells, and with coordinates that are worked out.
+
+What a frame does not present is that of the frame before. A dump has the bounds of the box around a tilted cell; of the
+numbers near them those are written from which a reader gets the cell back bit for bit.
+Source: the manual, "dump", "Howto triclinic".
+"""
 
 from __future__ import annotations
 
@@ -20,7 +25,7 @@ from molrec_lammps.write.state import ATOMS
 from molrec_lammps.write.text import number_text
 from molrec_lammps.write.turning import turn
 
-__all__ = ["AtomFrames", "Boxes", "DumpBoxes", "atom_columns", "bounds_around", "frames_of", "places"]
+__all__ = ["AtomFrames", "DumpBoxes", "atom_columns", "bounds_around", "frames_of", "places"]
 
 #: Numbers of one batch; their text is two to three times as long.
 _BATCH_BYTES = 2**23
@@ -193,7 +198,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass
-class Boxes:
+class _Boxes:
     """The item of each frame, and the rotation f64[n,3,3] its atoms are turned by (None: none is turned)."""
 
     lines: list[str]
@@ -206,7 +211,7 @@ class DumpBoxes:
     def __init__(self, asked: Sequence[str], rotate: bool, report: Report) -> None:
         self.asked, self.rotate, self.report = asked, rotate, report
 
-    def of(self, frames: AtomFrames, positions: Callable[[], Floats]) -> Boxes:
+    def of(self, frames: AtomFrames, positions: Callable[[], Floats]) -> _Boxes:
         """The items of some frames. UnsupportedError: no cell, or one LAMMPS cannot hold."""
         vectors, origin, boundary = frames.vectors, frames.origin, frames.boundary
         if self.asked and vectors is not None:
@@ -218,7 +223,7 @@ class DumpBoxes:
             if (boundary == boundary[0]).all() and frames.vectors is not None:
                 found = self.of(one, positions)
                 rotation = None if found.rotation is None else np.repeat(found.rotation, frames.n_frames, axis=0)
-                return Boxes(found.lines * frames.n_frames, rotation)
+                return _Boxes(found.lines * frames.n_frames, rotation)
         self._check(frames, vectors, origin)
         plain: NDArray[np.bool_] = np.asarray(~np.tril(vectors, -1).any(axis=(1, 2)))
         plain &= (np.diagonal(vectors, axis1=1, axis2=2) > 0).all(axis=1)
@@ -233,7 +238,7 @@ class DumpBoxes:
             plain = np.ones(len(plain), dtype=np.bool_)
         elif not plain.all():
             self.report.carried("box", "of another orientation than LAMMPS' own: written as general triclinic cells")
-        return Boxes(_lines(vectors, origin, boundary, plain), rotation)
+        return _Boxes(_lines(vectors, origin, boundary, plain), rotation)
 
     def _asked(self, frames: AtomFrames, positions: Callable[[], Floats]) -> tuple[Floats, Floats, NDArray[np.bool_]]:
         if not self.asked:
