@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from molrec_convert.migration.outputs.files import frames_sum, log_entry
+from molrec_convert.migration.inputs.tasks import EncodedBatch
+from molrec_convert.migration.outputs.files import frames_sum, log_entry, record_digest
 from molrec_convert.migration.outputs.index import ENERGIES, Observed, energy_of, formula, index_value
 from molrec_convert.migration.settings import Settings
 from molrec_convert.model import Declaration, FrameBatch, Record, RecordColumns
@@ -18,24 +17,9 @@ from molrec_convert.model.trajectory import take_frames
 from molrec_convert.stores.lmdb.values.frames import FrameEncoder
 from molrec_convert.stores.lmdb.values.records import RecordEncoder, RecordsEncoder
 
-__all__ = ["DIGEST", "BatchEncoder", "EncodedBatch", "encode_run", "record_digest"]
+__all__ = ["BatchEncoder", "encode_run"]
 
-#: Bytes of a digest of content.
-DIGEST = 16
 _ROW = '{{"columns": {{"formula": {}, "energy": {}, "source": {}, "source_record": {}}}, "elements": {}}}'
-
-
-@dataclass(frozen=True)
-class EncodedBatch:
-    """Of each record the value of its frame, its entry in the log, and a digest where they are asked for."""
-
-    values: list[bytes]
-    entries: list[bytes]
-    digests: list[bytes]
-
-    def part(self, start: int, stop: int) -> EncodedBatch:
-        """Some of the records."""
-        return EncodedBatch(self.values[start:stop], self.entries[start:stop], self.digests[start:stop])
 
 
 class BatchEncoder:
@@ -56,17 +40,8 @@ class BatchEncoder:
         if rows is None or encoded is None:
             return None
         systems: list[bytes | None] = [None] * len(rows) if encoded.systems is None else list(encoded.systems)
-        digests = []
-        if self._settings.dedupe:
-            digests = [record_digest(system, value) for system, value in zip(systems, encoded.frames, strict=True)]
-        counts = columns.counts.tolist()
-        entries = [
-            log_entry(b"{}", system, row, 1, atoms, True, digest, frames_sum((value,)))
-            for system, row, atoms, digest, value in zip(
-                systems, rows, counts, digests or [b""] * len(rows), encoded.frames, strict=True
-            )
-        ]
-        return EncodedBatch(encoded.frames, entries, digests)
+        metas = [b"{}"] * len(rows)
+        return _batch(metas, systems, rows, columns.counts.tolist(), encoded.frames, dedupe=self._settings.dedupe)
 
 
 def _rows(columns: RecordColumns, sources: Sequence[tuple[str, int]]) -> list[bytes] | None:
@@ -92,11 +67,24 @@ def _rows(columns: RecordColumns, sources: Sequence[tuple[str, int]]) -> list[by
     ]
 
 
-def record_digest(system: bytes | None, value: bytes) -> bytes:
-    """What a record of one frame is told from others by."""
-    digest = hashlib.blake2b(system or b"", digest_size=DIGEST)
-    digest.update(value)
-    return digest.digest()
+def _batch(
+    metas: Sequence[bytes],
+    systems: Sequence[bytes | None],
+    rows: Iterable[bytes],
+    atoms: Sequence[int],
+    values: list[bytes],
+    *,
+    dedupe: bool,
+) -> EncodedBatch:
+    """Return records of one frame each: `values` are those of the frames, `rows` what the index says of them."""
+    digests = [record_digest(*pair) for pair in zip(systems, zip(values, strict=True), strict=True)] if dedupe else []
+    entries = [
+        log_entry(meta, system, row, 1, count, True, digest, frames_sum((value,)))
+        for meta, system, row, count, digest, value in zip(
+            metas, systems, rows, atoms, digests or [b""] * len(values), values, strict=True
+        )
+    ]
+    return EncodedBatch(0, values, entries, digests)
 
 
 #: Columns that tell the elements.
@@ -113,25 +101,13 @@ def encode_run(
     encoded = encoder.run(record, batch, f"record {ordinal} of {source}")
     if encoded is None:
         return None
-    digests = []
-    if settings.dedupe:
-        digests = [record_digest(encoded.system, value) for value in encoded.frames]
-    entries = [
-        log_entry(encoded.meta, encoded.system, row, 1, atoms, True, digest, frames_sum((value,)))
-        for row, atoms, digest, value in zip(
-            _rows_run_encoder(record, batch, source, ordinal, settings),
-            encoded.n_atoms,
-            digests or [b""] * len(encoded.frames),
-            encoded.frames,
-            strict=True,
-        )
-    ]
-    return EncodedBatch(encoded.frames, entries, digests)
+    count = len(encoded.frames)
+    rows = _run_rows(record, batch, source, ordinal, settings)
+    metas, systems = [encoded.meta] * count, [encoded.system] * count
+    return _batch(metas, systems, rows, encoded.n_atoms, encoded.frames, dedupe=settings.dedupe)
 
 
-def _rows_run_encoder(
-    record: Record, batch: FrameBatch, source: str, ordinal: int, settings: Settings
-) -> Iterator[bytes]:
+def _run_rows(record: Record, batch: FrameBatch, source: str, ordinal: int, settings: Settings) -> Iterator[bytes]:
     """The index values of each record as a document."""
     atoms = batch.blocks.get("atoms")
     encode = json.JSONEncoder().encode

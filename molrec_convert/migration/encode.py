@@ -6,7 +6,6 @@ What is sent is a list of events (`events.py`), in the order of the inputs.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import os
 import stat
@@ -18,7 +17,7 @@ from typing import Any
 from molrec_convert.errors import FormatError, LayoutChanged, MolrecError
 from molrec_convert.formats import Format, NotBatchable
 from molrec_convert.meaning.units import Scaling
-from molrec_convert.migration.batches import BatchEncoder, EncodedBatch, encode_run
+from molrec_convert.migration.batches import BatchEncoder, encode_run
 from molrec_convert.migration.inputs.adapting import Adapter, Naming
 from molrec_convert.migration.inputs.inputs import content_digest, path_text
 from molrec_convert.migration.inputs.scan import Opened, Scanned, runs
@@ -34,17 +33,17 @@ from molrec_convert.migration.inputs.sources import (
 )
 from molrec_convert.migration.inputs.tasks import (
     Done,
+    EncodedBatch,
     Entry,
     Event,
     Failed,
     Frames,
     Items,
-    Many,
     Restart,
     RowFailed,
     Task,
 )
-from molrec_convert.migration.outputs.files import frames_sum, log_entry
+from molrec_convert.migration.outputs.files import frames_sum, log_entry, record_digest, record_hash
 from molrec_convert.migration.outputs.index import Observed, index_value, observe
 from molrec_convert.migration.settings import RuleBook, Settings
 from molrec_convert.migration.state import error_document
@@ -62,7 +61,6 @@ __all__ = ["Encoder"]
 _MESSAGE_BYTES = 2**20
 #: Records that are sent together at most.
 _MANY = 128
-_DIGEST = 16
 #: So many names of what is left out are told.
 _MOST_NAMES = 12
 
@@ -106,7 +104,7 @@ class Encoder:
                 size += sum(map(len, event.values))
             elif type(event) is Entry:
                 size += len(event.entry)
-            elif type(event) is Many:
+            elif type(event) is EncodedBatch:
                 size += sum(map(len, event.values)) + sum(map(len, event.entries))
             if size >= _MESSAGE_BYTES:
                 yield message
@@ -192,7 +190,7 @@ class Encoder:
             input_, path = task.first + number, task.paths[number]
             if made is not None:
                 some = made.part(done, done + count)
-                events.append(Many(input_, some.values, some.entries, some.digests))
+                events.append(dataclasses.replace(some, input=input_))
                 done += count
             elif members is not None:
                 for ordinal in range(count):
@@ -216,15 +214,15 @@ class Encoder:
             return None
         texts = {path: path_text(path) for path, _ in sources}
         told = [(texts[path], ordinal) for path, ordinal in sources]
-        whole = EncodedBatch([], [], [])
+        whole = EncodedBatch(0, [], [], [])
         for batch in batches:
             at = len(whole.values)
             encoded = self._encoded(batch, units, told[at : at + batch.count])
             if encoded is None:
                 return None
-            whole = EncodedBatch(
-                whole.values + encoded.values, whole.entries + encoded.entries, whole.digests + encoded.digests
-            )
+            whole.values += encoded.values
+            whole.entries += encoded.entries
+            whole.digests += encoded.digests
         return whole
 
     def _alone(self, task: Task, number: int, chosen: Format) -> Iterator[Event]:
@@ -355,7 +353,7 @@ class Encoder:
                 continue
             for first in range(0, batch.count, _MANY):
                 some = encoded.part(first, first + _MANY)
-                yield [Many(input_, some.values, some.entries, some.digests)], len(some.entries)
+                yield [dataclasses.replace(some, input=input_)], len(some.entries)
             position += batch.count
 
     def _frame_pieces(
@@ -374,7 +372,7 @@ class Encoder:
                     yield self._record(found.record(first), {}, units, input_, path, position + first), 1
                 else:
                     some = encoded.part(first, first + _MANY)
-                    yield [Many(input_, some.values, some.entries, some.digests)], len(some.entries)
+                    yield [dataclasses.replace(some, input=input_)], len(some.entries)
             position += len(found)
 
     def _run_encoded(self, run: FrameRun, units: Mapping[str, str], source: str, ordinal: int) -> EncodedBatch | None:
@@ -423,23 +421,20 @@ class Encoder:
             if watched is not record.trajectory:
                 record = dataclasses.replace(record, trajectory=watched, _close=None)
         has = record.trajectory is not None
-        digest = hashlib.blake2b(digest_size=_DIGEST) if self._settings.dedupe else None
+        content, dedupe = b"", self._settings.dedupe
         plain = self._encoder.plain(record, node)
         if plain is not None:
             meta, system, value, atoms = plain
             frames, checksum = 1, frames_sum((value,))
-            if digest is not None:
-                digest.update(system or b"")
-                digest.update(value)
+            content = record_digest(system, (value,)) if dedupe else b""
             yield Frames(input_, [value])
         else:
             member = self._encoder.begin(record, node)
             meta, system = member.meta, member.system
-            if digest is not None:
-                digest.update(system or b"")
+            digest = record_hash(system) if dedupe else None
             frames, atoms, checksum = yield from self._frames(record, node, input_, digest)
+            content = b"" if digest is None else digest.digest()
         row = index_value(record, observed, own, path_text(path), ordinal, self._settings)
-        content = b"" if digest is None else digest.digest()
         entry = log_entry(meta, system, self._json(row).encode(), frames, atoms, has, content, checksum)
         yield Entry(input_, frames, entry, content)
 

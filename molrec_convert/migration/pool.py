@@ -28,11 +28,11 @@ from typing import Any, NoReturn, Protocol
 
 from molrec_convert.errors import MolrecError
 
-__all__ = ["NotHere", "Pool", "Recovery", "WorkerLost", "held_back"]
+__all__ = ["NotHere", "Pool", "Recovery", "WorkerLost", "ignore_sigint"]
 
 
 @contextmanager
-def held_back() -> Iterator[None]:
+def ignore_sigint() -> Iterator[None]:
     """An interrupt that comes meanwhile is raised afterwards; threads and processes started within never get one.
 
     They have this from their first moment: a process that is still loading its modules would end with a traceback.
@@ -250,7 +250,7 @@ class Pool:
     def _start(self) -> _Worker:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=_work, args=(theirs, self._make, self._arguments), daemon=True)
-        with held_back(), _main_out_of_sight():
+        with ignore_sigint(), _main_out_of_sight():
             process.start()
         theirs.close()
         return _Worker(process, ours)

@@ -17,7 +17,7 @@ from molrec_convert.files.staging import check_target
 from molrec_convert.migration.engines.engine import Engine, LocalEngine
 from molrec_convert.migration.inputs.inputs import InputTable, beside_notes, content_digest, expand_inputs
 from molrec_convert.migration.inputs.sources import check_options
-from molrec_convert.migration.inputs.tasks import Done, Entry, Failed, Goal, Many, Restart, RowFailed, TaskList
+from molrec_convert.migration.inputs.tasks import Done, EncodedBatch, Entry, Failed, Goal, Restart, RowFailed, TaskList
 from molrec_convert.migration.outputs.adding import changed_options, check_rules_added, continued
 from molrec_convert.migration.outputs.index import check_index_names
 from molrec_convert.migration.outputs.outcome import (
@@ -408,7 +408,7 @@ class _Job:
                     output.commit()
                     raise MigrationStopped(failure_text(table.paths[event.input], event.failure))
                 output.take(event)
-            if any(isinstance(event, (Entry, Many, Done)) for event in message):
+            if any(isinstance(event, (Entry, EncodedBatch, Done)) for event in message):
                 output.commit_when_due()
                 advance()
         output.finish_inputs()

@@ -10,7 +10,7 @@ from collection_stores import contents
 from migration_inputs import extxyz, make_files, run, same_collection
 
 from molrec_convert.migration.encode import Encoder
-from molrec_convert.migration.inputs.tasks import Many
+from molrec_convert.migration.inputs.tasks import EncodedBatch
 from molrec_convert.model import Coded, RecordBatch, RecordColumns
 
 SETTINGS = [{}, {"dedupe": True}, {"shard_records": 7}, {"index": ("kind",)}, {"fill": {"extra": "NaN"}}]
@@ -89,8 +89,8 @@ def test_frames_of_a_long_file(tmp_path, monkeypatch, count):
 def test_rows_alike_take_the_short_way(tmp_path, monkeypatch):
     """Or the tests above would compare single records with single records."""
     seen = []
-    single = Many.single
-    monkeypatch.setattr(Many, "single", lambda event: seen.append(len(event.entries)) or single(event))
+    single = EncodedBatch.single
+    monkeypatch.setattr(EncodedBatch, "single", lambda event: seen.append(len(event.entries)) or single(event))
     run([database(tmp_path / "a.db", "alike")], tmp_path / "a.mrec.lmdb", dedupe=True)
     make_files(tmp_path / "in", 8)
     run([tmp_path / "in"], tmp_path / "b.mrec.lmdb", dedupe=True)

@@ -64,11 +64,11 @@ def test_full_disks_have_their_name(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 WAITING = """
 import os, signal, time
-from molrec_convert.migration.pool import held_back
+from molrec_convert.migration.pool import ignore_sigint
 # a command started in the background may be one that ignores it
 signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
-    with held_back():
+    with ignore_sigint():
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.1)
         print("reached")

@@ -35,7 +35,7 @@ from molrec_convert.migration.inputs.tasks import (
     TaskList,
     singles,
 )
-from molrec_convert.migration.pool import held_back
+from molrec_convert.migration.pool import ignore_sigint
 from molrec_convert.migration.settings import Settings, default_workers
 from molrec_convert.stores.lmdb.reader import open_collection
 
@@ -194,7 +194,7 @@ class DaskEngine(Engine):
             self._levels[name] = logger.level
             logger.setLevel(logging.CRITICAL + 1)
         if self.scheduler is None:
-            with held_back():
+            with ignore_sigint():
                 self._cluster = distributed.LocalCluster(
                     n_workers=self._count,
                     threads_per_worker=1,

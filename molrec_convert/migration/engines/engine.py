@@ -13,15 +13,15 @@ from molrec_convert.errors import MolrecError
 from molrec_convert.migration.encode import Encoder
 from molrec_convert.migration.inputs.scan import Scan, Scanned, Scanner
 from molrec_convert.migration.inputs.tasks import (
-    Again,
     Done,
+    EncodedBatch,
     Entry,
     Event,
     Failed,
     Goal,
     Items,
-    Many,
     Restart,
+    RetryRecord,
     RowFailed,
     Task,
     TaskList,
@@ -54,7 +54,7 @@ class Worker:
             return
         if self._encoder is None or self._encoder[0] != task.goal:
             declaration = Declaration.from_json(json.loads(task.goal.declaration))
-            kept = self._scanner.take_kept()
+            kept = self._scanner.pop_open_source()
             encoder = Encoder(self._settings, declaration, task.goal.units, kept, here=self._here)
             self._encoder = task.goal, encoder
         yield from self._encoder[1](task)
@@ -84,7 +84,7 @@ class TaskRecovery:
 
     def before(self) -> list[Any]:
         """What is to be handed out before the rest."""
-        return [[Again(self._input)]] if self._open else []
+        return [[RetryRecord(self._input)]] if self._open else []
 
     def rest(self) -> list[Task]:
         """What is left to do, an input each."""
@@ -103,13 +103,13 @@ class TaskRecovery:
         self._open = False
         if isinstance(event, (Entry, RowFailed)):
             self._records += 1
-        elif isinstance(event, Many):
+        elif isinstance(event, EncodedBatch):
             self._records += len(event.entries)
         elif isinstance(event, Restart):
             self._records = 0
         elif isinstance(event, (Done, Failed)):
             self._input, self._records = event.input + 1, 0
-        elif not isinstance(event, (Items, Again)):
+        elif not isinstance(event, (Items, RetryRecord)):
             self._open = True
 
 

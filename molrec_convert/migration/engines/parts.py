@@ -24,16 +24,16 @@ from molrec_convert.files import disk
 from molrec_convert.migration.engines.engine import EngineError, Worker
 from molrec_convert.migration.inputs.scan import Scan
 from molrec_convert.migration.inputs.tasks import (
-    Again,
     Done,
+    EncodedBatch,
     Entry,
     Event,
     Failed,
     Frames,
     Goal,
     Items,
-    Many,
     Restart,
+    RetryRecord,
     RowFailed,
     Task,
 )
@@ -97,7 +97,7 @@ class _Part:
             self._frames += event.n_frames
             self._log.append([event.entry])
             self._tell("record", event.n_frames, event.digest.hex())
-        elif isinstance(event, Many):
+        elif isinstance(event, EncodedBatch):
             for one in event.single():
                 self.take(one)
         elif isinstance(event, Done):
@@ -107,7 +107,7 @@ class _Part:
         elif isinstance(event, RowFailed):
             self._cut(self._frames)
             self._tell("row", event.record, event.failure)
-        elif isinstance(event, Again):
+        elif isinstance(event, RetryRecord):
             self._cut(self._frames)
         elif isinstance(event, Failed):
             self._take_back()

@@ -103,7 +103,7 @@ class Scanner:
             self._kept[2].close()
             self._kept = None
 
-    def take_kept(self) -> Opened | None:
+    def pop_open_source(self) -> Opened | None:
         """The last input that can be read from any record on, whose opening there was nothing to report of."""
         kept, self._kept = self._kept, None
         return kept

@@ -10,8 +10,8 @@ from molrec_convert.migration.inputs.inputs import InputTable
 from molrec_convert.migration.state import Failure
 
 __all__ = [
-    "Again",
     "Done",
+    "EncodedBatch",
     "Entry",
     "Event",
     "Failed",
@@ -19,8 +19,8 @@ __all__ = [
     "Frames",
     "Goal",
     "Items",
-    "Many",
     "Restart",
+    "RetryRecord",
     "RowFailed",
     "Task",
     "TaskList",
@@ -191,13 +191,20 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Many:
-    """Records of one frame each that follow each other in an input: values, entries and digests, if any, of all."""
+class EncodedBatch:
+    """Records of one frame each that follow each other in an input.
+
+    Of each the value of its frame, its entry in the log, and a digest where they are asked for.
+    """
 
     input: int
     values: list[bytes]
     entries: list[bytes]
     digests: list[bytes]
+
+    def part(self, start: int, stop: int) -> EncodedBatch:
+        """Return some of the records."""
+        return EncodedBatch(self.input, self.values[start:stop], self.entries[start:stop], self.digests[start:stop])
 
     def single(self) -> Iterator[Frames | Entry]:
         """The same record by record."""
@@ -215,7 +222,7 @@ class Restart:
 
 
 @dataclass(slots=True)
-class Again:
+class RetryRecord:
     """Frames of a record that was not sent whole are to be forgotten: the record is read again."""
 
     input: int
@@ -256,4 +263,4 @@ class RowFailed:
     failure: Failure
 
 
-Event = Frames | Entry | Many | Restart | Again | Items | Done | Failed | RowFailed
+Event = Frames | Entry | EncodedBatch | Restart | RetryRecord | Items | Done | Failed | RowFailed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import os
 import shutil
@@ -43,6 +44,19 @@ def frames_sum(values: Iterable[bytes], before: int = 0) -> int:
     for value in values:
         before = extend(before, value)
     return before
+
+
+def record_hash(system: bytes | None) -> hashlib.blake2b:
+    """Return the hash of a record's content so far: its system, which that of its frames follows."""
+    return hashlib.blake2b(system or b"", digest_size=16)
+
+
+def record_digest(system: bytes | None, frames: Iterable[bytes]) -> bytes:
+    """Return the digest of a record's content: its system and its frames as they are stored."""
+    digest = record_hash(system)
+    for value in frames:
+        digest.update(value)
+    return digest.digest()
 
 
 class LogRows(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import os
 import time
@@ -17,18 +16,18 @@ from numpy.typing import NDArray
 
 from molrec_convert.files import disk
 from molrec_convert.migration.inputs.tasks import (
-    Again,
     Done,
+    EncodedBatch,
     Entry,
     Event,
     Failed,
     Frames,
     Items,
-    Many,
     Restart,
+    RetryRecord,
     RowFailed,
 )
-from molrec_convert.migration.outputs.files import RecordLog, files_to_go_on, frames_sum, log_entry
+from molrec_convert.migration.outputs.files import RecordLog, files_to_go_on, frames_sum, log_entry, record_digest
 from molrec_convert.migration.outputs.index import COUNT_PREFIX, build_index, count_columns, keys_without_value
 from molrec_convert.migration.plan import Plan
 from molrec_convert.migration.state import (
@@ -47,7 +46,7 @@ from molrec_convert.model.declaration import ColumnDeclaration
 from molrec_convert.stores.lmdb.reader import StoredCollection
 from molrec_convert.stores.lmdb.sharded import ShardedCollection, places
 
-__all__ = ["DigestSet", "Output", "record_digest"]
+__all__ = ["DigestSet", "Output"]
 
 _RECENT = 2**16
 
@@ -87,14 +86,6 @@ class DigestSet:
         for digests in lists:
             for digest in digests:
                 self.add(digest)
-
-
-def record_digest(system: bytes | None, frames: Iterable[bytes]) -> bytes:
-    """The digest of a record's content: its system and its frames as they are stored."""
-    digest = hashlib.blake2b(system or b"", digest_size=16)
-    for value in frames:
-        digest.update(value)
-    return digest.digest()
 
 
 _FLUSH_BYTES, _FLUSH_VALUES = 8 * 2**20, 4096
@@ -174,7 +165,7 @@ class Output:
         elif type(event) is Entry:
             self._reach(event.input)
             self._take_entry(event)
-        elif type(event) is Many:
+        elif type(event) is EncodedBatch:
             self._reach(event.input)
             self._take_many(event)
         elif type(event) is Done:
@@ -190,7 +181,7 @@ class Output:
             self._reach(event.input)
             self._take_back()
             self._restarted = True
-        elif type(event) is Again:
+        elif type(event) is RetryRecord:
             self._cut_frames(self.frames)
         elif type(event) is Items:
             self._count(event.items)
@@ -327,7 +318,7 @@ class Output:
             self._log.append(self._entries)
             self._entries, self._entries_bytes = [], 0
 
-    def _take_many(self, event: Many) -> None:
+    def _take_many(self, event: EncodedBatch) -> None:
         if self._digests is not None or self._plan.settings.shard_records is not None:
             for one in event.single():
                 self.take(one)

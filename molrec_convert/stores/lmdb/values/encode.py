@@ -30,10 +30,10 @@ __all__ = [
     "encode_shaped",
     "encode_tables",
     "grid_values",
+    "interleave_strings",
     "number_text",
     "tags_text",
     "texts_json",
-    "weave",
 ]
 
 MAGIC = b"MRF1"
@@ -103,7 +103,7 @@ def assemble(blocks: str, meta: str, tail: str, buffers: Iterable[Any]) -> bytes
     return b"".join((MAGIC, size.to_bytes(4, "little"), header, ZEROS[-size % 8], *buffers))
 
 
-def weave(pieces: Sequence[str], strings: Sequence[str]) -> str:
+def interleave_strings(pieces: Sequence[str], strings: Sequence[str]) -> str:
     """The entry of a block with the lists of its texts in place."""
     if not strings:
         return pieces[0]
@@ -258,7 +258,7 @@ def encode_shaped(frame: Frame, node: str) -> tuple[bytes, SnapshotShape] | None
         text = shape.text
         if strings:
             lists = iter(strings)
-            text = ",".join([weave(p, [next(lists) for _ in range(len(p) - 1)]) for p in shape.texts])
+            text = ",".join([interleave_strings(p, [next(lists) for _ in range(len(p) - 1)]) for p in shape.texts])
         return assemble(text, *_besides(frame, node), parts), shape
     except TypeError:
         # an array that does not lie in one piece is not bytes-like
@@ -350,7 +350,7 @@ def _encode_blocks(blocks: Mapping[str, Block], shape: SnapshotShape) -> tuple[s
                 if column.validity is None:
                     continue
             buffers += column_buffers(values, column.validity)
-        texts.append(weave(pieces, strings))
+        texts.append(interleave_strings(pieces, strings))
     return ",".join(texts), buffers
 
 

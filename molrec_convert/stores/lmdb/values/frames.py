@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.errors import ContractError
-from molrec_convert.model.batch import BlockUpdates, BoxUpdates, FrameBatch
+from molrec_convert.model.batch import BlockUpdates, FrameBatch
 from molrec_convert.model.declaration import NO_FILL, BlockDeclaration, Declaration
 from molrec_convert.model.dtypes import DTYPES, dtype_name, stored
 from molrec_convert.model.frame import Column, Frame, references
@@ -26,9 +26,9 @@ from molrec_convert.stores.lmdb.values.encode import (
     box_text,
     column_buffers,
     grid_values,
+    interleave_strings,
     number_text,
     texts_json,
-    weave,
 )
 from molrec_convert.stores.lmdb.values.layout import padding, to_json
 
@@ -38,11 +38,11 @@ __all__ = [
     "FrameEncoder",
     "RecordFrames",
     "Update",
+    "cell_json_per_record",
+    "encode_self_contained_frames",
     "frame_tails",
-    "frames_alone",
     "grouped_updates",
     "meta_texts",
-    "own_cells",
 ]
 
 _MOST_TEXTS = 4096
@@ -80,7 +80,7 @@ class BlockEncoder:
                 self.name, update.rows, columns, shape, self.declared.targets, base=base
             )
         pieces, end = known
-        return weave(pieces, update.strings), end
+        return interleave_strings(pieces, update.strings), end
 
     def plain_update(self, rows: int) -> Update:
         """What `text` needs to know of an update of numbers without nulls."""
@@ -286,7 +286,7 @@ class FrameEncoder:
             meta = meta_texts(self, batch, node)[0]
         if batch.time is None and batch.box is None and -_EXACT <= (step := batch.step.item()) <= _EXACT:
             return f'{meta}}},"step":{step}}}'.encode()
-        tail = frame_tails(batch, None if batch.box is None else [_cell_text(batch.box, 0, cell_defined)])
+        tail = frame_tails(batch, cell_json_per_record(batch, cell_defined=cell_defined))
         return f"{meta}}}{tail[0]}}}".encode()
 
     def _numbers(self, batch: FrameBatch, known: bool) -> str | None:
@@ -386,14 +386,11 @@ class RecordFrames:
 
     def _cells(self, batch: FrameBatch) -> list[str] | None:
         """The cell of each update of the batch, empty where it is the one before."""
-        if batch.box is None:
-            return None
-        texts = []
-        for update in range(len(batch.box.frames)):
-            text = _cell_text(batch.box, update, self._defined)
-            texts.append("" if text == self._cell else text)
-            self._cell = text
-        return texts
+        texts = cell_json_per_record(batch, cell_defined=self._defined)
+        if not texts:
+            return texts
+        before, self._cell = self._cell, texts[-1]
+        return ["" if text == last else text for last, text in zip([before, *texts[:-1]], texts, strict=True)]
 
 
 def meta_texts(encoder: FrameEncoder, batch: FrameBatch, node: str) -> list[str]:
@@ -450,36 +447,26 @@ def frame_tails(batch: FrameBatch, cells: list[str] | None) -> list[str]:
 _CELLS: dict[tuple[bytes, bytes, bytes, bool], str] = {}
 
 
-def _cell_text(boxes: BoxUpdates, update: int, defined: bool) -> str:
-    key = (
-        boxes.vectors[update].tobytes(),
-        boxes.origin[update].tobytes(),
-        boxes.boundary[update].tobytes(),
-        defined,
-    )
-    text = _CELLS.get(key)
-    if text is None:
-        if len(_CELLS) >= _MOST_SHAPES:
-            _CELLS.clear()
-        text = _CELLS[key] = box_text(boxes.box(update, defined=defined))
-    return text
-
-
-def own_cells(batch: FrameBatch, *, cell_defined: bool = True) -> list[str] | None:
-    """The cell of each update of a batch whose frames are of a record each."""
+def cell_json_per_record(batch: FrameBatch, *, cell_defined: bool = True) -> list[str] | None:
+    """Return the cell of each update of a batch as JSON; None without any."""
     boxes = batch.box
     if boxes is None:
         return None
-    numbers = np.concatenate([boxes.vectors.reshape(-1, 9), boxes.origin.reshape(-1, 3)], axis=1, dtype=np.float64)
-    bits = np.concatenate([numbers.view(np.uint8), boxes.boundary.view(np.uint8).reshape(-1, 3)], axis=1)
-    whole, width = bits.tobytes(), bits.shape[1]
-    known: dict[bytes, str] = {}
-    texts = []
-    for update in range(len(bits)):
-        key = whole[update * width : (update + 1) * width]
-        text = known.get(key)
+    if len(_CELLS) >= _MOST_SHAPES:
+        _CELLS.clear()
+    vectors, origins, boundaries = boxes.vectors.tobytes(), boxes.origin.tobytes(), boxes.boundary.tobytes()
+    count, texts = len(boxes.frames), []
+    long, short, flags = (len(data) // max(count, 1) for data in (vectors, origins, boundaries))
+    for at in range(count):
+        key = (
+            vectors[long * at : long * (at + 1)],
+            origins[short * at : short * (at + 1)],
+            boundaries[flags * at : flags * (at + 1)],
+            cell_defined,
+        )
+        text = _CELLS.get(key)
         if text is None:
-            text = known[key] = box_text(boxes.box(update, defined=cell_defined))
+            text = _CELLS[key] = box_text(boxes.box(at, defined=cell_defined))
         texts.append(text)
     return texts
 
@@ -488,13 +475,15 @@ def _native(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def frames_alone(encoder: FrameEncoder, batch: FrameBatch, node: str, *, cell_defined: bool = True) -> list[bytes]:
+def encode_self_contained_frames(
+    encoder: FrameEncoder, batch: FrameBatch, node: str, *, cell_defined: bool = True
+) -> list[bytes]:
     """The value of each frame of a batch in which every frame presents all its blocks, and its cell if it has one.
 
     Raises `ContractError` where columns or keys are not the declared ones.
     """
     metas = meta_texts(encoder, batch, node)
-    tails = frame_tails(batch, own_cells(batch, cell_defined=cell_defined))
+    tails = frame_tails(batch, cell_json_per_record(batch, cell_defined=cell_defined))
     blocks = [
         (own, grouped_updates(own, batch.blocks[name], node))
         for name, own in encoder.blocks.items()

@@ -28,12 +28,17 @@ from molrec_convert.stores.lmdb.values.encode import (
     encode_frame,
     encode_known,
     encode_shaped,
+    interleave_strings,
     number_text,
     tags_text,
     texts_json,
-    weave,
 )
-from molrec_convert.stores.lmdb.values.frames import BlockEncoder, FrameEncoder, frames_alone, grouped_updates
+from molrec_convert.stores.lmdb.values.frames import (
+    BlockEncoder,
+    FrameEncoder,
+    encode_self_contained_frames,
+    grouped_updates,
+)
 from molrec_convert.stores.lmdb.values.layout import to_json
 
 __all__ = ["EncodedRecords", "Member", "Plain", "RecordEncoder", "RecordsEncoder"]
@@ -137,7 +142,9 @@ class RecordEncoder:
         first = self._encoder.single(trajectory, snapshot, node)
         if first is None:
             return None
-        values = frames_alone(self._encoder, batch, f"{node}/trajectory", cell_defined=trajectory.cell_defined)
+        values = encode_self_contained_frames(
+            self._encoder, batch, f"{node}/trajectory", cell_defined=trajectory.cell_defined
+        )
         if values[0] != first:
             return None
         own = batch.blocks.get("atoms")
@@ -247,7 +254,9 @@ class RecordsEncoder:
         if records.declaration is not self._checked:
             check_member_declaration(records.declaration, self._encoder.declaration, f"{node}/trajectory")
             self._checked = records.declaration
-        return EncodedRecords(_systems(records), frames_alone(self._encoder, records.frames, f"{node}/trajectory"))
+        return EncodedRecords(
+            _systems(records), encode_self_contained_frames(self._encoder, records.frames, f"{node}/trajectory")
+        )
 
 
 def _plainly(records: RecordColumns) -> bool:
@@ -318,7 +327,7 @@ def _identity(records: RecordColumns) -> tuple[list[str], list[tuple[Any, ...]]]
         text = woven.get(key)
         if text is None:
             strings = [own[number] for own, number in zip(lists, key[1:], strict=True)]
-            text = woven[key] = weave(entries[key[0]], strings)
+            text = woven[key] = interleave_strings(entries[key[0]], strings)
         blocks.append(text)
     if not numeric:
         return blocks, [()] * len(counts)
