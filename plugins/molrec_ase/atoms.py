@@ -10,8 +10,7 @@ from molrec_ase.chunk import Part, has_bits
 from molrec_ase.configuration import Configuration
 from molrec_ase.names import ATOM_RESULTS, DTYPES_KEPT, INFO, RESULTS, foreign_name
 from molrec_ase.parts import make_part
-from molrec_ase.plain import from_plain
-from molrec_ase.values import from_value
+from molrec_ase.values import from_plain, from_value
 from molrec_convert.report import Report
 
 __all__ = ["atoms_of", "part_of_atoms"]

@@ -3,29 +3,83 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_ase.constraints import fixing, free_atoms
 from molrec_ase.names import ARRAYS, ATOM_RESULTS, CALCULATOR, CONSTRAINTS, DATA, RESULTS, ROW_KEYS, VECTORS, VIRIAL
-from molrec_ase.numbering import atomic_numbers
 from molrec_ase.parts import species, table_masses, velocities
-from molrec_ase.plain import from_plain
-from molrec_ase.values import is_missing, tag_of
+from molrec_ase.values import fixing, free_atoms, from_plain, is_missing, tag_of
 from molrec_convert.errors import UsageError
 from molrec_convert.meaning.quantities import cell_volumes, type_elements
-from molrec_convert.model import Column, Frame, Record
+from molrec_convert.model import Column, Frame, Record, distinct
 from molrec_convert.model.dtypes import same_bits
 from molrec_convert.quantities.dimensions import same_units, unit_of_dimension, units_object
+from molrec_convert.quantities.elements import NUMBERS, UNKNOWN
 from molrec_convert.quantities.standard import full_tensor, is_symmetric, momenta_of, tensor_as, velocity_factor
 from molrec_convert.quantities.units import conversion_factor
 from molrec_convert.report import Report
 
-__all__ = ["NULLS", "SPECIES", "UNKNOWN_ATOMS", "Configuration", "Maker"]
+__all__ = ["NULLS", "SPECIES", "UNKNOWN_ATOMS", "Configuration", "Maker", "atomic_numbers"]
+
+_KNOWN = {UNKNOWN: 0, **NUMBERS}
+_HOW = (
+    "name the element of each type: --elements C,H,O, or elements=('C', 'H', 'O'); --guess-elements proposes them from "
+    "labels and masses"
+)
+
+
+def atomic_numbers(
+    columns: Mapping[str, Column], of_types: Callable[[], Mapping[str, str]], where: str
+) -> NDArray[np.int64]:
+    """Return the atomic number of each atom; 0, ASE's X, for one whose element is null.
+
+    `of_types` gives the element of each label of types. UsageError: nothing says what the atoms are, or a label is no
+    element.
+    """
+    what = where or "the record"
+    numbers = None
+    if "element" in columns:
+        numbers = _of_labels(columns["element"], _KNOWN, what)
+    for name in ("atomic_number", "Z"):
+        column = columns.get(name)
+        if column is None or column.trailing or column.values.dtype.kind not in "iu":
+            continue
+        found = np.where(_there(column), column.values.astype(np.int64), 0)
+        numbers = found if numbers is None else np.where(numbers == 0, found, numbers)
+    if numbers is not None:
+        return numbers
+    if "type" in columns:
+        table = of_types()
+        if table:
+            return _of_labels(
+                columns["type"], {**_KNOWN, **{label: NUMBERS[symbol] for label, symbol in table.items()}}, what
+            )
+        if all(label in _KNOWN for label in set(columns["type"].values.tolist())):
+            raise UsageError(f"{what} has types but no elements; if the types are elements, say so: {_HOW}")
+    raise UsageError(f"{what} has atoms without an element, which ASE cannot do without; {_HOW}")
+
+
+def _there(column: Column) -> NDArray[np.bool_]:
+    return np.ones(len(column), np.bool_) if column.validity is None else column.validity
+
+
+def _of_labels(column: Column, known: Mapping[str, int], what: str) -> NDArray[np.int64]:
+    labels, positions, _ = distinct(column.values)
+    there = _there(column)
+    for number, label in enumerate(labels.tolist()):
+        if label in known:
+            continue
+        rows = np.flatnonzero((positions == number) & there)
+        if len(rows):
+            raise UsageError(f"{what} has atom {int(rows[0])} with the label {label!r}, which is no element; {_HOW}")
+    told = np.array([known.get(label, 0) for label in labels.tolist()] or [0], np.int64)
+    found: NDArray[np.int64] = np.where(there, told[positions], 0)
+    return found
+
 
 _ATOMS = "atoms"
 _METAL = {"preset": "metal"}

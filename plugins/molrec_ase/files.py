@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import molrec_convert
-from molrec_ase.api import from_ase
+from molrec_ase.api import configurations, from_ase, of_record, prepared, tells_steps
 from molrec_ase.atoms import atoms_of
-from molrec_ase.configurations import configurations, of_record, prepared, tells_steps
 from molrec_convert.errors import UsageError
 from molrec_convert.model import Record
 from molrec_convert.model.collection.collection import Collection

@@ -15,8 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_ase.chunk import Part
-from molrec_ase.constraints import free_atoms
-from molrec_ase.elements import SYMBOL_ARRAY
 from molrec_ase.names import (
     ARRAYS,
     ATOM_RESULTS,
@@ -31,8 +29,7 @@ from molrec_ase.names import (
     array_name,
     key_name,
 )
-from molrec_ase.plain import NotPlain, to_plain
-from molrec_ase.values import as_value
+from molrec_ase.values import SYMBOL_ARRAY, NotPlain, as_value, free_atoms, to_plain
 from molrec_convert.quantities.elements import SYMBOLS
 from molrec_convert.quantities.standard import full_tensor, velocity_factor
 from molrec_convert.report import Report

@@ -5,12 +5,25 @@ Importing this module loads neither numpy nor ASE.
 
 from __future__ import annotations
 
-from molrec_ase import sniffing
-from molrec_ase.options import AseOptions, AseTarget
+from dataclasses import dataclass
+
+from molrec_ase.detect import database_score, is_mapped, trajectory_score
 from molrec_convert.formats import ARRANGEMENTS, Capability, Format
 from molrec_convert.hookspecs import hookimpl
+from molrec_convert.meaning.labels import LabelOptions
 
-__all__ = ["ASE_DB", "ASE_TRAJ", "FUNCTIONS", "molrec_formats"]
+__all__ = ["ASE_DB", "ASE_TRAJ", "FUNCTIONS", "AseOptions", "AseTarget", "molrec_formats"]
+
+
+@dataclass(frozen=True)
+class AseOptions(LabelOptions):
+    """How a file is read: `data.NAME` is what stands under a name in the data of a row."""
+
+
+@dataclass(frozen=True)
+class AseTarget(LabelOptions):
+    """How a database is written: `data.NAME` is what stands under a name in the data of a row."""
+
 
 #: What the methods of records and the functions of the package that need ASE are: name → "module:function".
 FUNCTIONS = {
@@ -25,7 +38,7 @@ ASE_DB = Format(
     name="ase-db",
     title="ASE database",
     patterns=("*.db", "*.aselmdb"),
-    sniff=sniffing.database_score,
+    sniff=database_score,
     reads="molrec_ase.reader:read_database",
     read_options=AseOptions,
     writes="molrec_ase.writer:write_database",
@@ -45,14 +58,14 @@ ASE_DB = Format(
     takes_collections=True,
     predicts="molrec_ase.writer:predict",
     units={"preset": "metal"},
-    crashes=sniffing.is_mapped,
+    crashes=is_mapped,
 )
 
 ASE_TRAJ = Format(
     name="ase-traj",
     title="ASE trajectory",
     patterns=("*.traj",),
-    sniff=sniffing.trajectory_score,
+    sniff=trajectory_score,
     reads="molrec_ase.reader:read_trajectory",
     read_options=AseOptions,
     carries={

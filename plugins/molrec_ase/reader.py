@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from molrec_ase.collection import AseCollection, record_of_part
-from molrec_ase.declaring import Plan, collection_declaration, plan_trajectory
-from molrec_ase.labels import LabelledSource, propose_labels, stated_units
-from molrec_ase.options import AseOptions
-from molrec_ase.source import Source
-from molrec_ase.sqlite_rows import SqliteRows
-from molrec_ase.trajectory import AseTrajectory
+from molrec_ase.databases.rows import SqliteRows
+from molrec_ase.plugin import AseOptions
+from molrec_ase.reading.collection import AseCollection, record_of_part
+from molrec_ase.reading.labels import LabelledSource, propose_labels, stated_units
+from molrec_ase.reading.source import Source
+from molrec_ase.reading.survey import Plan, collection_declaration, plan_trajectory
+from molrec_ase.reading.trajectory import AseTrajectory
 from molrec_convert.errors import FormatError
 from molrec_convert.formats import Arrangement, ReadContext
 from molrec_convert.model import Record
@@ -42,7 +42,7 @@ def read_database(paths: Sequence[Path], context: ReadContext) -> Record | Colle
     elif not head:
         raise FormatError(path, found="an empty file", expected="a database of ASE")
     else:
-        from molrec_ase.other_rows import open_rows
+        from molrec_ase.databases.backends import open_rows
 
         source = open_rows(path, context.report)
     if context.arrangement is None and len(source):
@@ -53,7 +53,7 @@ def read_database(paths: Sequence[Path], context: ReadContext) -> Record | Colle
 
 def read_trajectory(paths: Sequence[Path], context: ReadContext) -> Record | Collection:
     """Read one trajectory: a record, or a collection with a record of each frame."""
-    from molrec_ase.traj_frames import open_frames
+    from molrec_ase.reading.ulm import open_frames
 
     source = _labelled(open_frames(paths[0], context.report), context)
     wanted = context.arrangement

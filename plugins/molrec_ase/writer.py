@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from molrec_ase.backends import kind_of, telling_the_disk
+from molrec_ase.api import configurations
 from molrec_ase.configuration import NULLS, SPECIES, UNKNOWN_ATOMS
-from molrec_ase.configurations import configurations
-from molrec_ase.labels import put_labels
-from molrec_ase.options import AseTarget
-from molrec_ase.other_write import OtherRowWriter
-from molrec_ase.sqlite_write import RowWriter
+from molrec_ase.databases.backends import OtherRowWriter, kind_of, telling_the_disk
+from molrec_ase.databases.sqlite import RowWriter
+from molrec_ase.plugin import AseTarget
+from molrec_ase.reading.labels import put_labels
 from molrec_convert.formats import WriteContext
 from molrec_convert.meaning.quantities import atom_blocks
 from molrec_convert.model import Record

@@ -19,8 +19,8 @@ from ase.io import Trajectory
 from bounded_child import read_everything, sentences
 
 import molrec_convert
-from molrec_ase.sqlite_connection import connect as bounded
-from molrec_ase.ulm import UlmFile
+from molrec_ase.databases.connection import connect as bounded
+from molrec_ase.reading.ulm import UlmFile
 from molrec_convert import FormatError, MolrecError, Record
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "

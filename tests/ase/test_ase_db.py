@@ -274,7 +274,7 @@ def test_rows_as_a_trajectory_a_collection_or_records(tmp_path):
 
 
 def test_large_databases_are_read_in_pieces(tmp_path, monkeypatch):
-    from molrec_ase import sqlite_rows
+    from molrec_ase.databases import rows as sqlite_rows
 
     source = database(tmp_path / "a.db")
     with molrec_convert.open(source) as rows:

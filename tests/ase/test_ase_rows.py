@@ -132,7 +132,7 @@ def test_values_hang_on_no_other_row(tmp_path, monkeypatch):
 
 
 def test_what_was_found_out_spares_a_look(tmp_path, monkeypatch):
-    from molrec_ase import sqlite_rows
+    from molrec_ase.databases import rows as sqlite_rows
     from molrec_ase.reader import read_database
 
     path = database(tmp_path / "a.db")

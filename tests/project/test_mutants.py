@@ -170,8 +170,8 @@ def test_what_mdanalysis_raises_late(file: str, change: Any, found: str, tmp_pat
 
 def test_atoms_that_cannot_be() -> None:
     pytest.importorskip("ase")
-    from molrec_ase.constraints import free_atoms
     from molrec_ase.parts import table_masses
+    from molrec_ase.values import free_atoms
 
     for number in (2**40, -1, 119):
         with pytest.raises(ValueError, match="atomic numbers"):

@@ -14,12 +14,10 @@ from typing import Any
 import numpy as np
 
 from molrec_ase.chunk import Chunk, Part, join_parts
-from molrec_ase.declaring import ATOMS, UNITS, collection_declaration
 from molrec_ase.names import DATA, IDENTITY, OWN_KEYS
-from molrec_ase.record_columns import record_columns
-from molrec_ase.source import Source
-from molrec_ase.survey import ValueFacts
-from molrec_ase.trajectory import batch_of
+from molrec_ase.reading.source import Source
+from molrec_ase.reading.survey import ATOMS, UNITS, ValueFacts, collection_declaration
+from molrec_ase.reading.trajectory import batch_of, record_columns
 from molrec_ase.values import tag_of
 from molrec_convert.errors import FormatError
 from molrec_convert.model import (

@@ -19,10 +19,9 @@ from molrec_ase.chunk import Chunk, Part, join_parts, split_chunk
 from molrec_ase.configuration import Configuration
 from molrec_ase.names import DATA, VECTORS, VIRIAL, array_name, key_name
 from molrec_ase.parts import result_value
-from molrec_ase.plain import from_plain, to_plain
-from molrec_ase.source import Source
-from molrec_ase.survey import Survey, survey_parts
-from molrec_ase.values import as_value
+from molrec_ase.reading.source import Source
+from molrec_ase.reading.survey import Survey, survey_parts
+from molrec_ase.values import as_value, from_plain, to_plain
 from molrec_convert.errors import FormatError
 from molrec_convert.meaning.labels import LabelOptions
 from molrec_convert.meaning.species import free_name, propose

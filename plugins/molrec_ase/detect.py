@@ -18,7 +18,7 @@ _JSON_WORDS = tuple(
 def database_score(head: bytes, path: Path) -> float:
     """How likely it is a database of ASE: its tables, its JSON, or the ending of its LMDB."""
     if head.startswith(_SQLITE):
-        from molrec_ase.sqlite_rows import is_database
+        from molrec_ase.databases.rows import is_database
 
         return 1.0 if is_database(path) else 0.0
     if is_mapped(path):

@@ -14,14 +14,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_ase.beside import joined
+from molrec_ase.chunk import joined
 from molrec_ase.configuration import Configuration
-from molrec_ase.constraints import free_atoms
-from molrec_ase.data_blob import write_data
+from molrec_ase.databases.row_maker import RowMaker
+from molrec_ase.databases.texts import write_data
 from molrec_ase.names import DATA
 from molrec_ase.parts import table_masses
-from molrec_ase.plain import to_plain
-from molrec_ase.row_maker import RowMaker
+from molrec_ase.values import free_atoms, to_plain
 from molrec_convert.report import Report
 
 __all__ = ["RowWriter"]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from molrec_ase.chunk import Chunk, Part, join_parts
-from molrec_ase.survey import Survey, survey_parts
+from molrec_ase.reading.survey import Survey, survey_parts
 from molrec_convert.errors import FormatError
 
 __all__ = ["PartSource", "Source"]

@@ -1,0 +1,1 @@
+"""Databases of ASE: SQLite, and the other backends."""

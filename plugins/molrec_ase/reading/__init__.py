@@ -1,0 +1,1 @@
+"""Files of ASE, read: surveys, records, collections, labels."""
