@@ -45,7 +45,7 @@ class BatchEncoder:
 
 
 def _rows(columns: RecordColumns, sources: Sequence[tuple[str, int]]) -> list[bytes] | None:
-    """The index values of each record as a document; None where they take more than a look at the columns."""
+    """Return the index values of each record as a document; None where they take more than a look at the columns."""
     groups = columns.text_groups["element"]
     said = []
     for names in groups.lists:
@@ -108,7 +108,7 @@ def encode_run(
 
 
 def _run_rows(record: Record, batch: FrameBatch, source: str, ordinal: int, settings: Settings) -> Iterator[bytes]:
-    """The index values of each record as a document."""
+    """Yield the index values of each record as a document."""
     atoms = batch.blocks.get("atoms")
     encode = json.JSONEncoder().encode
     if settings.has_keys or (atoms is not None and any(name in atoms.columns for name in _TELLING)):

@@ -175,7 +175,7 @@ class Encoder:
             return None
 
     def _joined(self, task: Task, start: int, collection: Collection, counts: list[int]) -> list[Event]:
-        """The events of inputs read in one go: all inputs from `start` on, of which each has so many records."""
+        """Return the events of inputs read in one go: all inputs from `start` on, of which each has so many records."""
         sources = [
             (path, ordinal)
             for path, count in zip(task.paths[start : start + len(counts)], counts, strict=True)
@@ -208,7 +208,7 @@ class Encoder:
     def _all_encoded(
         self, collection: Collection, units: Mapping[str, str], sources: list[tuple[str, int]]
     ) -> EncodedBatch | None:
-        """All records of a collection that is small, encoded in batches; None where that does not go."""
+        """Return all records of a collection that is small, encoded in batches; None where that does not go."""
         batches = collection.record_batches()
         if batches is None:
             return None
@@ -226,7 +226,7 @@ class Encoder:
         return whole
 
     def _alone(self, task: Task, number: int, chosen: Format) -> Iterator[Event]:
-        """The events of one input, read again for as long as its layout turns out to be another."""
+        """Yield the events of one input, read again for as long as its layout turns out to be another."""
         path, input_ = task.paths[number], task.first + number
         skip, stop = (task.skip, task.stop) if number == 0 else (0, None)
         hints: frozenset[str] = frozenset()
@@ -286,7 +286,7 @@ class Encoder:
     def _opened(
         self, path: str, chosen: Format, hints: frozenset[str], outline: Mapping[str, Any] | None, *, keep: bool
     ) -> Iterator[Record | Collection]:
-        """An input; one of which a span is read stays open for the next one."""
+        """Yield an input; one of which a span is read stays open for the next one."""
         kept, self._kept = self._kept, None
         if kept is not None and not hints and kept[:2] == (path, chosen.name):
             source = kept[2]
@@ -307,7 +307,7 @@ class Encoder:
     def _rows(
         self, source: Collection, chosen: Format, input_: int, path: str, skip: int, stop: int | None
     ) -> Iterator[Event]:
-        """The rows of a database: one at fault is passed over."""
+        """Yield the rows of a database: one at fault is passed over."""
         position = skip
         count = len(source) if stop is None else min(stop, len(source))
         alone = False
@@ -328,7 +328,7 @@ class Encoder:
     def _pieces(
         self, source: Record | Collection, input_: int, path: str, start: int, stop: int | None
     ) -> Iterator[tuple[Iterable[Event], int]]:
-        """The events of records from `start` to `stop`, and of how many records they are."""
+        """Yield the events of records from `start` to `stop`, and of how many records they are."""
         stated = source.units if isinstance(source, Collection) else collection_units(source.units)
         units = stated or self._own.input_units or {}
         if isinstance(source, Record) and is_split(source, self._settings):
@@ -359,7 +359,7 @@ class Encoder:
     def _frame_pieces(
         self, source: Record, units: Mapping[str, str], input_: int, path: str, start: int
     ) -> Iterator[tuple[Iterable[Event], int]]:
-        """What `_pieces` gives of the frames of a run from one on, a record each."""
+        """Yield what `_pieces` gives of the frames of a run from one on, a record each."""
         position, text = start, path_text(path)
         for found in frame_runs(source, start):
             if isinstance(found, Record):
@@ -376,7 +376,7 @@ class Encoder:
             position += len(found)
 
     def _run_encoded(self, run: FrameRun, units: Mapping[str, str], source: str, ordinal: int) -> EncodedBatch | None:
-        """The values of the frames of a run; None where they are to be encoded one by one."""
+        """Return the values of the frames of a run; None where they are to be encoded one by one."""
         mark = self._report.mark()
         try:
             record, adapter = self._prepared(run.record(0), units)
@@ -392,7 +392,7 @@ class Encoder:
     def _encoded(
         self, batch: RecordBatch, units: Mapping[str, str], sources: list[tuple[str, int]]
     ) -> EncodedBatch | None:
-        """The values of a batch, made all at once; None where its records are to be encoded one by one."""
+        """Return the values of a batch, made all at once; None where its records are to be encoded one by one."""
         columns = batch.columns
         if columns is None or not self._adapt(columns.declaration, units).same:
             return None
@@ -411,7 +411,7 @@ class Encoder:
         path: str,
         ordinal: int,
     ) -> Iterator[Event]:
-        """The events of one record."""
+        """Yield the events of one record."""
         node = f"record {ordinal} of {path}"
         record, adapter = self._prepared(record, units)
         own = adapter.row(own)
@@ -439,7 +439,7 @@ class Encoder:
         yield Entry(input_, frames, entry, content)
 
     def _prepared(self, record: Record, units: Mapping[str, str]) -> tuple[Record, Adapter]:
-        """A record as one of the collection, and what made it so."""
+        """Return a record as one of the collection, and what made it so."""
         if record.forcefield is not None:
             self._report.dropped("forcefield", "a collection has one force field for all its records")
             record = dataclasses.replace(record, forcefield=None, _close=None)
@@ -451,7 +451,7 @@ class Encoder:
     def _frames(
         self, record: Record, node: str, input_: int, digest: Any
     ) -> Generator[Event, None, tuple[int, int, int]]:
-        """The frames of a record in pieces. Returns how many, the atoms, and the checksum of all."""
+        """Yield the frames of a record in pieces. Returns how many, the atoms, and the checksum of all."""
         pieces = self._encoder.pieces(record, node)
         checksum = 0
         while True:

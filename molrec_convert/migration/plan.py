@@ -79,7 +79,7 @@ def conflict_texts(conflicts: Iterable[Conflict]) -> list[str]:
 
 
 def declaration_conflicts(contents: Iterable[Content], naming: Naming) -> list[Conflict]:
-    """What keeps the declarations from being one."""
+    """Return what keeps the declarations from being one."""
     known = list(contents)
     return [*_key_conflicts(known, naming), *_block_conflicts(known, naming)]
 
@@ -87,7 +87,7 @@ def declaration_conflicts(contents: Iterable[Content], naming: Naming) -> list[C
 def unit_conflicts(
     contents: Iterable[Content], target: Mapping[str, str] | None, dimensions: Mapping[str, str] | None = None
 ) -> list[Conflict]:
-    """Units that are not known, differ without a target, or cannot be converted to it.
+    """Return units that are not known, differ without a target, or cannot be converted to it.
 
     `dimensions` are those of names that have none by themselves.
     """
@@ -193,7 +193,7 @@ def _column_conflicts(
 
 
 def _fill_example(dtypes: Iterable[str]) -> str:
-    """What a missing value may be given as; an empty text is one, too."""
+    """Return what a missing value may be given as; an empty text is one, too."""
     known = list(dtypes)
     if any(dtype.startswith("f") for dtype in known):
         return "NaN"
@@ -242,7 +242,7 @@ class Plan:
 
     @classmethod
     def unscanned(cls, table: InputTable, settings: Settings) -> Plan:
-        """A plan that knows nothing of its inputs but where they are."""
+        """Return a plan that knows nothing of its inputs but where they are."""
         plan = cls(table, settings)
         count = len(table)
         plan.formats = [None] * count
@@ -253,7 +253,7 @@ class Plan:
 
     @classmethod
     def restored(cls, table: InputTable, settings: Settings, kept: Mapping[str, Any]) -> Plan:
-        """A plan an earlier attempt made and kept."""
+        """Return a plan an earlier attempt made and kept."""
         plan = cls(table, settings)
         names = kept["names"]
         plan.formats = [None if number < 0 else names[number] for number in kept["formats"]]
@@ -270,7 +270,7 @@ class Plan:
         return plan
 
     def kept(self) -> dict[str, Any]:
-        """The plan as a document; what is asked for and the inputs are not in it."""
+        """Return the plan as a document; what is asked for and the inputs are not in it."""
         names = list(dict.fromkeys(name for name in self.formats if name is not None))
         numbers = {name: number for number, name in enumerate(names)}
         return {
@@ -294,7 +294,7 @@ class Plan:
         }
 
     def settled(self) -> dict[str, Any]:
-        """What must not change while a migration is interrupted."""
+        """Return what must not change while a migration is interrupted."""
         return {"declaration": self.declaration.to_json(), "units": self.units}
 
     def take(self, scan: Scan) -> None:
@@ -319,7 +319,7 @@ class Plan:
             self.frames += max(entry.frames, 0)
 
     def is_aside(self, number: int) -> bool:
-        """Whether an input was found in a directory and is of no known format."""
+        """True if an input was found in a directory and is of no known format."""
         return self.content_of[number] == _ASIDE
 
     @property
@@ -413,7 +413,7 @@ class Plan:
                 yield f"{self.table.paths[first]}{more} will be at fault: {error}"
 
     def _missing(self, contents: list[Content]) -> Iterator[str]:
-        """What some inputs lack, those lacking in as many of them together."""
+        """Yield what some inputs lack, those lacking in as many of them together."""
         if self.declaration is None or self.conflicts:
             return
         lacking: Counter[str] = Counter()
@@ -451,7 +451,7 @@ class Plan:
 
 
 def _differ(stated: Mapping[str, str], units: Mapping[str, str]) -> bool:
-    """Whether a unit is another; one that is not stated, or said in other words, is not."""
+    """True if a unit is another; one that is not stated, or said in other words, is not."""
     return any(units.get(quantity, unit) != unit for quantity, unit in stated.items())
 
 

@@ -33,7 +33,7 @@ __all__ = ["NotHere", "Pool", "Recovery", "WorkerLost", "ignore_sigint"]
 
 @contextmanager
 def ignore_sigint() -> Iterator[None]:
-    """An interrupt that comes meanwhile is raised afterwards; threads and processes started within never get one.
+    """Yield an interrupt that comes meanwhile is raised afterwards; threads and processes started within never get one.
 
     They have this from their first moment: a process that is still loading its modules would end with a traceback.
     """
@@ -85,10 +85,10 @@ class Recovery(Protocol):
         """Messages that take back what was handed out of a piece that was not whole."""
 
     def rest(self) -> list[Any]:
-        """What is left, in tasks of one piece each, which are done alone."""
+        """Return what is left, in tasks of one piece each, which are done alone."""
 
     def failed(self, reason: str) -> Any:
-        """The message that stands for the task, one piece, when it ends the process again."""
+        """Return the message that stands for the task, one piece, when it ends the process again."""
 
 
 @dataclass
@@ -145,7 +145,7 @@ class Pool:
         self._apart = False
 
     def run(self, tasks: Iterable[Any]) -> Iterator[Any]:
-        """The messages of all tasks, task by task. Raises what a task raises.
+        """Yield the messages of all tasks, task by task. Raises what a task raises.
 
         Where a process ends without a recovery, or before it begins to work, `WorkerLost` is raised.
         """
@@ -208,7 +208,7 @@ class Pool:
             self._assign(tasks)
 
     def _recovered(self, recovery: Recovery) -> Iterator[Any]:
-        """The messages of the rest of a task whose process was lost, while the others get nothing new to do."""
+        """Yield the messages of the rest of a task whose process was lost, while the others get nothing new to do."""
         yield from recovery.before()
         worker: _Worker | None = None
         try:
@@ -370,7 +370,7 @@ def _keep_memory() -> None:
 
 @contextmanager
 def _main_out_of_sight() -> Iterator[None]:
-    """A process that is started meanwhile does not load the program this one runs, of which it needs nothing."""
+    """Yield a process that is started meanwhile does not load the program this one runs, of which it needs nothing."""
     main = sys.modules["__main__"]
     hidden: dict[str, Any] = {name: vars(main)[name] for name in ("__spec__", "__file__") if name in vars(main)}
     main.__spec__ = None

@@ -155,11 +155,11 @@ class RecordRecovery:
         self._done += 1
 
     def before(self) -> list[Written]:
-        """A record that was not whole has no name."""
+        """Return a record that was not whole has no name."""
         return []
 
     def rest(self) -> list[RecordTask]:
-        """The inputs that are left, each alone."""
+        """Return the inputs that are left, each alone."""
         task = self._task
         return [
             RecordTask(
@@ -173,7 +173,7 @@ class RecordRecovery:
         ]
 
     def failed(self, reason: str) -> Written:
-        """The input ends whoever reads it, who leaves something beside the record's name."""
+        """Return the input ends whoever reads it, who leaves something beside the record's name."""
         with suppress(MolrecError, OSError), Staging(self._task.targets[0], overwrite=True) as left:
             left.discard()
         return Written(self._task.numbers[0], failure=lost_failure(self._task.paths[0], reason))
@@ -221,7 +221,7 @@ def migrate_records(
 
 
 def record_targets(table: InputTable, root: Path) -> list[str]:
-    """The record each input becomes: its place below the directory it was found in, its suffix `.mrec`.
+    """Return the record each input becomes: its place below the directory it was found in, its suffix `.mrec`.
 
     Where two would have one name all of them keep their own suffix before that. Raises `UsageError` if they still do.
     """
@@ -287,7 +287,7 @@ class _Ledger:
         disk.sync(self.path.parent)
 
     def is_ours(self, path: str, target: str) -> bool:
-        """Whether a record that is there was made, or begun, by a migration from an input."""
+        """True if a record that is there was made, or begun, by a migration from an input."""
         return target in self.begun or os.path.abspath(path) in self.done
 
     def _take(self, entry: dict[str, Any]) -> None:
@@ -422,7 +422,7 @@ def _is_done(table: InputTable, number: int, target: str, ledger: _Ledger) -> bo
 def _tasks(
     table: InputTable, targets: list[str], left: Iterable[int], ledger: _Ledger, *, overwrite: bool
 ) -> Iterator[RecordTask]:
-    """Some inputs at a time. What is begun is written down first: a target that is there afterwards is ours."""
+    """Yield some inputs at a time. What is begun is written down first: a target that is there afterwards is ours."""
     group: list[int] = []
     size = 0
 

@@ -120,7 +120,7 @@ class _Job:
             self.declared, self.units = read_declaration(settings.declaration)
 
     def preview(self, table: InputTable, *, overwrite: bool) -> Outcome:
-        """The plan alone."""
+        """Return the plan alone."""
         known = 0
         state = State(self.target)
         declared, units = self.declared, self.units
@@ -139,7 +139,7 @@ class _Job:
         )
 
     def run(self, table: InputTable, *, overwrite: bool) -> Outcome:
-        """The whole migration."""
+        """Return the whole migration."""
         with TargetLock(self.target):
             state = State(self.target)
             state.begin()
@@ -287,7 +287,7 @@ class _Job:
             self.engine.begin(self.settings)
 
     def _resumes(self, state: State, facts: dict[str, Any], table: InputTable, *, overwrite: bool) -> bool:
-        """Whether there is an attempt to go on from. Raises `UsageError` where it was begun otherwise."""
+        """True if there is an attempt to go on from. Raises `UsageError` where it was begun otherwise."""
         try:
             note, settled = state.note(), state.settled()
             for _ in state.kept_failures():
@@ -358,7 +358,7 @@ class _Job:
         return plan
 
     def _scanned(self, table: InputTable, folder: Path | None) -> Plan:
-        """The first pass."""
+        """Return the first pass."""
         plan = Plan(table, self.settings)
         self.watcher.stage("looking at inputs", len(table), table.nbytes)
         count = len(table)
@@ -376,7 +376,7 @@ class _Job:
         return plan
 
     def _eligible(self, plan: Plan) -> list[bool]:
-        """Which inputs there is something to do for."""
+        """Return which inputs there is something to do for."""
         return [number not in plan.failures and not plan.is_aside(number) for number in range(len(plan.table))]
 
     def _fill(self, state: State, output: Output, plan: Plan) -> None:
@@ -421,7 +421,7 @@ class _Job:
 
 
 def _is_finished(state: State, *, overwrite: bool) -> bool:
-    """Whether only what lies beside the collection is to be put there. Raises `FormatError` where that is not told."""
+    """True if only what lies beside the collection is to be put there. Raises `FormatError` where that is not told."""
     try:
         return state.is_finished
     except FormatError:
@@ -433,7 +433,7 @@ def _is_finished(state: State, *, overwrite: bool) -> bool:
 
 
 def _unknown(table: InputTable, migrated: dict[str, Known]) -> InputTable:
-    """The inputs that were not migrated yet. Raises `UsageError` for one that was, and is another now."""
+    """Return the inputs that were not migrated yet. Raises `UsageError` for one that was, and is another now."""
     left = InputTable()
     left.beside = table.beside
     for number, path in enumerate(table.paths):
@@ -453,7 +453,7 @@ def _unknown(table: InputTable, migrated: dict[str, Known]) -> InputTable:
 
 
 def _facts(table: InputTable) -> dict[str, Any]:
-    """The inputs, in short."""
+    """Return the inputs, in short."""
     names, content = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
     for path in table.paths:
         names.update(os.path.abspath(path).encode("utf-8", "surrogateescape") + b"\0")
@@ -467,7 +467,7 @@ def _number(facts: dict[str, Any]) -> str:
 
 
 def _changed_since(table: InputTable, kept: dict[str, Any], journal: Path) -> str | None:
-    """The first input an earlier attempt has records of, or is in the middle of, that is another one now."""
+    """Return the first input an earlier attempt has records of, or is in the middle of, that is another one now."""
     commit = Journal.committed(journal)
     failed = Journal.failed(journal)
     for number in range(commit.inputs + (1 if commit.skip else 0)):

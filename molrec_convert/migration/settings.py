@@ -77,11 +77,11 @@ class Settings:
 
     @property
     def has_keys(self) -> bool:
-        """Whether the index is to have keys of the inputs."""
+        """True if the index is to have keys of the inputs."""
         return bool(self.index) or self.group_by is not None
 
     def facts(self) -> dict[str, Any]:
-        """What must be the same for an interrupted migration to go on."""
+        """Return what must be the same for an interrupted migration to go on."""
         return {
             "split": self.split,
             "units": None if self.units is None else dict(self.units),
@@ -101,7 +101,7 @@ class Settings:
         }
 
     def document(self) -> dict[str, Any]:
-        """What was done to the records on purpose, as the collection says it under `migration`; see `stated`."""
+        """Return what was done to the records on purpose, as the collection says it under `migration`; see `stated`."""
         said = {
             "split": self.split,
             "dimensions": dict(self.dimensions),
@@ -121,7 +121,7 @@ class Settings:
 
     @classmethod
     def stated(cls, document: Any) -> Settings:
-        """The settings of a collection's document `migration`; the defaults where it says nothing."""
+        """Return the settings of a collection's document `migration`; the defaults where it says nothing."""
         if not isinstance(document, Mapping):
             return cls()
         fill, rename, drop = (document.get(key) for key in ("fill", "rename", "drop"))
@@ -161,7 +161,7 @@ def _texts(mapping: Any) -> dict[str, str]:
 
 
 def _values(options: Any) -> dict[str, Any]:
-    """Options of formats: JSON has lists for those with several values."""
+    """Return options of formats: JSON has lists for those with several values."""
     if not isinstance(options, Mapping):
         return {}
     return {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
@@ -197,7 +197,7 @@ def parse_pairs(values: Iterable[str], flag: str, *, empty: bool = False) -> dic
 
 
 def parse_value(text: str) -> Any:
-    """The value of a fill: a number, NaN, true, false, a list of numbers; any other text is itself."""
+    """Return the value of a fill: a number, NaN, true, false, a list of numbers; any other text is itself."""
     try:
         return read_json(text)
     except ValueError:

@@ -2,7 +2,13 @@
 
 For `train.mrec.lmdb` the state is the directory `.train.mrec.lmdb.migration`. Beside the complete collection stay
 `train.migration.jsonl`, which says of each input what it was when it was migrated, and, where there are any,
-`train.failures.jsonl`.
+`train.failures.jsonl`. The journal has one line for each input that is finished and one for each commit; only what
+stands before a commit counts.
+
+All of these are files of JSON documents, one a line, in which a changed byte is found. A line ends in the member
+`crc32c`: the checksum of all that stands before it in the file, other checksums left out. So a line that was altered,
+moved, doubled or taken out breaks those that follow as well. Where a file is whole its last line says as `of` how many
+lines there are.
 """
 
 from __future__ import annotations
@@ -207,7 +213,7 @@ def is_error(failure: Failure) -> bool:
 
 
 def failure_text(path: str, failure: Failure) -> str:
-    """One sentence with the input's name in it, once."""
+    """Return one sentence with the input's name in it, once."""
     text: str = failure["error"] if is_error(failure) else failure["warning"]
     return text if path in text else f"{path}: {text}"
 
@@ -319,7 +325,7 @@ class State:
         write_lines(self._note, [note])
 
     def plan(self) -> dict[str, Any] | None:
-        """The plan of an earlier attempt, when it was complete."""
+        """Return the plan of an earlier attempt, when it was complete."""
         return read_document(self._plan, _AGAIN)
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
@@ -331,7 +337,7 @@ class State:
         disk.remove(self._plan)
 
     def settled(self) -> dict[str, Any] | None:
-        """What the values in the file were made for."""
+        """Return what the values in the file were made for."""
         return read_document(self._settled, _AGAIN)
 
     def write_settled(self, settled: Mapping[str, Any]) -> None:
@@ -358,7 +364,7 @@ class State:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the collection has its name already, and only what lies beside it is to be put there."""
+        """True if the collection has its name already, and only what lies beside it is to be put there."""
         finished = read_document(self._finished, _AGAIN)
         if finished is None or not self.target.exists():
             return False
@@ -384,11 +390,11 @@ class State:
         self.discard()
 
     def migrated(self) -> dict[str, Known]:
-        """The inputs the complete collection was made of, by absolute path."""
+        """Return the inputs the complete collection was made of, by absolute path."""
         return {entry["path"]: (entry["size"], entry["stamp"], entry["hash"]) for entry in self.manifest_entries()}
 
     def manifest_entries(self) -> Iterator[dict[str, Any]]:
-        """The lines of the manifest. Raises `FormatError` where it is damaged."""
+        """Yield the lines of the manifest. Raises `FormatError` where it is damaged."""
         yield from read_lines(self.manifest, _AGAIN)
 
 
@@ -449,7 +455,7 @@ class Journal:
 
     @staticmethod
     def committed(path: Path) -> Commit:
-        """The last commit of the journal at a path, which is left as it is."""
+        """Return the last commit of the journal at a path, which is left as it is."""
         points = list(_points(path))
         return _commit_at(path, points[-1]) if points else Commit()
 
@@ -473,7 +479,7 @@ class Journal:
         self.points = []
 
     def entries(self) -> Iterator[dict[str, Any]]:
-        """The lines that count, commits left out, in order."""
+        """Yield the lines that count, commits left out, in order."""
         self._file.flush()
         yield from _entries(self.path, self._file.tell())
 
@@ -483,7 +489,7 @@ class Journal:
 
 
 def _points(path: Path) -> Iterator[Point]:
-    """The commits of a journal, as far as its lines stand."""
+    """Yield the commits of a journal, as far as its lines stand."""
     if not path.exists():
         return
     start = 0
@@ -507,7 +513,7 @@ def _commit_at(path: Path, point: Point) -> Commit:
 
 
 def _entries(path: Path, end: int) -> Iterator[dict[str, Any]]:
-    """The lines of a journal up to a byte, commits left out."""
+    """Yield the lines of a journal up to a byte, commits left out."""
     if not end:
         return
     with path.open("rb") as file:

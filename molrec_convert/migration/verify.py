@@ -105,7 +105,7 @@ class Verification:
 
     @property
     def is_equal(self) -> bool:
-        """Whether nothing differs, is absent or is there once more."""
+        """True if nothing differs, is absent or is there once more."""
         return not (self.different or self.absent or self.surplus)
 
     def to_json(self) -> dict[str, Any]:
@@ -252,7 +252,7 @@ def _by_source(collection: Collection, paths: Sequence[str], result: Verificatio
 
 
 def _taken(number: int, sample: float, seed: int) -> bool:
-    """Whether a record is of the sample, which depends on its number and the seed alone."""
+    """True if a record is of the sample, which depends on its number and the seed alone."""
     if sample >= 1:
         return True
     digest = hashlib.blake2b(number.to_bytes(8, "little"), digest_size=8, key=str(seed).encode()[:64]).digest()
@@ -319,7 +319,7 @@ class _LostReader:
         return []
 
     def rest(self) -> list[_Source]:
-        """The source, once more."""
+        """Return the source, once more."""
         return [] if self._done else [self._source]
 
     def failed(self, reason: str) -> _Told:
@@ -426,7 +426,7 @@ class _Reading:
     def _some(
         self, source: Record | Collection, wanted: Mapping[int, int]
     ) -> Iterator[tuple[int, tuple[Record, Mapping[str, Any]] | Exception]]:
-        """The wanted records of a source, with what its own index says of each; of a row at fault its error."""
+        """Yield the wanted records of a source, with what its own index says of each; of a row at fault its error."""
         ordinals = sorted(wanted)
         if not ordinals:
             return
@@ -466,7 +466,7 @@ class _Reading:
     def _expected(
         self, record: Record, own: Mapping[str, Any], units: Mapping[str, str], path: str
     ) -> tuple[Record, Mapping[str, Any]]:
-        """The record as the collection should have it, and what the index of its source says of it."""
+        """Return the record as the collection should have it, and what the index of its source says of it."""
         member = as_member(dataclasses.replace(record, forcefield=None, _close=None), Report())
         declared = Declaration() if member.trajectory is None else member.trajectory.declaration
         adapter = self._adapter(declared, units, path)
@@ -513,5 +513,5 @@ def _failures(collection: Collection) -> dict[str, frozenset[int | None]]:
 
 
 def _plain(record: Record) -> Record:
-    """What a collection has a place for."""
+    """Return what a collection has a place for."""
     return Record(meta=dict(record.meta), system=record.system, trajectory=record.trajectory)

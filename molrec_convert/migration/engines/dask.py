@@ -138,7 +138,7 @@ class DaskEngine(Engine):
             Path(self._place.folder, self._place.mark).unlink(missing_ok=True)
 
     def _jobs(self, place: Place, tasks: TaskList, first: int) -> Iterator[_Job]:
-        """The parts of all inputs, the same in every attempt; those that are done already left out."""
+        """Yield the parts of all inputs, the same in every attempt; those that are done already left out."""
         for group in _grouped(tasks.since()):
             if group[-1].first + len(group[-1].paths) > first:
                 yield self._job(place, group, tasks)
@@ -247,7 +247,7 @@ class DaskEngine(Engine):
         return self._client.submit(work, job.order, pure=False, key=key, priority=-job.first)
 
     def _result(self, future: Any) -> Any:
-        """What came of a task; None where the workers that did it were lost every time."""
+        """Return what came of a task; None where the workers that did it were lost every time."""
         distributed = _distributed()
         try:
             while True:
@@ -271,7 +271,7 @@ class DaskEngine(Engine):
             self._has_workers(_NOBODY, _GO_ON)
 
     def _has_workers(self, patience: float, again: str) -> bool:
-        """Whether somebody does what there is to do. Raises `EngineError` where nobody did for so many seconds."""
+        """True if somebody does what there is to do. Raises `EngineError` where nobody did for so many seconds."""
         workers = self._asked("workers").values()
         # one without memory takes nothing up, and goes on with what it has begun
         if any(worker["status"] == "running" or worker["metrics"].get("executing") for worker in workers):
@@ -292,11 +292,11 @@ class DaskEngine(Engine):
         return sorted(address for address, last in seen.items() if newest - last > _SILENCE / 2)
 
     def _workers(self) -> int:
-        """How many workers there are. Raises `EngineError` where the scheduler does not answer."""
+        """Return how many workers there are. Raises `EngineError` where the scheduler does not answer."""
         return len(self._asked("workers"))
 
     def _asked(self, what: str) -> Any:
-        """What the scheduler says of itself. Raises `EngineError` where it does not answer."""
+        """Return what the scheduler says of itself. Raises `EngineError` where it does not answer."""
         try:
             if self._client.status == "running":
                 return self._client.sync(self._client.scheduler.identity, callback_timeout=_SILENCE)[what]
@@ -314,7 +314,7 @@ class DaskEngine(Engine):
     def _alone(
         self, job: _Job, tasks: TaskList | None, work: Callable[[Order], Any], parts: Path | None = None
     ) -> Iterator[tuple[_Job, Any]]:
-        """The inputs of a job one by one."""
+        """Yield the inputs of a job one by one."""
         for task in job.order.tasks:
             for single in singles(task, task.first, task.skip):
                 one = self._job(job.order.place, [single], tasks)
@@ -329,7 +329,7 @@ class _Left:
         self._first, self._skip = first, skip
 
     def of(self, message: list[Event]) -> list[Event]:
-        """What is left of a message."""
+        """Return what is left of a message."""
         return [event for event in message if self._keeps(event)]
 
     def _keeps(self, event: Event) -> bool:
@@ -381,7 +381,7 @@ def _seen(path: Path) -> Path:
 
 
 def _parts(folder: Path) -> Path:
-    """Where parts lie."""
+    """Return where parts lie."""
     parts = folder / "parts"
     parts.mkdir(exist_ok=True)
     return parts
@@ -409,7 +409,7 @@ def _check_address(address: str) -> None:
 
 
 def _connected(target: Any) -> Any:
-    """A client. A scheduler whose greeting comes together with another message is asked again.
+    """Return a client. A scheduler whose greeting comes together with another message is asked again.
 
     `distributed.client.Client` asserts that it comes alone, which on a busy scheduler it does not always.
     """

@@ -61,7 +61,7 @@ class Worker:
 
 
 def lost_failure(path: str, reason: str) -> Failure:
-    """What is noted of an input that ends the processes that read it."""
+    """Return what is noted of an input that ends the processes that read it."""
     return {"type": "WorkerLost", "error": f"{path}: the process that read it {reason}, and so was another one"}
 
 
@@ -83,15 +83,15 @@ class TaskRecovery:
             self._see(event)
 
     def before(self) -> list[Any]:
-        """What is to be handed out before the rest."""
+        """Return what is to be handed out before the rest."""
         return [[RetryRecord(self._input)]] if self._open else []
 
     def rest(self) -> list[Task]:
-        """What is left to do, an input each."""
+        """Return what is left to do, an input each."""
         return [] if self._scanned else singles(self._task, self._input, self._records)
 
     def failed(self, reason: str) -> Any:
-        """The message that stands for what is left of a task of one input that cannot be done."""
+        """Return the message that stands for what is left of a task of one input that cannot be done."""
         failure = lost_failure(self._task.paths[0], reason)
         if self._task.goal is None:
             return Scan(self._task.first, [Scanned(self._task.formats[0], error=failure)])
@@ -139,7 +139,7 @@ class Engine(ABC):
     def encode(
         self, tasks: TaskList, first: int, skip: int, folder: Path, safe: Callable[[], int]
     ) -> Iterator[list[Event]]:
-        """The second pass: the events of all inputs from `first` on, of which `skip` records are done.
+        """Return the second pass: the events of all inputs from `first` on, of which `skip` records are done.
 
         `folder` lies beside the output: what an engine keeps there is found again by the next attempt. `safe` tells
         how many inputs are in the output whatever happens.

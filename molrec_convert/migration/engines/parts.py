@@ -174,7 +174,7 @@ class _Part:
 
 
 def read_part(path: Path, first: int = 0) -> Iterator[list[Event]]:
-    """The events of a partial collection, some at a time, without those of inputs before `first`.
+    """Yield the events of a partial collection, some at a time, without those of inputs before `first`.
 
     Raises `MolrecError` where it is no sound one.
     """
@@ -192,7 +192,7 @@ def read_part(path: Path, first: int = 0) -> Iterator[list[Event]]:
 
 
 def _events(part: StoredCollection, path: Path, first: int) -> Iterator[tuple[Event, int]]:
-    """Events and about the bytes they hold."""
+    """Yield events and about the bytes they hold."""
     index = part.index
     atoms, has = index["n_atoms"].tolist(), index["has_trajectory"].tolist()
     frames = (value for _, values in part.stored_runs(FRAME) for value in values)
@@ -293,7 +293,7 @@ def check_place(place: Place) -> None:
 
 
 def look(order: Order) -> list[Scan]:
-    """What the inputs of all tasks hold."""
+    """Return what the inputs of all tasks hold."""
     with _working(order) as work:
         return [scan for task in order.tasks for scan in work(task)]
 
@@ -331,7 +331,7 @@ def _publish(made: Path, target: Path) -> None:
 
 @contextmanager
 def _working(order: Order) -> Iterator[Worker]:
-    """The worker of this process, in the directory paths are named from."""
+    """Yield the worker of this process, in the directory paths are named from."""
     global _last
     check_place(order.place)
     with _turn:
@@ -346,7 +346,7 @@ def _working(order: Order) -> Iterator[Worker]:
 
 
 def _scratch() -> str | None:
-    """The directory a worker keeps files of its own in; None where it is the system's."""
+    """Return the directory a worker keeps files of its own in; None where it is the system's."""
     from distributed import get_worker
 
     try:

@@ -106,17 +106,17 @@ class Naming:
         return found if block is None else self._fill.get(f"{block}/{name}", found)
 
     def value_of(self, block: str | None, name: str, dtype: str) -> str | None:
-        """The text a missing column or key has a value by; None also for NaN of a real number, which is none."""
+        """Return the text a missing column or key has a value by; None also for NaN of a real number, which is none."""
         text = self.fill_of(block, name)
         is_nan = text is not None and dtype.startswith("f64") and text.strip().lower() == "nan"
         return None if is_nan else text
 
     def touches(self, declaration: Declaration) -> bool:
-        """Whether frames of a declaration are others afterwards, or their system may be."""
+        """True if frames of a declaration are others afterwards, or their system may be."""
         return not self._idle
 
     def declaration(self, declaration: Declaration) -> Declaration:
-        """A declaration under its new names. Raises `UsageError` where two things get one name."""
+        """Return a declaration under its new names. Raises `UsageError` where two things get one name."""
         if self._idle:
             return declaration
         blocks: dict[str, BlockDeclaration] = {}
@@ -147,7 +147,7 @@ class Naming:
         return dataclasses.replace(declaration, blocks=blocks, meta=meta)
 
     def idle(self, seen: set[str]) -> Iterator[str]:
-        """What was asked for and met nothing: names no input has. `seen` are the names of all of them."""
+        """Yield what was asked for and met nothing: names no input has. `seen` are the names of all of them."""
         # what a name becomes may be filled as well
         filled = {name for name in self._fill if name not in self._rename.values()}
         drop, only = self._asked
@@ -220,7 +220,7 @@ class Adapter:
         self.same = conversion is None and not naming.touches(source) and self._equal(named)
 
     def _equal(self, named: Declaration) -> bool:
-        """Whether frames of the source are frames of the target as they stand."""
+        """True if frames of the source are frames of the target as they stand."""
         if list(named.meta) != list(self._target.meta):
             return False
         if not all(key_fits(entry, self._target.meta[key]) for key, entry in named.meta.items()):
@@ -232,7 +232,7 @@ class Adapter:
         )
 
     def member(self, record: Record) -> Record:
-        """The record as one of the collection; itself where there is nothing to do."""
+        """Return the record as one of the collection; itself where there is nothing to do."""
         if self.same:
             return record
         changes: dict[str, Any] = {"system": self._system(record.system), "_close": None}
@@ -253,7 +253,7 @@ class Adapter:
         return own if self._conversion is None or not own else self._conversion.row(own)
 
     def batch(self, batch: FrameBatch, *, defined: bool = True) -> FrameBatch:
-        """One batch of the trajectory; `defined` is its `cell_defined`."""
+        """Return one batch of the trajectory; `defined` is its `cell_defined`."""
         blocks = {}
         for old, updates in batch.blocks.items():
             name = self._naming.block(old)
@@ -305,7 +305,7 @@ class Adapter:
         return made
 
     def _missing(self, key: str, entry: MetaDeclaration, here: str) -> Any:
-        """What stands for a key the frames do not say: what the source fills it with, else what is asked for."""
+        """Return what stands for a key the frames do not say: what the source fills it with, else what is asked for."""
         for old, declared in self._source.meta.items():
             if self._naming.key(old) == key and declared.fill is not NO_FILL:
                 return declared.fill
@@ -394,7 +394,7 @@ def _missing(node: str, what: str, name: str, fill: str | None) -> ContractError
 
 
 def _filled(shape: tuple[int, ...], text: str | None, dtype: str, here: str) -> Any:
-    """An array of one value."""
+    """Return an array of one value."""
     value = parse_value(text or "")
     one = as_values([_scalar(value, dtype, here)], dtype, here)
     return np.broadcast_to(one.reshape((1,) * len(shape)), shape).copy()
@@ -409,7 +409,7 @@ def _scalar(value: Any, dtype: str, here: str) -> Any:
 
 
 def _repeated(value: Any, entry: MetaDeclaration, count: int, here: str) -> Any:
-    """A per-step value in every frame of a batch."""
+    """Return a per-step value in every frame of a batch."""
     spec = TAGS[entry.dtype]
     if spec.dtype is None:
         return [value] * count

@@ -52,7 +52,7 @@ _ANY_DEPTH = "**"
 
 
 def above_of(path: str) -> Above:
-    """A directory and all those it lies in, by the way it is named."""
+    """Return a directory and all those it lies in, by the way it is named."""
     found = set()
     where = os.path.abspath(path)
     while True:
@@ -64,7 +64,7 @@ def above_of(path: str) -> Above:
 
 
 def is_loop(path: str, above: Above) -> bool:
-    """Whether a directory is one of those it was reached through. Raises `OSError` for a link to itself."""
+    """True if a directory is one of those it was reached through. Raises `OSError` for a link to itself."""
     return os.path.islink(path) and _identity(path) in above
 
 
@@ -78,7 +78,7 @@ def files_below(path: str) -> Iterator[str]:
 
 
 def fixed_part(pattern: str) -> str:
-    """The directory of a glob that no wildcard is in."""
+    """Return the directory of a glob that no wildcard is in."""
     fixed = []
     for part in pattern.split(os.sep)[:-1]:
         if glob.has_magic(part):
@@ -120,7 +120,7 @@ def _fitting(folder: str, parts: Sequence[str], above: Above) -> Iterator[str]:
 
 
 def _any_depth(folder: str, rest: Sequence[str], above: Above) -> Iterator[str]:
-    """What the rest of a glob fits in a directory and below; all that is there where nothing follows."""
+    """Yield what the rest of a glob fits in a directory and below; all that is there where nothing follows."""
     if rest:
         yield from _fitting(folder, rest, above)
     try:
@@ -139,7 +139,7 @@ def _any_depth(folder: str, rest: Sequence[str], above: Above) -> Iterator[str]:
 
 
 def _names(folder: str) -> list[str]:
-    """Names in a directory; of one that may not be read none, as with any glob."""
+    """Return names in a directory; of one that may not be read none, as with any glob."""
     try:
         return os.listdir(folder or ".")
     except OSError:
@@ -162,18 +162,18 @@ _COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 
 
 def entries_of(path: str) -> list[os.DirEntry[str]]:
-    """What is in a directory, by name; hidden entries left out. Raises `OSError`."""
+    """Return what is in a directory, by name; hidden entries left out. Raises `OSError`."""
     return sorted((entry for entry in os.scandir(path) if not entry.name.startswith(".")), key=lambda entry: entry.name)
 
 
 def identity(entry: os.DirEntry[str]) -> tuple[int, int]:
-    """What tells an entry from others: device and number."""
+    """Return what tells an entry from others: device and number."""
     facts = entry.stat()
     return facts.st_dev, facts.st_ino
 
 
 def is_directory(entry: os.DirEntry[str]) -> bool:
-    """Whether an entry is a directory, or a link to one."""
+    """True if an entry is a directory, or a link to one."""
     try:
         return entry.is_dir()
     except OSError:
@@ -208,7 +208,7 @@ def source_format(path: str, *, sure: bool = False) -> Format | None:
 
 
 def _holds_others(path: str, found: Format, above: Above, *, below: bool = False) -> bool:
-    """Whether a directory has what a run there would not have: files of other formats, or any further below."""
+    """True if a directory has what a run there would not have: files of other formats, or any further below."""
     try:
         entries = entries_of(path)
     except OSError:
@@ -229,7 +229,7 @@ def _holds_others(path: str, found: Format, above: Above, *, below: bool = False
 
 
 def fits_another(name: str, found: Format, *, own: bool) -> bool:
-    """Whether the name of a file is one of formats that have nothing to do with a run of the format `found`.
+    """True if the name of a file is one of formats that have nothing to do with a run of the format `found`.
 
     With `own` files that may belong to a run count as well.
     """
@@ -316,7 +316,7 @@ def expand_inputs(arguments: Sequence[str | os.PathLike[str]], output: Path) -> 
 
 
 def beside_notes(table: InputTable) -> list[str]:
-    """What there is to say of files in and below the directories of runs that are no inputs of their own."""
+    """Return what there is to say of files in and below the directories of runs that are no inputs of their own."""
     if not table.beside:
         return []
     count, shown = len(table.beside), ", ".join(map(path_text, table.beside[:3]))
@@ -326,12 +326,12 @@ def beside_notes(table: InputTable) -> list[str]:
 
 
 def path_text(path: str) -> str:
-    """A path as an index column holds it: bytes that are no UTF-8 as escapes."""
+    """Return a path as an index column holds it: bytes that are no UTF-8 as escapes."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def tree_facts(path: str) -> tuple[int, int]:
-    """Bytes of a file, or of all files of a directory, and when the newest was changed (ns)."""
+    """Return bytes of a file, or of all files of a directory, and when the newest was changed (ns)."""
     try:
         facts = os.stat(path)
     except FileNotFoundError:
@@ -350,7 +350,7 @@ def tree_facts(path: str) -> tuple[int, int]:
 
 
 def _listed(arguments: Iterable[str | os.PathLike[str]]) -> Iterator[tuple[str, bool]]:
-    """The arguments, lists of paths written out, and whether they are of a list."""
+    """Yield the arguments, lists of paths written out, and whether they are of a list."""
     for given in arguments:
         argument = os.fspath(given)
         if argument == "-":
@@ -376,7 +376,7 @@ def _standard_input() -> str:
 
 
 def _lines(text: str, name: str) -> list[str]:
-    """The paths of a list, a line each."""
+    """Return the paths of a list, a line each."""
     if "\0" in text:
         raise UsageError(f"{name} is no list of paths, one a line: it has zero bytes in it")
     lines = [line.removesuffix("\r") for line in text.split("\n") if line.strip()]
@@ -409,7 +409,7 @@ def _found(argument: str, beside: list[str], *, listed: bool) -> Iterator[tuple[
 
 
 def _directory(path: str, root: str | None, beside: list[str]) -> Iterator[tuple[str, str, bool]]:
-    """A directory that is a source as itself, and further ones below, else the sources in it."""
+    """Yield a directory that is a source as itself, and further ones below, else the sources in it."""
     found = source_format(path)
     if found is None:
         yield from _searched(path, path if root is None else root, above_of(path), beside)
@@ -420,7 +420,7 @@ def _directory(path: str, root: str | None, beside: list[str]) -> Iterator[tuple
 
 
 def _searched(path: str, root: str, above: Above, beside: list[str]) -> Iterator[tuple[str, str, bool]]:
-    """The sources in a directory and below it. One that may not be read is an input, at fault when it is read."""
+    """Yield the sources in a directory and below it. One that may not be read is an input, at fault when it is read."""
     try:
         entries = entries_of(path)
     except OSError:
@@ -463,7 +463,7 @@ _DIGEST = 16
 
 
 def content_digest(path: str, wanted: Callable[[], bool] = lambda: True) -> str:
-    """The hash of a file, or of all files of a directory and their names; of less once it is not `wanted`."""
+    """Return the hash of a file, or of all files of a directory and their names; of less once it is not `wanted`."""
     digest = hashlib.blake2b(digest_size=_DIGEST)
     try:
         _feed(digest, path, wanted)

@@ -104,7 +104,7 @@ class Scanner:
             self._kept = None
 
     def pop_open_source(self) -> Opened | None:
-        """The last input that can be read from any record on, whose opening there was nothing to report of."""
+        """Return the last input that can be read from any record on, whose opening there was nothing to report of."""
         kept, self._kept = self._kept, None
         return kept
 
@@ -205,7 +205,7 @@ class _Digest:
         self._thread.start()
 
     def value(self) -> str:
-        """The hash. Raises what kept it from being made, `OSError` where the file cannot be read."""
+        """Return the hash. Raises what kept it from being made, `OSError` where the file cannot be read."""
         self._thread.join()
         if isinstance(self._value, Exception):
             raise self._value
@@ -267,7 +267,7 @@ def content_of(source: Record | Collection, settings: Settings, chosen: Format) 
 
 
 def _extent(source: Record | Collection) -> tuple[int, int]:
-    """Frames, and the bytes they will take about; -1 frames where only reading to the end tells."""
+    """Return frames, and the bytes they will take about; -1 frames where only reading to the end tells."""
     if isinstance(source, Collection):
         frames = source.n_frames
         return frames, source.atom_rows * _row_bytes(source.declaration) + 400 * frames

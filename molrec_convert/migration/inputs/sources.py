@@ -58,14 +58,14 @@ class FrameRun:
         return self.batch.n_frames
 
     def record(self, index: int) -> Record:
-        """The record of one of them."""
+        """Return the record of one of them."""
         one = take_frames(self.batch, np.array([index]))
         made = MemoryTrajectory.of_batch(one, self.declaration, cell_defined=self.cell_defined)
         return dataclasses.replace(self.base, trajectory=made, _close=None)
 
 
 def frame_runs(record: Record, start: int = 0) -> Iterator[FrameRun | Record]:
-    """A record for each frame of a run from one on; runs of them where frames stand alone.
+    """Yield a record for each frame of a run from one on; runs of them where frames stand alone.
 
     A block that settles goes to the system, as its only update is that frame's.
     """
@@ -101,7 +101,7 @@ def frame_runs(record: Record, start: int = 0) -> Iterator[FrameRun | Record]:
 
 
 def frames_of(record: Record, start: int = 0) -> Iterator[Record]:
-    """A record for each frame of a run from one on."""
+    """Yield a record for each frame of a run from one on."""
     for found in frame_runs(record, start):
         if isinstance(found, Record):
             yield found
@@ -110,7 +110,7 @@ def frames_of(record: Record, start: int = 0) -> Iterator[Record]:
 
 
 def split_declaration(declaration: Declaration) -> Declaration:
-    """What single frames of a trajectory declare."""
+    """Return what single frames of a trajectory declare."""
     blocks = {name: block for name, block in declaration.blocks.items() if block.settles is None}
     blocks = {
         name: block if block.aligned_with in (None, *blocks) else dataclasses.replace(block, aligned_with=None)
@@ -120,7 +120,7 @@ def split_declaration(declaration: Declaration) -> Declaration:
 
 
 def _stands_alone(batch: FrameBatch, names: set[str], settling: Mapping[str, str | None]) -> bool:
-    """Whether every frame presents all blocks of these names; those that settle at the first frame only, or not."""
+    """True if every frame presents all blocks of these names; those that settle at the first frame only, or not."""
     for name in names:
         updates = batch.blocks.get(name)
         frames = [] if updates is None else updates.frames.tolist()
@@ -133,7 +133,7 @@ def _stands_alone(batch: FrameBatch, names: set[str], settling: Mapping[str, str
 
 
 def _every_box(batch: FrameBatch, before: BoxUpdates | None) -> BoxUpdates | None:
-    """The cell of each frame, carried forward, from the one `before` the batch on."""
+    """Return the cell of each frame, carried forward, from the one `before` the batch on."""
     given = batch.box
     if given is None or not len(given.frames):
         last = before
@@ -158,7 +158,7 @@ def _every_box(batch: FrameBatch, before: BoxUpdates | None) -> BoxUpdates | Non
 
 
 def _one_by_one(record: Record, start: int) -> Iterator[Record]:
-    """The records of frames of which some are only told by those before."""
+    """Yield the records of frames of which some are only told by those before."""
     whole = record.trajectory
     assert whole is not None
     settling = {n: b.settles for n, b in whole.declaration.blocks.items() if b.settles is not None}
@@ -237,7 +237,7 @@ class Sources:
         hints: frozenset[str] = frozenset(),
         outline: Mapping[str, Any] | None = None,
     ) -> Record | Collection:
-        """The record or collection in one input; `outline` is what was found out when it was open before."""
+        """Return the record or collection in one input; `outline` is what was found out when it was open before."""
         context = self._context(path, chosen, hints)
         source = chosen.reader()([path], dataclasses.replace(context, outline=outline))
         if isinstance(source, Record):
@@ -245,7 +245,7 @@ class Sources:
         return self._with_elements(source, path, chosen)
 
     def open_together(self, paths: Sequence[Path], chosen: Format) -> tuple[Collection, list[int]] | None:
-        """The records of several inputs in one go and how many are of each; None where that is not to be had.
+        """Return the records of several inputs in one go and how many are of each; None where that is not to be had.
 
         The same rules match all of them.
         """
@@ -260,7 +260,7 @@ class Sources:
         return collection, joined[1]
 
     def some_join(self, paths: Sequence[Path], chosen: Format) -> bool:
-        """Whether there is hope that parts of inputs that cannot be read in one go can be: two at either end can."""
+        """True if there is hope that parts of inputs that cannot be read in one go can be: two at either end can."""
         for pair in (paths[:2], paths[-2:]):
             mark = self._report.mark()
             try:
@@ -277,7 +277,7 @@ class Sources:
         return False
 
     def _with_elements(self, source: Record | Collection, path: Path, chosen: Format) -> Record | Collection:
-        """The elements asked for, where the reader does not settle them."""
+        """Return the elements asked for, where the reader does not settle them."""
         options = self._rules.of(path).options
         if not options.get("elements") and not options.get("guess_elements"):
             return source
@@ -313,7 +313,7 @@ def check_options(options: Mapping[str, Any]) -> None:
 def records_of(
     source: Record | Collection, settings: Settings, start: int = 0, stop: int | None = None
 ) -> Iterator[Member]:
-    """The records of an input from one on, with the values the input's own index has for each.
+    """Yield the records of an input from one on, with the values the input's own index has for each.
 
     Before `stop` ends what is not to be read to the end; only collections do.
     """
@@ -348,12 +348,12 @@ def rows_of(source: Collection, ordinals: Sequence[int]) -> Iterator[tuple[int, 
 
 
 def is_split(source: Record, settings: Settings) -> bool:
-    """Whether each frame of a record becomes a record of its own."""
+    """True if each frame of a record becomes a record of its own."""
     return settings.split == "frames" and source.trajectory is not None and source.trajectory.n_frames != 1
 
 
 def record_count(source: Record | Collection, settings: Settings) -> int | None:
-    """How many records `records_of` gives; None where only reading to the end tells."""
+    """Return how many records `records_of` gives; None where only reading to the end tells."""
     if isinstance(source, Collection):
         return len(source)
     if settings.split == "frames" and source.trajectory is not None:
@@ -372,12 +372,12 @@ def _check_kind(path: Path) -> None:
 
 
 def is_aside(error: Exception) -> bool:
-    """Whether it says of a file that was searched for that it is of no known format, and not that it cannot be read."""
+    """True if it says of a file that was searched for that it is of no known format, and not that it cannot be read."""
     return isinstance(error, MolrecError) and not isinstance(error, OSError)
 
 
 def _plain_head(path: Path) -> bytes:
-    """The beginning of a file that is not compressed; nothing of anything else."""
+    """Return the beginning of a file that is not compressed; nothing of anything else."""
     try:
         with open(path, "rb", buffering=0) as file:
             head = file.read(HEAD)

@@ -93,7 +93,7 @@ class TaskList:
     hashing: bool = False
 
     def since(self, first: int = 0, skip: int = 0) -> Iterator[Task]:
-        """The tasks from an input on; of that the first `skip` records are done."""
+        """Yield the tasks from an input on; of that the first `skip` records are done."""
         table, eligible = self.table, self.eligible
         number, count = first, len(table)
         while number < count:
@@ -123,7 +123,7 @@ class TaskList:
         return min(records, self.table.sizes[number] // _SPAN_BYTES)
 
     def _divided(self, number: int, skip: int) -> Iterator[Task]:
-        """An input in spans of its records; the last one has no end, and says that the input is done."""
+        """Yield an input in spans of its records; the last one has no end, and says that the input is done."""
         assert self.divisible is not None
         most = -(-self.divisible[number] // self._spans(number))
         start = skip
@@ -149,12 +149,12 @@ class TaskList:
 
 
 def is_large(nbytes: int) -> bool:
-    """Whether an input of so many bytes has several spans, where it can be divided."""
+    """True if an input of so many bytes has several spans, where it can be divided."""
     return nbytes >= 2 * _SPAN_BYTES
 
 
 def singles(task: Task, input_: int, skip: int) -> list[Task]:
-    """What is left of a task, an input each: from an input on, of which the first `skip` records are done."""
+    """Return what is left of a task, an input each: from an input on, of which the first `skip` records are done."""
     left = []
     for number in range(input_ - task.first, len(task.paths)):
         own = slice(number, number + 1)
@@ -207,7 +207,7 @@ class EncodedBatch:
         return EncodedBatch(self.input, self.values[start:stop], self.entries[start:stop], self.digests[start:stop])
 
     def single(self) -> Iterator[Frames | Entry]:
-        """The same record by record."""
+        """Yield the same record by record."""
         digests = self.digests or [b""] * len(self.entries)
         for value, entry, digest in zip(self.values, self.entries, digests, strict=True):
             yield Frames(self.input, [value])

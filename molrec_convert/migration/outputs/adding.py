@@ -15,7 +15,7 @@ __all__ = ["changed_options", "check_rules_added", "continued"]
 
 
 def continued(asked: Settings, before: Settings, declaration: Declaration, target: str) -> Settings:
-    """The settings for inputs that are added to a collection made with `before`, of `declaration`.
+    """Return the settings for inputs that are added to a collection made with `before`, of `declaration`.
 
     What is not asked for now is as it was. Fills, names and options of formats may be added to where that changes
     nothing about the records there are. Raises `UsageError` for what would.

@@ -1,4 +1,8 @@
-"""What is known of records that are in the file with their frames only: meta, system, counts and index values."""
+"""The files a migration writes: frames in one LMDB file or the files of a set, everything else of a record in a log.
+
+LMDB wants keys in order, and those of frames come first; so meta, system, counts and index values wait in the log,
+which grows by whole entries and is cut back to the last commit when a migration is resumed.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +85,7 @@ def log_entry(
     digest: bytes,
     checksum: int,
 ) -> bytes:
-    """An entry as it stands in the file; `checksum` is that of the frames."""
+    """Return an entry as it stands in the file; `checksum` is that of the frames."""
     size = -1 if system is None else len(system)
     head = _HEAD.pack(len(meta), size, len(row), len(digest), n_frames, n_atoms, has_trajectory, checksum)
     return b"".join((head, meta, system or b"", row, digest))
@@ -166,7 +170,7 @@ class RecordLog:
                 yield (count, checksum) == (head[4], head[7])
 
     def rows(self) -> Iterator[LogRows]:
-        """What the index says of each record."""
+        """Yield what the index says of each record."""
         body = _HEAD.size
         for _, data, starts, heads in self._parts(0, self.size):
             texts = []
@@ -185,7 +189,7 @@ class RecordLog:
             number += len(heads)
 
     def systems(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[Sequence[int], list[bytes]]]:
-        """The systems there are of those entries, and the numbers of their records from there."""
+        """Yield the systems there are of those entries, and the numbers of their records from there."""
         body = _HEAD.size
         number = 0
         for _, data, starts, heads in self._parts(start, self.size if stop is None else stop):
@@ -199,13 +203,13 @@ class RecordLog:
             number += len(heads)
 
     def digests(self) -> Iterator[list[bytes]]:
-        """The digest of each record."""
+        """Yield the digest of each record."""
         for _, data, starts, heads in self._parts(0, self.size):
             ends = [start + _size(head) for start, head in zip(starts, heads, strict=True)]
             yield [data[end - head[3] : end] for end, head in zip(ends, heads, strict=True)]
 
     def starts(self, every: int) -> list[tuple[int, int]]:
-        """Where the entries of record 0, `every`, 2 `every`, ... begin: the byte, and the frames before it."""
+        """Return where the entries of record 0, `every`, 2 `every`, ... begin: the byte, and the frames before it."""
         found = []
         number = frames = 0
         for base, _, starts, heads in self._parts(0, self.size):
@@ -217,7 +221,7 @@ class RecordLog:
         return found
 
     def _parts(self, start: int, stop: int) -> Iterator[tuple[int, bytes, list[int], list[_Head]]]:
-        """Bytes of whole entries: where they stand in the file, where each of them begins there, and its head."""
+        """Yield bytes of whole entries: where they stand in the file, where each of them begins there, and its head."""
         self._file.flush()
         unpack, body = _HEAD.unpack_from, _HEAD.size
         base, data, wanted = start, b"", _BUFFER
@@ -262,7 +266,7 @@ class FrameFiles(ABC):
 
     @abstractmethod
     def frames(self, at: Commit) -> Iterator[bytes]:
-        """The frames an earlier attempt committed, as far as they are there."""
+        """Return the frames an earlier attempt committed, as far as they are there."""
 
     @abstractmethod
     def append(self, first: int, values: list[bytes]) -> None:
@@ -274,7 +278,7 @@ class FrameFiles(ABC):
 
     @abstractmethod
     def is_full(self, records: int) -> bool:
-        """Whether the record after so many begins another file."""
+        """True if the record after so many begins another file."""
 
     @abstractmethod
     def begin_file(self, frames: int) -> None:
@@ -290,7 +294,7 @@ class FrameFiles(ABC):
 
 
 def files_to_go_on(state: State, shard_records: int | None, journal: Journal, log: RecordLog) -> FrameFiles:
-    """The files of an attempt that goes on from the last commit of which everything is as it was written.
+    """Return the files of an attempt that goes on from the last commit of which everything is as it was written.
 
     Journal, log and files are cut back to that commit.
     """
@@ -362,7 +366,7 @@ def is_sound(path: Path) -> bool:
 
 
 def _frames(file: StoreFile, count: int) -> Iterator[bytes]:
-    """The first frames of a file, as many as follow each other in it."""
+    """Yield the first frames of a file, as many as follow each other in it."""
     with closing(file.items()) as items:
         for number, (key, value) in zip(range(count), items, strict=False):
             if key != numbered(FRAME, number):
@@ -371,7 +375,7 @@ def _frames(file: StoreFile, count: int) -> Iterator[bytes]:
 
 
 def frame_files(state: State, shard_records: int | None, at: Commit, log: RecordLog) -> FrameFiles:
-    """The files of an attempt that goes on from a commit; without one they are new."""
+    """Return the files of an attempt that goes on from a commit; without one they are new."""
     if shard_records is None:
         return OneFile(state, at)
     return SeveralFiles(state, shard_records, at, log)
@@ -538,7 +542,7 @@ class SeveralFiles(FrameFiles):
 
 
 def _rows(index: Block, start: int, stop: int) -> Block:
-    """Some rows of an index as one of their own."""
+    """Return some rows of an index as one of their own."""
     span = slice(start, min(stop, index.count))
     columns: dict[str, Column] = {}
     for name, column in index.columns.items():

@@ -1,4 +1,7 @@
-"""What the index says of a record: formula, counts of elements, energy, where it is from, keys that are asked for."""
+"""The index of a migrated collection: formula, counts of elements, energy, where each record is from, keys asked for.
+
+Columns are gathered some records at a time, typed as they come: they take the memory the index takes.
+"""
 
 from __future__ import annotations
 
@@ -124,13 +127,13 @@ def index_value(
 
 
 def energy_of(values: Mapping[str, Any]) -> float | None:
-    """The energy among per-step values."""
+    """Return the energy among per-step values."""
     energy = next((values[key] for key in ENERGIES if key in values), None)
     return None if energy is None or not np.isreal(energy) else float(energy)
 
 
 def formula(counts: Mapping[str, int]) -> str:
-    """The formula in Hill's order: carbon, hydrogen, the others by name; all by name without carbon."""
+    """Return the formula in Hill's order: carbon, hydrogen, the others by name; all by name without carbon."""
     first = [name for name in ("C", "H") if name in counts] if "C" in counts else []
     names = [*first, *sorted(name for name in counts if name not in first)]
     return "".join(f"{name}{counts[name] if counts[name] > 1 else ''}" for name in names)
@@ -142,7 +145,7 @@ def _formula(counts: tuple[tuple[str, int], ...]) -> str:
 
 
 def check_index_names(settings: Settings) -> Iterator[str]:
-    """Names of index columns that are asked for and there anyway."""
+    """Return names of index columns that are asked for and there anyway."""
     taken = {*INDEX_COLUMNS, *COLUMNS, GROUP}
     return (name for name in settings.index if name in taken)
 
@@ -198,7 +201,7 @@ COUNT_DTYPE = "u32"
 
 
 def as_texts(values: list[Any]) -> list[str | None]:
-    """Values as a column of texts has them."""
+    """Return values as a column of texts has them."""
     if set(map(type, values)) <= {str, NoneType}:
         return values
     return [None if value is None else str(value) for value in values]
@@ -230,7 +233,7 @@ class TypedColumn:
         self._pieces.append(values if typed is None else (typed, mask))
 
     def column(self) -> Column | list[Any]:
-        """The column; its values where some of them are not plain, and are to be looked at together."""
+        """Return the column; its values where some of them are not plain, and are to be looked at together."""
         typed = [piece for piece in self._pieces if isinstance(piece, tuple)]
         if len(typed) < len(self._pieces):
             return list(itertools.chain.from_iterable(map(_values, self._pieces)))
@@ -266,7 +269,7 @@ class ElementCounts:
         self._pieces.append((rows, of, of != numbers[None] if None in numbers else None))
 
     def columns(self) -> Iterator[tuple[str, Column | list[Any]]]:
-        """Names of columns, by element, and the columns; values where some of them are not plain."""
+        """Yield names of columns, by element, and the columns; values where some of them are not plain."""
         for name in sorted(self._places):
             pieces = [(_counts_of(rows, self._places[name])[of], mask) for rows, of, mask in self._pieces]
             if any(values.dtype == np.object_ for values, _ in pieces):
@@ -279,7 +282,7 @@ class ElementCounts:
 
 
 def _counts_of(rows: NDArray[Any], place: int) -> NDArray[Any]:
-    """The counts of one element in the tables; none of those that turned up later."""
+    """Return the counts of one element in the tables; none of those that turned up later."""
     return rows[:, place] if place < rows.shape[1] else np.zeros(len(rows), np.uint32)
 
 
@@ -327,7 +330,7 @@ def build_index(
 
 
 def build_plain_index(log: RecordLog) -> Block:
-    """The index of a partial collection: a collection's own columns alone."""
+    """Return the index of a partial collection: a collection's own columns alone."""
     table = _Table({}, [])
     for rows in log.rows():
         table.add(rows)
@@ -343,7 +346,7 @@ def count_columns(before: Mapping[str, ColumnDeclaration], settings: Settings) -
 
 
 def keys_without_value(index: Block, settings: Settings) -> list[str]:
-    """The keys that were asked for and are null in every record."""
+    """Return the keys that were asked for and are null in every record."""
     masks = {name: index.columns[name].validity for name in settings.index}
     return [name for name, mask in masks.items() if mask is not None and not mask.any()]
 
@@ -376,7 +379,7 @@ class _Table:
         self._has_trajectory.extend(rows.has_trajectory)
 
     def block(self, spec: Mapping[str, Any], columns: Mapping[str, Column | list[Any]]) -> Block:
-        """The index of columns and their dtypes; `columns` are those that are not of a known dtype."""
+        """Return the index of columns and their dtypes; `columns` are those that are not of a known dtype."""
         known = {name: column.column() for name, column in self.typed.items()}
         return IndexBuilder(spec).block_of({**known, **columns}, self._n_frames, self._n_atoms, self._has_trajectory)
 
@@ -395,7 +398,7 @@ class IndexCheck:
     def differences(
         self, number: int, record: Record, own: Mapping[str, Any], path: str, ordinal: int
     ) -> Iterator[str]:
-        """What the index says otherwise of record `number`, which is to be `record`.
+        """Yield what the index says otherwise of record `number`, which is to be `record`.
 
         `own` is what the index of its source says of it.
         """
@@ -415,7 +418,7 @@ class IndexCheck:
                 yield f"index/{name}: {row[name]!r}, not {value!r}"
 
     def _watch(self, record: Record, observed: Observed) -> tuple[int, int | None]:
-        """Frames of the record, and the atoms of the first update."""
+        """Return frames of the record, and the atoms of the first update."""
         if record.trajectory is None:
             return 0, None
         frames, atoms = 0, None
@@ -452,7 +455,7 @@ class IndexCheck:
         return found
 
     def _typed(self, name: str, value: Any) -> Any:
-        """A value as its column holds it: a column of values of several kinds is one of texts."""
+        """Return a value as its column holds it: a column of values of several kinds is one of texts."""
         if self._dtypes.get(name) == "string" and value is not None and not isinstance(value, str):
             return str(value)
         return value

@@ -36,7 +36,7 @@ class NobodyWatches:
 
 
 def no_record(count: int) -> str:
-    """That no input gave a record, for a message."""
+    """Return that no input gave a record, for a message."""
     return "the only input gave no record" if count == 1 else f"none of the {count:,} inputs gave a record"
 
 

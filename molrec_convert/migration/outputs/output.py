@@ -243,7 +243,7 @@ class Output:
                 yield fates[entry["remark"]["type"]], entry["remark"]["warning"], ""
 
     def done(self) -> Iterator[dict[str, Any]]:
-        """What is remembered of each input that was migrated."""
+        """Yield what is remembered of each input that was migrated."""
         table = self._plan.table
         for entry in self._journal.entries():
             if "hash" in entry:

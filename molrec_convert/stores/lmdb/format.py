@@ -27,7 +27,7 @@ __all__ = ["CollectionOptions", "collection_units", "predict", "read_collection"
 
 
 def read_collection(paths: Sequence[Path], context: ReadContext) -> Collection:
-    """The collection in a file, or a set of them, every page looked at where the context asks for it."""
+    """Return the collection in a file, or a set of them, every page looked at where the context asks for it."""
     return open_collection(paths[0], verify=context.verify)
 
 
@@ -75,7 +75,7 @@ def predict(source: Record | Collection, context: WriteContext) -> None:
 
 
 def _create(path: Path, options: CollectionOptions, **stated: Any) -> CollectionWriter | ShardedCollectionWriter:
-    """The writer that is asked for: of one file, or of a directory of them."""
+    """Return the writer that is asked for: of one file, or of a directory of them."""
     if options.shard_records is None:
         return CollectionWriter.create(path, in_place=True, **stated)
     return ShardedCollectionWriter.create(path, shard_records=options.shard_records, in_place=True, **stated)

@@ -63,7 +63,7 @@ class Manifest:
     parts: tuple[Part, ...]
 
     def where(self, part: Part) -> Path:
-        """The file of a part."""
+        """Return the file of a part."""
         return Path(os.path.normpath(self.folder / part.path))
 
     @property
@@ -72,7 +72,7 @@ class Manifest:
         return sum(part.bytes for part in self.parts)
 
     def to_json(self) -> dict[str, Any]:
-        """The manifest as it is stored."""
+        """Return the manifest as it is stored."""
         return {
             "layout": SET_LAYOUT,
             "layout_version": SET_VERSION,
@@ -83,18 +83,18 @@ class Manifest:
 
 
 def part_name(number: int) -> str:
-    """The name of a part's file."""
+    """Return the name of a part's file."""
     return f"part-{number:05d}.mrec.lmdb"
 
 
 def manifest_path(path: str | os.PathLike[str]) -> Path:
-    """The manifest a path stands for: itself, or that in the directory."""
+    """Return the manifest a path stands for: itself, or that in the directory."""
     where = Path(os.path.abspath(path))
     return where / MANIFEST if where.is_dir() else where
 
 
 def is_set(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is a set of collections: a directory with a manifest, or a manifest."""
+    """True if a path is a set of collections: a directory with a manifest, or a manifest."""
     where = Path(path)
     if where.is_dir():
         return (where / MANIFEST).is_file()
@@ -105,7 +105,7 @@ def is_set(path: str | os.PathLike[str]) -> bool:
 
 
 def is_manifest(head: bytes) -> bool:
-    """Whether a file that begins with these bytes is a manifest."""
+    """True if a file that begins with these bytes is a manifest."""
     return head.lstrip()[:1] == b"{" and f'"{SET_LAYOUT}"'.encode() in head[:4096]
 
 
@@ -119,7 +119,7 @@ def file_checksum(path: str | os.PathLike[str]) -> str:
 
 
 def read_manifest(path: str | os.PathLike[str]) -> Manifest:
-    """The manifest at a path, or in the directory at a path.
+    """Return the manifest at a path, or in the directory at a path.
 
     Raises `MissingInputError`, `FormatError` where it is no JSON, `ContractError` where it breaks a rule,
     `UnsupportedError` where it is of a newer version.
@@ -156,7 +156,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
 
 
 def files_of(path: Path) -> list[Path]:
-    """A source and, of a set, the files it consists of: what is made of it must replace none of them."""
+    """Return a source and, of a set, the files it consists of: what is made of it must replace none of them."""
     if not is_set(path):
         return [path]
     manifest = read_manifest(path)

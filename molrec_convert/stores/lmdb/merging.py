@@ -1,7 +1,7 @@
-"""Collections one after the other in one file: values go over as they are stored, only their keys are counted anew.
+"""Collections one after the other in one file, and some records of one: values go over as they are stored.
 
-Where not all have the same per-step keys and columns the records are decoded, and written with what they lack missing.
-
+LMDB's own cursors copy them, only their keys are counted anew. Where not all collections have the same per-step keys
+and columns the records are decoded, and written with what they lack missing.
 Source: Collection and its LMDB file.
 """
 
@@ -55,7 +55,7 @@ def merge_collections(
     report: Report | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """The records of all sources, in their order, as one collection, which has its name when it is complete.
+    """Return the records of all sources, in their order, as one collection, which has its name when it is complete.
 
     Sources are collections or sets of them. Units and force field must be the same; blocks may differ from source to
     source. Where per-step keys and columns are the same no value is decoded; where they differ, what only some have is
@@ -245,7 +245,7 @@ def _says(document: Mapping[str, Any], key: str, value: Any) -> bool:
 
 
 def common_forcefield(parts: Sequence[tuple[str, StoredCollection]]) -> bytes | None:
-    """The value of the force field, which must be the same in all."""
+    """Return the value of the force field, which must be the same in all."""
     first, known = parts[0][0], parts[0][1].stored_forcefield()
     for name, part in parts[1:]:
         other = part.stored_forcefield()
@@ -262,7 +262,7 @@ def common_forcefield(parts: Sequence[tuple[str, StoredCollection]]) -> bytes | 
 def common_unknown(
     parts: Sequence[tuple[str, StoredCollection]], report: Report
 ) -> tuple[dict[str, Any], list[tuple[bytes, bytes]]]:
-    """What this version has no meaning for and all files have alike: keys of `meta`, and of the file."""
+    """Return what this version has no meaning for and all files have alike: keys of `meta`, and of the file."""
     extras = [dict(part.extra) for _, part in parts]
     extra = {key: value for key, value in extras[0].items() if all(_says(other, key, value) for other in extras)}
     for key in sorted({key for other in extras for key in other} - extra.keys()):

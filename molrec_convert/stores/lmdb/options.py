@@ -25,7 +25,7 @@ class CollectionOptions:
     )
 
     def units(self) -> dict[str, str]:
-        """The units named; `UsageError` for anything but QUANTITY=UNIT."""
+        """Return the units named; `UsageError` for anything but QUANTITY=UNIT."""
         stated = {}
         for text in self.collection_units:
             quantity, equals, unit = text.partition("=")

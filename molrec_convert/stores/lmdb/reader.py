@@ -58,7 +58,7 @@ _KEY = np.dtype([("letter", "S1"), ("number", ">u8")])
 
 
 def open_collection(path: str | os.PathLike[str], *, verify: bool = False) -> StoredCollection:
-    """The collection in an LMDB file. `verify` walks every page of the file first: for a file of unknown origin.
+    """Return the collection in an LMDB file. `verify` walks every page of the file first: for a file of unknown origin.
 
     Raises `MissingInputError` where there is no file, `FormatError` where it is no sound LMDB file, `ContractError`
     where it is no collection, `UnsupportedError` where its layout is newer.
@@ -157,7 +157,7 @@ class StoredCollection(Collection):
 
     @contextmanager
     def view(self, index: int) -> Iterator[StoredRecord]:
-        """A record whose arrays show the file in place, read-only and without a copy.
+        """Yield a record whose arrays show the file in place, read-only and without a copy.
 
         They are for use inside the `with`. The file stays mapped as long as one of them is kept, but no longer than
         the process lives.
@@ -201,7 +201,7 @@ class StoredCollection(Collection):
         return super().record_sample(index)
 
     def _samples(self, frame: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        """A frame's system and the frame itself as samples."""
+        """Return a frame's system and the frame itself as samples."""
         record, position = self.locate(frame)
         frame %= self._n_frames
         environment = self._file.open()
@@ -250,7 +250,7 @@ class StoredCollection(Collection):
             raise ContractError(f"{prefix.decode()}[{expected}]", "the key is not there")
 
     def stored_items(self) -> Iterator[tuple[bytes, memoryview]]:
-        """Every key of the file and a view of its value, good until the next one is asked for."""
+        """Yield every key of the file and a view of its value, good until the next one is asked for."""
         yield from self._file.open().views()
 
     @property
@@ -259,7 +259,7 @@ class StoredCollection(Collection):
         return self._shared
 
     def stored_forcefield(self) -> bytes | None:
-        """The value of the force field as it is stored, None without one."""
+        """Return the value of the force field as it is stored, None without one."""
         value = self._find(FORCEFIELD)
         if value is not None and self.checksums is not None and checksum(value) != self.checksums.named.get("ff"):
             refuse_damaged(FORCEFIELD)
@@ -323,7 +323,7 @@ class StoredCollection(Collection):
                 yield key, bytes(value)
 
     def unknown_keys(self) -> list[str]:
-        """Keys of the file that this version has no meaning for, as text."""
+        """Return keys of the file that this version has no meaning for, as text."""
         return [key.decode("utf-8", "backslashreplace") for key in self._unknown_keys()]
 
     def _unknown_keys(self) -> list[bytes]:
@@ -406,7 +406,7 @@ class StoredCollection(Collection):
     # Values
 
     def _frame_value(self, ordinal: int, *, peek: bool = False, in_place: bool = False) -> Buffer:
-        """The value of a frame: a copy, or to look at for a moment (`peek`), or in place."""
+        """Return the value of a frame: a copy, or to look at for a moment (`peek`), or in place."""
         key = numbered(FRAME, ordinal)
         environment = self._file.open()
         value: Buffer | None = environment.view(key) if in_place else environment.get(key)
@@ -415,7 +415,7 @@ class StoredCollection(Collection):
         return value if peek or in_place else bytearray(value)
 
     def _find(self, key: bytes) -> bytearray | None:
-        """A copy of a value, None when there is none."""
+        """Return a copy of a value, None when there is none."""
         value = self._file.open().get(key)
         return None if value is None else bytearray(value)
 

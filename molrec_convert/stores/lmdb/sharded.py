@@ -1,7 +1,8 @@
-"""A set of collections read as one: a manifest names the parts, a record or frame is found by counting alone.
+"""A set of collections in several files, read and written as one.
 
-Opening reads the manifest and the first part's key `meta`; a part is opened when something of it is asked for, in each
-process for itself. The index is put together on first use, its texts column by column.
+A manifest names the parts; a record or frame is found by counting alone. Opening reads the manifest and the first
+part's key `meta`; a part is opened when something of it is asked for, in each process for itself. The index is put
+together on first use, its texts column by column. A set takes its name when all of it is there.
 Source: Collection and its LMDB file.
 """
 
@@ -69,7 +70,7 @@ _MOST_OPEN = 128
 
 
 def open_collection(path: str | os.PathLike[str], *, verify: bool = False) -> StoredCollection | ShardedCollection:
-    """The collection in an LMDB file, or in a set of them (its directory, or its manifest).
+    """Return the collection in an LMDB file, or in a set of them (its directory, or its manifest).
 
     `verify` walks every page of every file first: for files of unknown origin. Raises `MissingInputError` where there
     is no file, `FormatError` where it is no sound LMDB file, `ContractError` where it is no collection,
@@ -138,7 +139,7 @@ class ShardedCollection(Collection):
         return self.open_part(0).forcefield
 
     def open_part(self, number: int, *, verify: bool = False) -> StoredCollection:
-        """One of the files, opened now if it is not, and held against the manifest and the first one."""
+        """Return one of the files, opened now if it is not, and held against the manifest and the first one."""
         part = self._parts[number]
         if part is not None and not verify:
             return part
@@ -172,16 +173,16 @@ class ShardedCollection(Collection):
         return part
 
     def each_part(self) -> Iterator[StoredCollection]:
-        """All files, in order."""
+        """Return all files, in order."""
         return (self.open_part(number) for number in range(self.n_parts))
 
     def place(self, index: int) -> tuple[StoredCollection, int]:
-        """The file a record is in, and its number there."""
+        """Return the file a record is in, and its number there."""
         number = bisect.bisect_right(self._records, index)
         return self.open_part(number), index - (self._records[number - 1] if number else 0)
 
     def frame_place(self, frame: int) -> tuple[int, int]:
-        """The number of the file a frame is in, and the frame's ordinal there."""
+        """Return the number of the file a frame is in, and the frame's ordinal there."""
         number = bisect.bisect_right(self._frames, frame)
         return number, frame - (self._frames[number - 1] if number else 0)
 
@@ -250,14 +251,14 @@ class ShardedCollection(Collection):
 
 
 def is_stored(source: Collection) -> bool:
-    """Whether the records of a collection are as they stand in a file, or in the files of a set."""
+    """True if the records of a collection are as they stand in a file, or in the files of a set."""
     while isinstance(source, CollectionView):
         source = source.source
     return isinstance(source, (StoredCollection, ShardedCollection))
 
 
 def places(source: Collection) -> Iterator[tuple[StoredCollection, int]]:
-    """The files the records are in, and their numbers there; only for a collection that `is_stored`."""
+    """Return the files the records are in, and their numbers there; only for a collection that `is_stored`."""
     numbers: Sequence[int] = range(len(source))
     while isinstance(source, CollectionView):
         numbers = source.positions[np.asarray(numbers, np.int64)].tolist()
@@ -285,7 +286,7 @@ class _JoinedIndex:
         self._own["first_frame"] = first_frames(self._own["n_frames"])
 
     def block(self) -> Block:
-        """The index as a block."""
+        """Return the index as a block."""
         count = sum(self._counts)
         columns = {name: ColumnLayout(dtype, (count,)) for name, dtype in INDEX_COLUMNS.items()}
         columns.update(
@@ -297,14 +298,14 @@ class _JoinedIndex:
         return StoredBlock(self, "records", BlockLayout(count, columns))
 
     def values(self, _: str, name: str) -> NDArray[Any]:
-        """A column of all parts."""
+        """Return a column of all parts."""
         if name in self._own:
             return self._own[name]
         parts = [(index.columns.get(name), index.count) for index in self._indexes()]
         return join_columns(parts, self._declared[name]).values
 
     def mask(self, _: str, name: str) -> NDArray[np.bool_] | None:
-        """Its mask, None when every record has a value."""
+        """Return its mask, None when every record has a value."""
         masks = []
         for index in self._indexes():
             column = index.columns.get(name)
@@ -322,7 +323,7 @@ class _JoinedIndex:
 
 
 def _said(part: StoredCollection) -> str:
-    """What all parts of a set must say alike: declaration and document."""
+    """Return what all parts of a set must say alike: declaration and document."""
     return canonical_json([part.declaration.to_json(), part.document])
 
 
@@ -472,7 +473,7 @@ class ShardedCollectionWriter:
         return writer
 
     def _due(self, *, at_end: bool = False) -> CollectionWriter:
-        """The part that takes the next record."""
+        """Return the part that takes the next record."""
         if not self._open:
             raise UsageError("the collection is complete: nothing can be appended any more")
         if self._writer is not None and len(self._writer) >= self._most and not at_end:
@@ -527,7 +528,7 @@ def save_set(
 
 
 def _single(path: Path) -> list[Path]:
-    """A collection, or the parts of a set."""
+    """Return a collection, or the parts of a set."""
     if not is_set(path):
         return [path]
     manifest = read_manifest(path)

@@ -27,7 +27,7 @@ __all__ = ["Environment", "Handle", "acquire", "lmdb_library", "release"]
 
 
 def lmdb_library() -> Any:
-    """The library `lmdb`; `UnsupportedError` that says how to get it where it is not installed."""
+    """Return the library `lmdb`; `UnsupportedError` that says how to get it where it is not installed."""
     try:
         import lmdb
     except ModuleNotFoundError:
@@ -58,11 +58,11 @@ class Environment:
         return int(self._env.stat()["entries"])
 
     def get(self, key: bytes) -> memoryview | None:
-        """A view of the value of `key`, None when there is none."""
+        """Return a view of the value of `key`, None when there is none."""
         return self.finder()(key)
 
     def finder(self) -> Callable[[bytes], memoryview | None]:
-        """What `get` does, for several keys at once in this thread."""
+        """Return what `get` does, for several keys at once in this thread."""
         try:
             find: Callable[[bytes], memoryview | None] = self._local.find
         except AttributeError:
@@ -70,7 +70,7 @@ class Environment:
         return find
 
     def keys(self, start: bytes = b"") -> Generator[bytes, bytes | None, None]:
-        """Keys from `start` on, in order; a generator that takes a key jumps to the first at or after it."""
+        """Yield keys from `start` on, in order; a generator that takes a key jumps to the first at or after it."""
         with self._env.begin() as transaction:
             cursor = transaction.cursor()
             found = cursor.set_range(start) if start else cursor.first()
@@ -95,7 +95,7 @@ class Environment:
                 yield batch
 
     def views(self) -> Iterator[tuple[bytes, memoryview]]:
-        """Every key in order and a view of its value, good until the next one is asked for."""
+        """Yield every key in order and a view of its value, good until the next one is asked for."""
         with self._env.begin(buffers=True) as transaction, transaction.cursor() as cursor:
             found = cursor.first()
             while found:
@@ -103,7 +103,7 @@ class Environment:
                 found = cursor.next()
 
     def view(self, key: bytes) -> NDArray[np.uint8] | None:
-        """The bytes of the value of `key` in place; the file stays mapped as long as an array shows them."""
+        """Return the bytes of the value of `key` in place; the file stays mapped as long as an array shows them."""
         value = self.get(key)
         if value is None:
             return None
@@ -120,7 +120,7 @@ class Environment:
 
     @property
     def held(self) -> bool:
-        """Whether an array still shows memory of the file."""
+        """True if an array still shows memory of the file."""
         self._views = [view for view in self._views if view() is not None]
         return bool(self._views)
 
@@ -138,7 +138,7 @@ _lock = threading.RLock()
 
 
 def acquire(path: str | Path) -> Environment:
-    """The environment of a file in this process; give it back with `release`."""
+    """Return the environment of a file in this process; give it back with `release`."""
     where = os.fspath(path)
     with _lock:
         _close_lingering()
@@ -175,7 +175,7 @@ class Handle:
         self._closed = False
 
     def open(self) -> Environment:
-        """The file's environment in this process."""
+        """Return the file's environment in this process."""
         environment = self._environment
         if environment is None or environment.process != os.getpid():
             if self._closed:
@@ -184,7 +184,7 @@ class Handle:
         return environment
 
     def view(self, key: bytes) -> NDArray[np.uint8]:
-        """The value of a key that must be there, in place."""
+        """Return the value of a key that must be there, in place."""
         value = self.open().view(key)
         if value is None:
             raise ContractError(key.decode("utf-8", "backslashreplace"), "the key is not there")

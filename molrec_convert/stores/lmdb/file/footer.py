@@ -1,5 +1,16 @@
-"""What completes a file whose records are copied from others: force field, index, and last of all `meta`.
+"""What completes a file: force field, index, checksums of all values, and last of all `meta`.
 
+The CRC-32C of every value is kept under a key of its own beside `index`.
+
+
+| in the value of `index.crc32c` | |
+|---|---|
+| block `records` | columns `r`, `s`: u32, of each record's meta document and system, 0 without one |
+| block `frames` | column `f`: u32, of each frame |
+| meta | `index`, `ff`, `meta`: of these values |
+
+Frame bytes as `index` is. A reader that does not know the key passes over it; a collection without it is none the less
+whole, only a flipped bit in it shows nowhere. Sums are taken as values are put, and go along where values do.
 Source: Collection and its LMDB file.
 """
 
@@ -170,7 +181,7 @@ def refuse_damaged(key: bytes) -> None:
 def collection_meta(
     document: Mapping[str, Any], declaration: Declaration, index: Block, extra: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What stands under the key `meta`."""
+    """Return what stands under the key `meta`."""
     return {
         "layout": LAYOUT,
         "layout_version": LAYOUT_VERSION,

@@ -42,24 +42,24 @@ KEY_BYTES = _NUMBERED.size
 
 
 def numbered(prefix: bytes, number: int) -> bytes:
-    """The key of the `number`-th record part (`RECORD`, `SYSTEM`) or frame (`FRAME`)."""
+    """Return the key of the `number`-th record part (`RECORD`, `SYSTEM`) or frame (`FRAME`)."""
     return _NUMBERED.pack(prefix, number)
 
 
 def numbered_keys(prefix: bytes, numbers: Iterable[int]) -> Iterator[bytes]:
-    """The keys of many, in their order."""
+    """Return the keys of many, in their order."""
     return map(_NUMBERED.pack, itertools.repeat(prefix), numbers)
 
 
 def is_known(key: bytes) -> bool:
-    """Whether a key is one the layout has a meaning for, whatever its number."""
+    """True if a key is one the layout has a meaning for, whatever its number."""
     return key in (META, INDEX, FORCEFIELD, CHECKSUMS) or (
         len(key) == _NUMBERED.size and key[:1] in (RECORD, SYSTEM, FRAME)
     )
 
 
 def key_text(key: bytes) -> str:
-    """A key as a person writes it: `f[3]`, `meta`, `later`."""
+    """Return a key as a person writes it: `f[3]`, `meta`, `later`."""
     if len(key) == _NUMBERED.size and key[:1] in (RECORD, SYSTEM, FRAME):
         return f"{key[:1].decode()}[{int.from_bytes(key[1:], 'big')}]"
     text = key.decode("utf-8", "backslashreplace")
@@ -67,7 +67,7 @@ def key_text(key: bytes) -> str:
 
 
 def key_label(key: bytes) -> str:
-    """A key as the tree shows it: `f ‖ u64be(3)`."""
+    """Return a key as the tree shows it: `f ‖ u64be(3)`."""
     if len(key) == _NUMBERED.size and is_known(key):
         return f"{key[:1].decode()} ‖ u64be({int.from_bytes(key[1:], 'big')})"
     return key_text(key)

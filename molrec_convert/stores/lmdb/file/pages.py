@@ -36,7 +36,7 @@ _DEEPEST = 32
 
 
 def is_lmdb(head: bytes) -> bool:
-    """Whether a file that begins with these bytes is an LMDB data file."""
+    """True if a file that begins with these bytes is an LMDB data file."""
     if len(head) < 24:
         return False
     magic, version = struct.unpack_from("<II", head, 16)
@@ -77,7 +77,7 @@ class StoredValue:
         return self._file._extent(self._page, self._position, self._number)[1]
 
     def read(self, limit: int | None = None) -> bytes:
-        """The value, or the first `limit` bytes of it."""
+        """Return the value, or the first `limit` bytes of it."""
         return self._file._value(self._page, self._position, self._number, limit)
 
 
@@ -108,7 +108,7 @@ class PageFile:
         os.close(self._file)
 
     def find(self, key: bytes) -> bytes | None:
-        """The value of `key`, by the same way through the pages that LMDB takes."""
+        """Return the value of `key`, by the same way through the pages that LMDB takes."""
         number, depth = self._root, 0
         while number != _NO_PAGE:
             depth += 1
@@ -126,7 +126,7 @@ class PageFile:
         return None
 
     def items(self, start: bytes = b"") -> Iterator[tuple[bytes, StoredValue]]:
-        """Keys from `start` on, in order, and where their values lie; only for a file that has been checked."""
+        """Yield keys from `start` on, in order, and where their values lie; only for a file that has been checked."""
         if self._root != _NO_PAGE:
             yield from self._items(self._root, 1, start)
 
@@ -219,7 +219,7 @@ class PageFile:
     def _leaves(
         self, root: int, tree_depth: int, seen: _Marks, *, ordered: bool = True
     ) -> Iterator[tuple[bytes, int, bytes, int]]:
-        """Every leaf node of a tree in order: key, position of the node, its page, the page's number."""
+        """Yield every leaf node of a tree in order: key, position of the node, its page, the page's number."""
         if root == _NO_PAGE:
             return
         stack = [(root, 1)]
@@ -236,7 +236,7 @@ class PageFile:
                 stack.extend((child, depth + 1) for _, child in reversed(nodes))
 
     def _nodes(self, number: int, depth: int, *, ordered: bool = True) -> tuple[bytes, list[tuple[bytes, int]]]:
-        """A page of the tree and its nodes: key, and child page of a branch or position of a leaf's node."""
+        """Return a page of the tree and its nodes: key, and child page of a branch or position of a leaf's node."""
         page, positions, is_leaf = self._tree_page(number, depth)
         nodes: list[tuple[bytes, int]] = []
         for index, position in enumerate(positions):
@@ -247,7 +247,7 @@ class PageFile:
         return page, nodes
 
     def _tree_page(self, number: int, depth: int) -> tuple[bytes, tuple[int, ...], bool]:
-        """A page of the tree, the positions of its nodes within its bounds, and whether it is a leaf."""
+        """Return a page of the tree, the positions of its nodes within its bounds, and whether it is a leaf."""
         if depth > _DEEPEST:
             raise self._fault(number, "lies deeper than any tree")
         page = self._page(number)
@@ -265,7 +265,7 @@ class PageFile:
         return page, positions, is_leaf
 
     def _node(self, page: bytes, position: int, number: int) -> tuple[bytes, int]:
-        """The key of a node, and the page a branch's leads to."""
+        """Return the key of a node, and the page a branch's leads to."""
         low, high, flags, length = _NODE.unpack_from(page, position)
         if position + 8 + length > self.page_size:
             raise self._fault(number, "has a key that reaches past it")
@@ -278,7 +278,7 @@ class PageFile:
         self._mark(first, self._overflow_pages(first, size, number), seen, number)
 
     def _value(self, page: bytes, position: int, number: int, limit: int | None = None) -> bytes:
-        """The value of a leaf node, or its first `limit` bytes."""
+        """Return the value of a leaf node, or its first `limit` bytes."""
         first, size = self._extent(page, position, number)
         wanted = size if limit is None else min(size, limit)
         if first is None:

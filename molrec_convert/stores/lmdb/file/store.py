@@ -206,7 +206,7 @@ class StoreFile:
             raise self._system_error(error) from error
 
     def _system_error(self, error: Exception) -> OSError:
-        """What LMDB says when the system refuses it, as the error the system would raise."""
+        """Return what LMDB says when the system refuses it, as the error the system would raise."""
         text = str(error)
         for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS, errno.ENOMEM, errno.EIO):
             if os.strerror(code) in text:
@@ -330,7 +330,7 @@ def append_runs(file: StoreFile, *parts: tuple[bytes, Runs]) -> None:
 
 
 def in_runs(items: Iterable[tuple[int, bytes]]) -> Iterator[tuple[list[int], list[bytes]]]:
-    """Values that come one by one as runs."""
+    """Yield values that come one by one as runs."""
     numbers: list[int] = []
     values: list[bytes] = []
     size = 0

@@ -1,4 +1,12 @@
-"""Frame bytes: blocks, a meta document, step, time and cell as one value that a reader can view in place."""
+"""Frame bytes: blocks, a meta document, step, time and cell as one value that a reader can view in place.
+
+    MRF1 · header length u32le · header, compact UTF-8 JSON · zeros to a multiple of 8 · payload
+
+The payload holds the buffers of the numeric columns, C-ordered little-endian at multiples of 8, each followed by its
+mask where it has one; the texts of string columns stand in the header. `decode` reads a value, `values/encode.py`
+writes them.
+Source: Collection and its LMDB file, "Frame bytes".
+"""
 
 from __future__ import annotations
 
@@ -63,7 +71,7 @@ class FrameBytes:
         return self.layout.blocks
 
     def values(self, block: str, column: str) -> NDArray[Any]:
-        """The array of a column: numbers in place, texts as a new array."""
+        """Return the array of a column: numbers in place, texts as a new array."""
         entry = self.layout.blocks[block].columns[column]
         if entry.values is not None:
             return np.array(entry.values, dtype=entry.numpy).reshape(entry.shape)
@@ -88,11 +96,11 @@ class FrameBytes:
         return found
 
     def numbers(self, shape: tuple[int, ...], dtype: np.dtype[Any], offset: int) -> NDArray[Any]:
-        """Numbers from a place in the payload that the layout gives, in place."""
+        """Return numbers from a place in the payload that the layout gives, in place."""
         return np.ndarray(shape, dtype, self._value, self._base + offset)
 
     def mask(self, block: str, column: str) -> NDArray[np.bool_] | None:
-        """The mask of a column, None when it has none or all its rows hold a value."""
+        """Return the mask of a column, None when it has none or all its rows hold a value."""
         layout = self.layout.blocks[block]
         entry = layout.columns[column]
         if entry.validity is None or not layout.count:
@@ -102,7 +110,7 @@ class FrameBytes:
 
     @property
     def is_bare(self) -> bool:
-        """Whether the header is seen to say nothing beside its blocks."""
+        """True if the header is seen to say nothing beside its blocks."""
         return self._rest == _NOTHING
 
     @property
@@ -112,7 +120,7 @@ class FrameBytes:
         return document
 
     def meta(self, tags: Mapping[str, str] | None = None) -> Meta:
-        """The typed meta document, by `tags` or by the header's own."""
+        """Return the typed meta document, by `tags` or by the header's own."""
         if tags is None:
             tags = mapping(self.others.get("meta_types", {}), f"{self.node}: meta_types")
         return read_meta(self.document, tags, self.node)
@@ -138,7 +146,7 @@ class FrameBytes:
 
     @property
     def has_box(self) -> bool:
-        """Whether the header states a cell."""
+        """True if the header states a cell."""
         return "box" in self.others
 
     @property
@@ -207,7 +215,7 @@ def prefix_of(header: bytes, layout: Layout) -> bytes | None:
 
 
 def read_meta(document: Mapping[str, Any], tags: Mapping[str, Any], node: str) -> Meta:
-    """A typed meta document; a tag without its key is ignored, a key without a tag has it inferred."""
+    """Return a typed meta document; a tag without its key is ignored, a key without a tag has it inferred."""
     values: dict[str, Any] = {}
     found: dict[str, str] = {}
     for key, value in document.items():

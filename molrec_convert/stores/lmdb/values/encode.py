@@ -1,4 +1,9 @@
-"""Frame bytes, the writing side: texts of headers, buffers of payloads, and the values they make."""
+"""Frame bytes, the writing side: texts of headers, buffers of payloads, and the values they make.
+
+What stands in a value is told in `values/decode.py`. A header's blocks are the same text for all values of one shape, up to
+the texts of their string columns: it is made once and kept, with the knowledge that such a shape breaks no rule.
+Source: Collection and its LMDB file, "Frame bytes".
+"""
 
 from __future__ import annotations
 
@@ -61,7 +66,7 @@ def block_text(
     attributes: Mapping[str, Any] | None = None,
     base: int = 0,
 ) -> tuple[tuple[str, ...], int]:
-    """The header entry of a block whose buffers begin at `base`, and where they end.
+    """Return the header entry of a block whose buffers begin at `base`, and where they end.
 
     The entry comes in pieces: the lists of the texts of its string columns go between them.
     """
@@ -94,7 +99,7 @@ def block_text(
 
 
 def assemble(blocks: str, meta: str, tail: str, buffers: Iterable[Any]) -> bytes:
-    """One value from the texts of its header and the buffers of its payload, padded already.
+    """Return one value from the texts of its header and the buffers of its payload, padded already.
 
     `blocks` and `meta` are what stands between the braces, `tail` the further keys, each after a comma.
     """
@@ -104,7 +109,7 @@ def assemble(blocks: str, meta: str, tail: str, buffers: Iterable[Any]) -> bytes
 
 
 def interleave_strings(pieces: Sequence[str], strings: Sequence[str]) -> str:
-    """The entry of a block with the lists of its texts in place."""
+    """Return the entry of a block with the lists of its texts in place."""
     if not strings:
         return pieces[0]
     woven = [text for pair in zip(pieces, strings, strict=False) for text in pair]
@@ -112,7 +117,7 @@ def interleave_strings(pieces: Sequence[str], strings: Sequence[str]) -> str:
 
 
 def column_buffers(values: NDArray[Any], mask: NDArray[np.bool_] | None) -> list[Any]:
-    """The buffers of a numeric column and its mask, each with the zeros that follow it."""
+    """Return the buffers of a numeric column and its mask, each with the zeros that follow it."""
     buffers: list[Any] = []
     for array in (values, mask):
         if array is not None and array.dtype.kind != "T" and array.size:
@@ -123,7 +128,7 @@ def column_buffers(values: NDArray[Any], mask: NDArray[np.bool_] | None) -> list
 
 
 def grid_values(column: Column) -> NDArray[Any]:
-    """The values a writer stores: on the grid of the declared precision; those under null rows as they are."""
+    """Return the values a writer stores: on the grid of the declared precision; those under null rows as they are."""
     if column.precision is None:
         return column.values
     values = stored(column.values, column.precision)
@@ -133,7 +138,7 @@ def grid_values(column: Column) -> NDArray[Any]:
 
 
 def texts_json(values: NDArray[Any] | list[str]) -> str:
-    """The list of the texts of a string column as JSON."""
+    """Return the list of the texts of a string column as JSON."""
     texts: list[str] = values if isinstance(values, list) else values.reshape(-1).tolist()
     if texts:
         joined = '","'.join(texts)
@@ -163,7 +168,7 @@ def encode_tables(document: Mapping[str, Any], tables: Mapping[str, Block], node
 
 
 def box_text(box: Box) -> str:
-    """A cell as JSON: the vectors, and what is off its default."""
+    """Return a cell as JSON: the vectors, and what is off its default."""
     document: dict[str, Any] = {"vectors": _typed_numbers(box.vectors)}
     if box.origin.any() or np.signbit(box.origin).any():
         document["origin"] = _typed_numbers(box.origin)
@@ -175,7 +180,7 @@ def box_text(box: Box) -> str:
 
 
 def number_text(value: float) -> str:
-    """A number as typed JSON writes it."""
+    """Return a number as typed JSON writes it."""
     return float.__repr__(value) if math.isfinite(value) else to_json(to_typed_json(value, "f64"))
 
 
@@ -213,7 +218,7 @@ _MOST_SHAPES = 4096
 
 
 def encode_known(frame: Frame, node: str) -> bytes | None:
-    """What `encode_frame` gives, in one pass over a snapshot of a shape that was met before.
+    """Return what `encode_frame` gives, in one pass over a snapshot of a shape that was met before.
 
     None for any other, and where masks, precisions or attributes are to be looked at.
     """
@@ -222,7 +227,7 @@ def encode_known(frame: Frame, node: str) -> bytes | None:
 
 
 def encode_shaped(frame: Frame, node: str) -> tuple[bytes, SnapshotShape] | None:
-    """What `encode_known` gives, and the shape."""
+    """Return what `encode_known` gives, and the shape."""
     if frame.attributes:
         return None
     signature: list[Any] = [node]
@@ -266,7 +271,7 @@ def encode_shaped(frame: Frame, node: str) -> tuple[bytes, SnapshotShape] | None
 
 
 def _besides(frame: Frame, node: str) -> tuple[str, str]:
-    """The meta of a snapshot, and what follows it in the header."""
+    """Return the meta of a snapshot, and what follows it in the header."""
     tags = frame.meta.tags
     tail = f',"meta_types":{tags_text(tuple(tags.items()))}' if tags else ""
     if frame.box is not None:
@@ -310,7 +315,7 @@ def _check_referring(shape: SnapshotShape, frame: Frame, node: str) -> None:
 
 
 def _absolute(frame: Frame, node: str) -> dict[str, int]:
-    """What absolute references into the snapshot's own section are held against."""
+    """Return what absolute references into the snapshot's own section are held against."""
     return {f"/{node}": 0, **{f"/{node}/{name}": rows for name, rows in frame.rows.items()}}
 
 
@@ -356,12 +361,12 @@ def _encode_blocks(blocks: Mapping[str, Block], shape: SnapshotShape) -> tuple[s
 
 @functools.lru_cache(1024)
 def tags_text(tags: tuple[tuple[str, str], ...]) -> str:
-    """The tags of a meta document, key and tag each, as JSON."""
+    """Return the tags of a meta document, key and tag each, as JSON."""
     return to_json(dict(tags))
 
 
 def _meta_text(meta: Meta, tags: Mapping[str, str], node: str) -> str:
-    """A typed meta document as it stands between the braces of `meta`."""
+    """Return a typed meta document as it stands between the braces of `meta`."""
     document = {}
     for key, tag in tags.items():
         value = meta[key]

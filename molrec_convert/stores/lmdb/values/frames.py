@@ -1,4 +1,9 @@
-"""Which updates of a block a record writes, and the texts and buffers they become."""
+"""The frames of records as values: batches in, one value per frame out, holding only what changed there.
+
+A presented block that is bit for bit its update before, values on the grid of the declared precision, is no update.
+Frames that are a record each hold all that is of them. Source: Trajectory, "Blocks", "Three states", "box";
+Collection and its LMDB file.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +73,7 @@ class BlockEncoder:
         self.has_strings = any(c.dtype == "string" for c in declared.columns.values())
 
     def text(self, update: Update, base: int) -> tuple[str, int]:
-        """The header entry of an update whose buffers begin at `base`, and where they end."""
+        """Return the header entry of an update whose buffers begin at `base`, and where they end."""
         key = (update.rows, update.masked, base)
         known = self._texts.get(key)
         if known is None:
@@ -83,11 +88,11 @@ class BlockEncoder:
         return interleave_strings(pieces, update.strings), end
 
     def plain_update(self, rows: int) -> Update:
-        """What `text` needs to know of an update of numbers without nulls."""
+        """Return what `text` needs to know of an update of numbers without nulls."""
         return Update(rows, self._unmasked, b"", ())
 
     def updates(self, updates: BlockUpdates, node: str) -> Iterator[Update]:
-        """Every update as it would be stored; refused when the columns are not the declared ones."""
+        """Yield every update as it would be stored; refused when the columns are not the declared ones."""
         self._check(updates, node)
         columns = self._on_grid(updates)
         masks = {key: mask for key, mask in updates.validity.items() if not mask.all()}
@@ -168,7 +173,7 @@ class BlockRecorder:
 
 
 def _matrix(columns: dict[str, NDArray[Any]], rows: int, count: int) -> Iterator[memoryview]:
-    """The payloads of `count` updates of `rows` rows each: one row of bytes for each, padded."""
+    """Yield the payloads of `count` updates of `rows` rows each: one row of bytes for each, padded."""
     sizes = [values.nbytes // count for values in columns.values()]
     width = sum(size + padding(size) for size in sizes)
     matrix = np.zeros((count, width), np.uint8)
@@ -227,7 +232,7 @@ class FrameEncoder:
     def single(
         self, trajectory: MemoryTrajectory, system: Frame | None, node: str, beside: SnapshotShape | None = None
     ) -> bytes | None:
-        """The value of the only frame of a record, None where it needs the checks of `RecordFrames`.
+        """Return the value of the only frame of a record, None where it needs the checks of `RecordFrames`.
 
         The same bytes, on a shorter way: records of one frame are what most collections are made of. `beside` is the
         shape of the system, where that is known.
@@ -280,7 +285,7 @@ class FrameEncoder:
             return None
 
     def _rest(self, batch: FrameBatch, node: str, cell_defined: bool, known: bool) -> bytes:
-        """What follows the blocks in the header of a single frame."""
+        """Return what follows the blocks in the header of a single frame."""
         meta = self._numbers(batch, known)
         if meta is None:
             meta = meta_texts(self, batch, node)[0]
@@ -330,7 +335,7 @@ class FrameEncoder:
         return known
 
     def _stands_beside(self, system: Frame, shape: tuple[Any, ...]) -> bool:
-        """Whether the blocks of a system have the rows of the updates and none of their columns, plainly seen."""
+        """True if the blocks of a system have the rows of the updates and none of their columns, plainly seen."""
         for (name, declared), rows in zip(self.declaration.blocks.items(), shape, strict=True):
             block = system.blocks.get(name)
             if block is not None and not (block.count == rows and block.columns.keys().isdisjoint(declared.columns)):
@@ -339,7 +344,7 @@ class FrameEncoder:
 
 
 def _fits(updates: BlockUpdates, columns: list[tuple[str, Any, tuple[int, ...], float | None]], rows: int) -> bool:
-    """Whether an update has exactly these columns, of these dtypes and shapes."""
+    """True if an update has exactly these columns, of these dtypes and shapes."""
     if len(updates.columns) != len(columns):
         return False
     for key, dtype, trailing, _ in columns:
@@ -360,7 +365,7 @@ class RecordFrames:
         self.first_atoms: int | None = None
 
     def encode(self, batch: FrameBatch) -> list[bytes]:
-        """One value for each frame of the batch."""
+        """Return one value for each frame of the batch."""
         self._rules = self._rules.after(batch)
         changes = [
             (recorder.encoder, recorder.changes(batch.blocks[name], self._node))
@@ -385,7 +390,7 @@ class RecordFrames:
         return values
 
     def _cells(self, batch: FrameBatch) -> list[str] | None:
-        """The cell of each update of the batch, empty where it is the one before."""
+        """Return the cell of each update of the batch, empty where it is the one before."""
         texts = cell_json_per_record(batch, cell_defined=self._defined)
         if not texts:
             return texts
@@ -394,7 +399,7 @@ class RecordFrames:
 
 
 def meta_texts(encoder: FrameEncoder, batch: FrameBatch, node: str) -> list[str]:
-    """The per-step values of each frame of a batch, as they stand between the braces of `meta`."""
+    """Return the per-step values of each frame of a batch, as they stand between the braces of `meta`."""
     if batch.meta.keys() != encoder.declaration.meta.keys():
         for key in batch.meta:
             if key not in encoder.declaration.meta:
@@ -424,14 +429,14 @@ def meta_texts(encoder: FrameEncoder, batch: FrameBatch, node: str) -> list[str]
 
 
 def _are_plain_vectors(values: NDArray[Any], tag: str) -> bool:
-    """Whether values are finite vectors as long as their tag says."""
+    """True if values are finite vectors as long as their tag says."""
     if values.dtype != _F64 or values.ndim != 2:
         return False
     return TAGS[tag].dtype == "f64" and TAGS[tag].width == values.shape[1] and bool(np.isfinite(values).all())
 
 
 def frame_tails(batch: FrameBatch, cells: list[str] | None) -> list[str]:
-    """What follows the meta of each frame: its step, its time, its cell where it changes."""
+    """Return what follows the meta of each frame: its step, its time, its cell where it changes."""
     tails = [f',"step":{step if -_EXACT <= step <= _EXACT else to_json(str(step))}' for step in batch.step.tolist()]
     if batch.time is not None:
         times = (number_text(time) for time in batch.time.tolist())
@@ -518,7 +523,7 @@ def _joined(encoders: list[BlockEncoder], updates: Iterable[Update], meta: str, 
 
 
 def grouped_updates(encoder: BlockEncoder, updates: BlockUpdates, node: str) -> Iterable[Update]:
-    """The updates of all records; those of as many rows together."""
+    """Return the updates of all records; those of as many rows together."""
     counts = np.diff(updates.offset)
     kinds = np.unique(counts)
     if len(kinds) == 1 or len(kinds) * 4 > len(counts):

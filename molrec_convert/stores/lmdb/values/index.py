@@ -56,7 +56,7 @@ class IndexBytes:
         self._check_extents(len(value))
 
     def values(self, _: str, name: str) -> NDArray[Any]:
-        """A column, copied."""
+        """Return a column, copied."""
         entry = self.columns[name]
         if entry.dtype == "string":
             return self._text_values(name, entry)
@@ -74,7 +74,7 @@ class IndexBytes:
         return {}
 
     def mask(self, _: str, name: str) -> NDArray[np.bool_] | None:
-        """The mask of a column, copied; None when every record has a value."""
+        """Return the mask of a column, copied; None when every record has a value."""
         position = self.columns[name].validity
         if position is None or not self.count:
             return None
@@ -159,7 +159,7 @@ class IndexBytes:
 
 
 def read_index(fetch: Callable[[], NDArray[np.uint8]], n_records: int, n_frames: int) -> Block:
-    """The index, its own columns checked: their dtypes, and that they add up to the counts."""
+    """Return the index, its own columns checked: their dtypes, and that they add up to the counts."""
     source = IndexBytes(fetch)
     # numbers first: a fault among them shows before a text is read
     columns = {**{n: c for n, c in source.columns.items() if n in INDEX_COLUMNS}, **source.columns}
@@ -169,7 +169,7 @@ def read_index(fetch: Callable[[], NDArray[np.uint8]], n_records: int, n_frames:
 
 
 def _end_of_texts(header: memoryview, start: int) -> int | None:
-    """Where a list of texts ends."""
+    """Return where a list of texts ends."""
     position = start
     while True:
         found = _TEXTS_END.search(header, position)

@@ -1,4 +1,8 @@
-"""JSON of headers and documents: compact UTF-8 text out, strictly JSON in."""
+"""Headers of frame bytes: compact UTF-8 JSON out, strictly JSON in, and what one says of its blocks.
+
+Where each column lies is held against every rule that needs no values. Layouts are plain facts and know no buffer, so
+that values of one shape share one. Source: Collection and its LMDB file, "Frame bytes".
+"""
 
 from __future__ import annotations
 
@@ -47,7 +51,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=
 
 
 def _make_to_json() -> Callable[[Any], str]:
-    """The encoder's own C half, kept: `JSONEncoder.encode` makes a new one for every document."""
+    """Return the encoder's own C half, kept: `JSONEncoder.encode` makes a new one for every document."""
     parts = vars(json.encoder)
     make, quote = parts.get("c_make_encoder"), parts.get("c_encode_basestring")
     if make is None or quote is None:
@@ -65,12 +69,12 @@ to_json = _make_to_json()
 
 
 def node_text(name: Name) -> str:
-    """A name of a value as text: `("f", 3)` is `f[3]`."""
+    """Return a name of a value as text: `("f", 3)` is `f[3]`."""
     return name if isinstance(name, str) else f"{name[0]}[{name[1]}]"
 
 
 def from_utf8(data: bytes, name: Name) -> Any:
-    """The document in UTF-8 bytes; refused unless it is one JSON value and nothing more."""
+    """Return the document in UTF-8 bytes; refused unless it is one JSON value and nothing more."""
     try:
         text = data.decode()
         document, end = _scan(text, 0)
@@ -151,7 +155,7 @@ def padding(size: int) -> int:
 
 
 def parse_blocks(document: Any, node: str) -> Layout:
-    """The layout a header's `blocks` describe, refused where it breaks a rule."""
+    """Return the layout a header's `blocks` describe, refused where it breaks a rule."""
     blocks: dict[str, BlockLayout] = {}
     extent, has_strings = 0, False
     for name, entry in mapping(document, f"{node}: blocks").items():
@@ -201,7 +205,7 @@ def _parse_block(entry: dict[str, Any], node: str) -> BlockLayout:
 
 
 def parse_column(entry: Any, name: str, count: int, node: str) -> ColumnLayout:
-    """One column of a block of `count` rows."""
+    """Return one column of a block of `count` rows."""
     entry = mapping(entry, node)
     _check_column_name(name, node)
     dtype, shape = entry.get("dtype"), entry.get("shape")
@@ -263,6 +267,6 @@ def _is_shape(shape: Any) -> bool:
 
 
 def _end(column: ColumnLayout, count: int) -> int:
-    """The payload bytes a column and its mask need."""
+    """Return the payload bytes a column and its mask need."""
     end = 0 if column.offset is None or not column.nbytes else column.offset + column.nbytes
     return end if column.validity is None else max(end, column.validity + count)

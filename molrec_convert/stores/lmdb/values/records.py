@@ -1,4 +1,8 @@
-"""The values of one record, without the file they go to: what a writer does with a record before it appends it."""
+"""The values of records, without the file they go to: of one after another, or of many alike at once, column by column.
+
+Whoever encodes elsewhere (in another process) and appends here gets the same bytes as a writer that does both.
+Source: Collection and its LMDB file.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +81,7 @@ class RecordEncoder:
         self._last_declaration = declaration
 
     def begin(self, record: Record, node: str) -> Member:
-        """The record as a member: its `frame` a trajectory of one frame, meta and system encoded.
+        """Return the record as a member: its `frame` a trajectory of one frame, meta and system encoded.
 
         `node` names it in errors. Raises `ContractError` for one with a force field of its own, or broken in itself.
         """
@@ -126,7 +130,7 @@ class RecordEncoder:
         return meta.encode(), system, value, atoms
 
     def run(self, record: Record, batch: FrameBatch, node: str) -> RunValues | None:
-        """All values of records of one frame each that differ in that alone: the same bytes as those of each.
+        """Return all values of records of one frame each that differ in that alone: the same bytes as those of each.
 
         `record` is the first of them, `batch` has the frames of all; each presents every block there is. None where
         they are to be encoded one by one.
@@ -260,7 +264,7 @@ class RecordsEncoder:
 
 
 def _plainly(records: RecordColumns) -> bool:
-    """Whether systems and frames go together, frames present all their blocks, and there is a system in all or none."""
+    """True if systems and frames go together, frames present all their blocks, and there is a system in all or none."""
     every = np.arange(len(records))
     for name, updates in records.frames.blocks.items():
         if name != ATOMS or not np.array_equal(updates.frames, every):
@@ -275,7 +279,7 @@ def _plainly(records: RecordColumns) -> bool:
 
 
 def _systems(records: RecordColumns) -> list[bytes] | None:
-    """The value of each system; None where none has anything to say."""
+    """Return the value of each system; None where none has anything to say."""
     if not records.identity and not records.said:
         return None
     # what is the same for all is held against the rules once
@@ -307,7 +311,7 @@ def _first_system(records: RecordColumns) -> Frame:
 
 
 def _identity(records: RecordColumns) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """The header entry of each system's block, and its buffers."""
+    """Return the header entry of each system's block, and its buffers."""
     numeric = {
         name: column
         for name, column in records.identity.items()
@@ -344,7 +348,7 @@ def _shape(name: str, column: NDArray[Any] | Coded) -> ColumnShape:
 
 
 def _documents(records: RecordColumns) -> tuple[list[str], list[str]]:
-    """The meta of each system as it stands between the braces, and the tags that follow."""
+    """Return the meta of each system as it stands between the braces, and the tags that follow."""
     size = len(records)
     columns = [_key_texts(key, values, tags) for key, (values, tags) in records.said.items()]
     if not columns:
@@ -366,7 +370,7 @@ def _documents(records: RecordColumns) -> tuple[list[str], list[str]]:
 
 
 def _key_texts(key: str, values: list[Any], tags: list[str]) -> list[str]:
-    """A key and its value as JSON for each system, empty for one without."""
+    """Return a key and its value as JSON for each system, empty for one without."""
     name = f"{to_json(key)}:"
     types = set(map(type, values))
     if types == {str} and set(tags) == {"string"}:

@@ -84,14 +84,14 @@ class Sampler:
             self._rest = re.compile(rf'"meta":\{{{meta}\}},"step":{_STEP}\}}'.encode()).fullmatch
 
     def short(self, system: memoryview | None, frame: memoryview) -> dict[str, Any] | None:
-        """The sample of a record's first frame and its system from values whose headers begin as others did."""
+        """Return the sample of a record's first frame and its system from values whose headers begin as others did."""
         sample: dict[str, Any] = {}
         if system is not None and not self._add_system(sample, bytearray(system)):
             return None
         return sample if self._add_frame(sample, bytearray(frame)) else None
 
     def system(self, value: bytearray, record: int) -> dict[str, Any] | None:
-        """The sample of a system."""
+        """Return the sample of a system."""
         known: dict[str, Any] = {}
         if self._add_system(known, value):
             return known
@@ -107,7 +107,7 @@ class Sampler:
         return sample
 
     def first_frame(self, value: bytearray, ordinal: int) -> dict[str, Any] | None:
-        """The sample of the first frame of a record, whose value holds all there is of it."""
+        """Return the sample of the first frame of a record, whose value holds all there is of it."""
         known: dict[str, Any] = {}
         if self._add_frame(known, value):
             return known
@@ -221,7 +221,7 @@ def _add_short(sample: dict[str, Any], short: _Short, value: bytearray, base: in
 
 
 def _plan_of(layout: Layout, aligned: Mapping[str, str]) -> _Plan | None:
-    """The plan of a layout, None where something has to be looked at more closely."""
+    """Return the plan of a layout, None where something has to be looked at more closely."""
     steps: list[_Run | _Other] = []
     limits: list[tuple[str, int]] = []
     blocks = layout.blocks

@@ -1,4 +1,4 @@
-"""Frames over frame bytes: columns, blocks and snapshots that decode what is asked for, when it is asked for."""
+"""Frames and records over frame bytes: what is asked for is decoded when it is asked for."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Values(Protocol):
     """What gives the arrays and masks of columns."""
 
     def values(self, block: str, column: str, /) -> NDArray[Any]:
-        """The array of a column."""
+        """Return the array of a column."""
 
     def mask(self, block: str, column: str, /) -> NDArray[np.bool_] | None:
-        """The mask of a column, None when it has none or all its rows hold a value."""
+        """Return the mask of a column, None when it has none or all its rows hold a value."""
 
     def arrays(self, block: str, /) -> dict[str, NDArray[Any]]:
-        """The arrays that are made more quickly together, by column."""
+        """Return the arrays that are made more quickly together, by column."""
 
 
 class StoredBlock(Block):
@@ -99,7 +99,7 @@ class StoredBlock(Block):
         return super().stored(name)
 
     def _decoded(self) -> dict[str, NDArray[Any]]:
-        """The arrays made so far; columns add to them."""
+        """Return the arrays made so far; columns add to them."""
         if self._arrays is None:
             self._arrays = {}
         return self._arrays
@@ -163,7 +163,7 @@ def _plain_block(columns: Any, count: int, shape: Any, targets: Any, attributes:
 
 
 def stored_block(frame: FrameBytes, name: str, precisions: Mapping[str, float | None] | None = None) -> StoredBlock:
-    """A block of a decoded value."""
+    """Return a block of a decoded value."""
     return StoredBlock(frame, name, frame.layout.blocks[name], precisions)
 
 
@@ -207,7 +207,7 @@ class StoredFrame(Frame):
         absolute: Mapping[str, int] | None = None,
         referring: tuple[str, ...] = (),
     ) -> StoredFrame:
-        """A snapshot of a value: a frame of a trajectory (`is_step`), or a system."""
+        """Return a snapshot of a value: a frame of a trajectory (`is_step`), or a system."""
         frame = cls.__new__(cls)
         frame.blocks, frame.attributes = blocks, {}
         frame._source, frame._read_meta, frame._earlier = source, meta, earlier
@@ -322,7 +322,7 @@ class StoredRecord(Record):
         trajectory: Once[Trajectory | None],
         path: str | None,
     ) -> StoredRecord:
-        """A record of parts that are read later."""
+        """Return a record of parts that are read later."""
         record = cls.__new__(cls)
         own = record.__dict__
         for name, factory in _FACTORIES:

@@ -1,4 +1,9 @@
-"""A collection's declaration as its values are held against it, and frames put together from them."""
+"""The trajectory of one record of a collection: frames resolved from its values, batches for conversions.
+
+Values are held against the collection's declaration. Which frame updated which block is worked out once per
+trajectory, from the headers; resolving a frame is a search in that.
+Source: Collection and its LMDB file; Trajectory, "Resolving a frame", "Three states", "Aligned".
+"""
 
 from __future__ import annotations
 
@@ -94,7 +99,7 @@ class SharedDeclaration:
         )
 
     def meta(self, frame: FrameBytes) -> Meta:
-        """The per-step values of a frame, by their declared tags, without those that are missing in it.
+        """Return the per-step values of a frame, by their declared tags, without those that are missing in it.
 
         What it omits is at its fill.
         """
@@ -183,7 +188,7 @@ class StoredTrajectory(Trajectory):
 
     @property
     def cell_defined(self) -> bool:  # type: ignore[override]
-        """Whether the record has a cell, and not an origin alone; told by its first cell."""
+        """True if the record has a cell, and not an origin alone; told by its first cell."""
         if self._defined is None:
             cells = self._changed("box")
             box = self._decode(int(cells[0]), peek=True).box if len(cells) else None
@@ -328,13 +333,13 @@ class StoredTrajectory(Trajectory):
         return np.array(values, dtype=DTYPES[tag.dtype].numpy).reshape(len(values), *tag.trailing)
 
     def _resolve(self, name: str, index: int) -> FrameBytes | None:
-        """The value of the last update of a block (or of the cell) at or before a frame, None without one."""
+        """Return the value of the last update of a block (or of the cell) at or before a frame, None without one."""
         changes = self._changed(name)
         position = int(changes.searchsorted(index, side="right")) - 1
         return None if position < 0 else self._decode(int(changes[position]))
 
     def _changed(self, name: str) -> NDArray[np.int64]:
-        """The ordinals of the frames that update a block, or the cell (`box`)."""
+        """Return the ordinals of the frames that update a block, or the cell (`box`)."""
         if self._changes is None:
             found: dict[str, list[int]] = {name: [] for name in (*self._shared.declaration.blocks, "box")}
             for index in range(self._count):
@@ -357,7 +362,7 @@ class StoredTrajectory(Trajectory):
 
 
 def _from_values(declaration: Declaration, values: list[bytes], system: Frame | None, first: int) -> StoredTrajectory:
-    """A trajectory that has its values with it: what a pickled one becomes."""
+    """Return a trajectory that has its values with it: what a pickled one becomes."""
     return StoredTrajectory(
         SharedDeclaration(declaration),
         len(values),
@@ -410,7 +415,7 @@ def check_values(record: Record, values: Sequence[bytes], shared: SharedDeclarat
 
 
 def unknown_header_keys(header: Mapping[str, Any], *, tables: bool = False) -> Iterator[tuple[str, str]]:
-    """Keys of a header that have no meaning here: where below the value ("", "atoms", "atoms/x"), and the key."""
+    """Yield keys of a header that have no meaning here: where below the value ("", "atoms", "atoms/x"), and the key."""
     yield from (("", key) for key in header if key not in (_TABLES if tables else _HEADER))
     if isinstance(header.get("box"), dict):
         yield from (("box", key) for key in header["box"] if key not in _BOX)
