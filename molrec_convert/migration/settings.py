@@ -1,4 +1,12 @@
-"""What is asked of a migration, as it travels to its worker processes."""
+"""What is asked of a migration, and which options hold for which inputs: rules by patterns of their paths, in TOML.
+
+    [[input]]
+    match = "old/**/*.xyz"
+    units = "real"
+    energy_key = "REF_energy"
+
+All rules that match an input hold for it, in their order: a later one overrides an earlier one and the command line.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What a worker is given to do: some consecutive inputs to look at, or to encode for a collection."""
+"""What a worker is given to do, and what it reports of it, in the order of the inputs.
+
+A task is some consecutive inputs to look at, or to encode for a collection. Of the latter come `Frames` and `Entry` of
+records, then `Done` or `Failed` of their input; `Restart` takes back what was sent of an input so far.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 The CRC-32C of every value is kept under a key of its own beside `index`.
 
-
 | in the value of `index.crc32c` | |
 |---|---|
 | block `records` | columns `r`, `s`: u32, of each record's meta document and system, 0 without one |

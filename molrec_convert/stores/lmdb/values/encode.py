@@ -1,7 +1,7 @@
 """Frame bytes, the writing side: texts of headers, buffers of payloads, and the values they make.
 
-What stands in a value is told in `values/decode.py`. A header's blocks are the same text for all values of one shape, up to
-the texts of their string columns: it is made once and kept, with the knowledge that such a shape breaks no rule.
+What stands in a value is told in `values/decode.py`. A header's blocks are the same text for all values of one shape,
+up to the texts of their string columns: it is made once and kept, with the knowledge that such a shape breaks no rule.
 Source: Collection and its LMDB file, "Frame bytes".
 """
 
