@@ -47,7 +47,7 @@ class BlockUpdates:
     def uniform(
         cls, n_frames: int, rows: int, columns: Mapping[str, NDArray[Any]], validity: Mapping[str, Any] | None = None
     ) -> BlockUpdates:
-        """Every one of `n_frames` frames presents `rows` rows."""
+        """Return every one of `n_frames` frames presents `rows` rows."""
         return cls(
             np.arange(n_frames, dtype=np.int64),
             np.arange(n_frames + 1, dtype=np.int64) * rows,
@@ -71,7 +71,7 @@ class BlockUpdates:
         return sum(a.size * string if a.dtype.kind == "T" else a.nbytes for a in self.columns.values())
 
     def rows_of(self, update: int) -> slice:
-        """The rows of one update."""
+        """Return the rows of one update."""
         return slice(int(self.offset[update]), int(self.offset[update + 1]))
 
 
@@ -86,11 +86,11 @@ class BoxUpdates:
 
     @classmethod
     def single(cls, box: Box, frame: int = 0) -> BoxUpdates:
-        """One cell from position `frame` on."""
+        """Return one cell from position `frame` on."""
         return cls(np.array([frame], dtype=np.int64), box.vectors[None], box.origin[None], box.boundary[None])
 
     def box(self, update: int, *, defined: bool = True) -> Box:
-        """The cell of one update."""
+        """Return the cell of one update."""
         return Box(self.vectors[update], self.origin[update], self.boundary[update], defined)
 
 

@@ -54,7 +54,7 @@ class ColumnDeclaration:
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
     def to_json(self) -> dict[str, Any]:
-        """The entry in `sequence_schema`."""
+        """Return the entry in `sequence_schema`."""
         document: dict[str, Any] = {"dtype": self.dtype, "trailing": list(self.trailing)}
         if self.nullable:
             document["nullable"] = True
@@ -91,7 +91,7 @@ class BlockDeclaration:
     extra: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """The entry in `sequence_schema`: optional keys only when set."""
+        """Return the entry in `sequence_schema`: optional keys only when set."""
         document: dict[str, Any] = {"columns": {name: column.to_json() for name, column in self.columns.items()}}
         if self.structural_shape is not None:
             document["structural_shape"] = list(self.structural_shape)
@@ -124,7 +124,7 @@ class MetaDeclaration:
 
     @property
     def has_missing(self) -> bool:
-        """Whether the key may be missing in a frame: its fill stands for no value."""
+        """True if the key may be missing in a frame: its fill stands for no value."""
         if self.fill is NO_FILL:
             return False
         return self.fill is None if self.dtype == "json" else _is_nan(self.fill)
@@ -138,13 +138,13 @@ class MetaDeclaration:
         return np.repeat(one, count, axis=0)
 
     def is_missing(self, value: Any) -> bool:
-        """Whether a frame with this value has none for the key."""
+        """True if a frame with this value has none for the key."""
         if self.dtype == "json":
             return value is None and self.fill is None
         return _is_nan(value) and self.has_missing
 
     def to_json(self, node: str = "") -> dict[str, Any]:
-        """The entry in `sequence_schema`."""
+        """Return the entry in `sequence_schema`."""
         document: dict[str, Any] = {"dtype": self.dtype}
         if self.fill is not NO_FILL:
             document["fill"] = self._fill_json(node)
@@ -182,7 +182,7 @@ class Declaration:
     extra: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """The attribute `sequence_schema`."""
+        """Return the attribute `sequence_schema`."""
         return {
             "blocks": {name: block.to_json() for name, block in self.blocks.items()},
             "meta": {key: meta.to_json(f"trajectory/meta/{key}") for key, meta in self.meta.items()},
@@ -326,7 +326,7 @@ class Declaration:
         return replace(self, blocks=blocks)
 
     def with_precision(self, precision: Mapping[str, float]) -> Declaration:
-        """The declaration with the precision of some columns set, named `"x"` (of any block) or `"atoms/x"`."""
+        """Return the declaration with the precision of some columns set, named `"x"` (of any block) or `"atoms/x"`."""
         blocks = {}
         hit: set[str] = set()
         for name, block in self.blocks.items():
@@ -356,7 +356,7 @@ class Declaration:
 
 
 def _is_nan(value: Any) -> bool:
-    """Whether a value is NaN, or a vector of nothing else."""
+    """True if a value is NaN, or a vector of nothing else."""
     if isinstance(value, float):
         return value != value
     kind = getattr(getattr(value, "dtype", None), "kind", "f")
@@ -364,7 +364,7 @@ def _is_nan(value: Any) -> bool:
 
 
 def _derived_key(key: str, tag: str, known: MetaDeclaration | None) -> MetaDeclaration:
-    """The tag all frames can have: an integer among numbers is one of them."""
+    """Return the tag all frames can have: an integer among numbers is one of them."""
     if tag == "i64" and (key in PER_STEP_KEYS or (known is not None and known.dtype == "f64")):
         tag = "f64"
     if known is None or known.dtype == tag or (known.dtype == "i64" and tag == "f64"):

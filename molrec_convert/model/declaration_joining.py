@@ -37,7 +37,7 @@ __all__ = [
 
 
 def has_to_be_there(column: str) -> bool:
-    """Whether a column says what the rows of a block are, so that it cannot be missing in some records of a collection.
+    """True if a column says what the rows of a block are, so that it cannot be missing in some records of a collection.
 
     It may be of the system where the trajectory does not have it.
     """

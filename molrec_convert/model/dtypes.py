@@ -51,7 +51,7 @@ class DType:
 
     @property
     def is_float(self) -> bool:
-        """Whether values are binary64, or pairs of binary floats (the codec pipelines tell them from the others)."""
+        """True if values are binary64, or pairs of binary floats (the codec pipelines tell them from the others)."""
         return self.name in ("f64", "c64", "c128")
 
 
@@ -118,7 +118,7 @@ def as_values(values: Any, dtype: str | None = None, node: str = "") -> Array:
 
 
 def plain_values(values: list[Any], dtype: str) -> Array | None:
-    """Values that are all of the one Python type a dtype takes as it is, as an array; None for any others."""
+    """Return values that are all of the one Python type a dtype takes as it is, as an array; None for any others."""
     kinds = set(map(type, values))
     target = DTYPES[dtype].numpy
     if kinds != {_PLAIN.get(target.kind)}:
@@ -131,7 +131,7 @@ def plain_values(values: list[Any], dtype: str) -> Array | None:
 
 
 def _from_sequence(values: Any, dtype: str | None, node: str) -> Array:
-    """An array of Python objects; numpy alone would cut NULs off texts and take large integers for floats."""
+    """Return an array of Python objects; numpy alone would cut NULs off texts and take large integers for floats."""
     if isinstance(values, list) and set(map(type, values)) == {str}:
         return _as_text(np.array(values, dtype=object), node)
     try:
@@ -189,12 +189,12 @@ def _kinds(objects: Array) -> str:
 
 
 def empty(dtype: str, shape: tuple[int, ...]) -> Array:
-    """A new array of `shape` filled with the dtype's fill value (zero, false, empty text)."""
+    """Return a new array of `shape` filled with the dtype's fill value (zero, false, empty text)."""
     return np.zeros(shape, dtype=DTYPES[dtype].numpy)
 
 
 def same_bits(a: Array, b: Array) -> bool:
-    """Whether two arrays hold the same dtype, shape and bits: a NaN equals the same NaN, -0.0 differs from 0.0."""
+    """True if two arrays hold the same dtype, shape and bits: a NaN equals the same NaN, -0.0 differs from 0.0."""
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
     if isinstance(a.dtype, np.dtypes.StringDType):
@@ -230,14 +230,14 @@ def precision_fault(precision: Any, dtype: str) -> str | None:
 
 
 def quantum(precision: float) -> float:
-    """The largest power of two not above `precision`."""
+    """Return the largest power of two not above `precision`."""
     return math.ldexp(1.0, math.frexp(precision)[1] - 1)
 
 
 def stored(
     values: NDArray[np.float64], precision: float, out: NDArray[np.float64] | None = None
 ) -> NDArray[np.float64]:
-    """What a writer stores for `values`: the nearest multiple of the quantum, ties to even.
+    """Return what a writer stores for `values`: the nearest multiple of the quantum, ties to even.
 
     NaN, infinities and values of at least 2^52 quanta are untouched. Division and multiplication by a power of two
     are exact, so any writer stores the same bits. With `out`, which must be other memory, the result is there.
@@ -256,7 +256,7 @@ def stored(
 
 
 def off_grid(values: NDArray[np.float64], precision: float) -> NDArray[np.bool_]:
-    """Which values `stored` would change: a writer's defect that a validator reports."""
+    """Return which values `stored` would change: a writer's defect that a validator reports."""
     rounded = stored(values, precision)
     return np.asarray(rounded.view(np.uint64) != np.ascontiguousarray(values).view(np.uint64))
 
@@ -270,7 +270,7 @@ class Distinct(NamedTuple):
 
 
 def distinct(values: NDArray[Any]) -> Distinct:
-    """The different values of a one-dimensional array of any dtype, texts included."""
+    """Return the different values of a one-dimensional array of any dtype, texts included."""
     if values.dtype.kind != "T":
         found, codes, counts = np.unique(values, return_inverse=True, return_counts=True)
         return Distinct(found, codes.reshape(-1).astype(np.int64), counts.astype(np.int64))

@@ -162,7 +162,7 @@ class Block:
         return len(next(iter(self.columns.values()))) if self.columns else 0
 
     def validity(self, name: str) -> NDArray[np.bool_]:
-        """The mask of a column: all true where the column has none."""
+        """Return the mask of a column: all true where the column has none."""
         mask = self.columns[name].validity
         return np.ones(self.count, dtype=np.bool_) if mask is None else mask
 
@@ -293,7 +293,7 @@ class Box:
 
     @classmethod
     def undefined(cls, origin: Any = (0.0, 0.0, 0.0)) -> Box:
-        """A reference point without a cell."""
+        """Return a reference point without a cell."""
         return cls(np.eye(3), _matrix(origin), np.zeros(3, dtype=np.bool_), defined=False)
 
     def __eq__(self, other: object) -> bool:

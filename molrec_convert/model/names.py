@@ -51,7 +51,7 @@ def name_fault(name: str) -> str | None:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text can be stored: a lone surrogate has no UTF-8 form."""
+    """True if a text can be stored: a lone surrogate has no UTF-8 form."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -83,7 +83,7 @@ def escape_name(text: str) -> str:
 
 
 def unescape_name(name: str) -> str:
-    """The text whose `escape_name` is `name`; a name without `%XX` is itself."""
+    """Return the text whose `escape_name` is `name`; a name without `%XX` is itself."""
     raw = re.sub(rb"%([0-9A-Fa-f]{2})", lambda match: bytes([int(match[1], 16)]), name.encode())
     try:
         return raw.decode()

@@ -58,10 +58,10 @@ class UnknownContent(Protocol):
     """Stored content this version has no model for: whole files by key, copied as they are."""
 
     def keys(self) -> Iterator[str]:
-        """Keys relative to the record root, sorted ("plots/zarr.json", "system/atoms/later/c/0")."""
+        """Yield keys relative to the record root, sorted ("plots/zarr.json", "system/atoms/later/c/0")."""
 
     def read(self, key: str) -> bytes:
-        """The bytes of one file."""
+        """Return the bytes of one file."""
 
 
 @dataclass
@@ -151,7 +151,7 @@ class Record:
         return batches
 
     def to_ase(self, index: int = -1, *, elements: Sequence[str] = (), report: Report | None = None) -> Any:
-        """A frame as `ase.Atoms`, the last one by default: in ASE's units, with results, constraints, `info`.
+        """Return a frame as `ase.Atoms`, the last one by default: in ASE's units, with results, constraints, `info`.
 
         `elements` names those of the atom types where a record has none ("C", "H" from type 1 on, or "CT=C").
         What `Atoms` cannot hold is in `report`. `UsageError` without elements or positions, `UnsupportedError`
@@ -160,14 +160,14 @@ class Record:
         return resolve("plugin_function")("ase", "to_ase")(self, index, elements=elements, report=report)
 
     def iter_ase(self, *, elements: Sequence[str] = (), report: Report | None = None) -> Iterator[Any]:
-        """Every frame as `ase.Atoms`, one after another; see `to_ase`."""
+        """Yield every frame as `ase.Atoms`, one after another; see `to_ase`."""
         frames: Iterator[Any] = resolve("plugin_function")("ase", "iter_ase")(
             self.trajectory, self, elements=elements, report=report
         )
         return frames
 
     def to_universe(self, **keywords: Any) -> Any:
-        """The record as `MDAnalysis.Universe`, which reads its frames from here as long as the record is open.
+        """Return the record as `MDAnalysis.Universe`, which reads its frames from here as long as the record is open.
 
         `keywords` are those of its reader: `convert_units=False` gives the numbers as they are, else those of a record
         that states units come in MDAnalysis' own. `UnsupportedError` for a record without atoms, or where MDAnalysis is
@@ -176,7 +176,7 @@ class Record:
         return resolve("plugin_function")("mdanalysis", "to_universe", "MDAnalysis")(self, **keywords)
 
     def _has(self, section: str) -> bool:
-        """Whether a section is there, told without reading it."""
+        """True if a section is there, told without reading it."""
         return getattr(self, section) is not None
 
     def close(self) -> None:
@@ -266,7 +266,7 @@ def check_record(record: Record) -> None:
 
 
 def absolute_rows(system: Frame | None, frame: Frame | None) -> dict[str, int]:
-    """What absolute references are held against: the row count of each block, and an entry for each section."""
+    """Return what absolute references are held against: the row count of each block, and an entry for each section."""
     rows: dict[str, int] = {}
     for section, snapshot in (("/system", system), ("/frame", frame)):
         if snapshot is not None:
@@ -362,14 +362,14 @@ def _text_groups(texts: list[str], ends: list[int]) -> TextGroups:
 
 
 def record_sample(record: Record) -> dict[str, Any]:
-    """A record as `{"system": {...}, "frames": [{...}, ...]}`, each as `frame_sample` has it."""
+    """Return a record as `{"system": {...}, "frames": [{...}, ...]}`, each as `frame_sample` has it."""
     trajectory = record.trajectory
     frames = [] if trajectory is None else [frame_sample(frame, trajectory.declaration) for frame in trajectory]
     return {"system": {} if record.system is None else frame_sample(record.system), "frames": frames}
 
 
 def frame_sample(frame: Frame, declaration: Declaration | None = None) -> dict[str, Any]:
-    """A snapshot as a flat dict; arrays are copies. `declaration` is that of its trajectory."""
+    """Return a snapshot as a flat dict; arrays are copies. `declaration` is that of its trajectory."""
     sample: dict[str, Any] = {}
     for name in frame:
         block = frame[name]

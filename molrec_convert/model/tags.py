@@ -72,7 +72,7 @@ _EXACT = 2**53
 
 
 def infer_tag(value: Any) -> str:
-    """The tag of a value that came without one."""
+    """Return the tag of a value that came without one."""
     if isinstance(value, np.ndarray) and value.ndim == 1:
         name = next((t.name for t in TAGS.values() if t.width == value.size and _holds(t, value)), None)
         return name or "json"
@@ -107,7 +107,7 @@ def coerce(value: Any, tag: str, node: str) -> Any:
 
 
 def to_typed_json(value: Any, tag: str, node: str = "") -> Any:
-    """The typed JSON form of a tagged value: what stands in attributes and headers."""
+    """Return the typed JSON form of a tagged value: what stands in attributes and headers."""
     value = coerce(value, tag, node)
     spec = TAGS[tag]
     if spec.dtype is None:
@@ -118,7 +118,7 @@ def to_typed_json(value: Any, tag: str, node: str = "") -> Any:
 
 
 def from_typed_json(document: Any, tag: str, node: str) -> Any:
-    """The value a typed JSON form stands for; anything but the exact form is refused."""
+    """Return the value a typed JSON form stands for; anything but the exact form is refused."""
     spec = _tag(tag, node)
     if spec.dtype is None:
         check_json(document, node)
@@ -131,7 +131,7 @@ def from_typed_json(document: Any, tag: str, node: str) -> Any:
 
 
 def same_value(a: Any, b: Any, tag: str) -> bool:
-    """Whether two values of one tag are equal bit for bit."""
+    """True if two values of one tag are equal bit for bit."""
     if tag == "json":
         return canonical_json(a) == canonical_json(b)
     if TAGS[tag].width:
@@ -142,7 +142,7 @@ def same_value(a: Any, b: Any, tag: str) -> bool:
 
 
 def canonical_json(document: Any) -> str:
-    """A text equal for equal JSON documents, whatever the order of keys (1 and 1.0 differ)."""
+    """Return a text equal for equal JSON documents, whatever the order of keys (1 and 1.0 differ)."""
     return json.dumps(document, sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
@@ -217,7 +217,7 @@ class Meta(MutableMapping[str, Any]):
         self._tags[key] = tag
 
     def tag(self, key: str) -> str:
-        """The tag of `key`."""
+        """Return the tag of `key`."""
         return self._tags[key]
 
     @property

@@ -97,7 +97,7 @@ class Trajectory(ABC):
         return self.frame(position)
 
     def frame(self, index: int) -> Frame:
-        """The resolved frame at a non-negative ordinal."""
+        """Return the resolved frame at a non-negative ordinal."""
         batch = next(iter(self.batches(index, index + 1)))
         return batch.frame(0, self.declaration, defined=self.cell_defined)
 
@@ -111,7 +111,7 @@ class Trajectory(ABC):
                 yield state
 
     def iter_ase(self, *, elements: Sequence[str] = (), report: Report | None = None) -> Iterator[Any]:
-        """Every frame as `ase.Atoms`, with what the system of its record says; see `Record.to_ase`."""
+        """Yield every frame as `ase.Atoms`, with what the system of its record says; see `Record.to_ase`."""
         frames: Iterator[Any] = resolve("plugin_function")("ase", "iter_ase")(self, elements=elements, report=report)
         return frames
 
@@ -151,7 +151,7 @@ class MemoryTrajectory(Trajectory):
 
     @classmethod
     def of_batch(cls, batch: FrameBatch, declaration: Declaration, *, cell_defined: bool = True) -> MemoryTrajectory:
-        """The frames of one batch, which is to follow the declaration; whoever stores them checks that."""
+        """Return the frames of one batch, which is to follow the declaration; whoever stores them checks that."""
         made = cls.__new__(cls)
         Trajectory.__init__(made)
         made.declaration, made.cell_defined, made._batch = declaration, cell_defined, batch
@@ -191,7 +191,7 @@ class MemoryTrajectory(Trajectory):
 
 
 def _cell_defined(frames: Sequence[Frame], stated: bool | None) -> bool:
-    """Whether the boxes are cells: all of them or none, as a trajectory says it once for every frame."""
+    """True if the boxes are cells: all of them or none, as a trajectory says it once for every frame."""
     for index, frame in enumerate(frames):
         if frame.box is not None:
             if stated is not None and frame.box.defined != stated:
@@ -292,7 +292,7 @@ class TrajectoryView(Trajectory):
 
 
 def select_columns(batch: FrameBatch, declaration: Declaration) -> FrameBatch:
-    """The batch with only the blocks and columns of `declaration`."""
+    """Return the batch with only the blocks and columns of `declaration`."""
     blocks = {
         name: replace(
             batch.blocks[name],
@@ -306,7 +306,7 @@ def select_columns(batch: FrameBatch, declaration: Declaration) -> FrameBatch:
 
 
 def take_frames(batch: FrameBatch, ordinals: NDArray[np.int64]) -> FrameBatch:
-    """The batch of the frames at ascending `ordinals`, updates between two of them falling to the later one."""
+    """Return the batch of the frames at ascending `ordinals`, updates between two of them falling to the later one."""
     blocks = {}
     for name, updates in batch.blocks.items():
         picked, frames = _last_updates(updates.frames, ordinals)

@@ -139,7 +139,7 @@ def _dimension(text: str) -> _Dimension:
 
 
 def _table() -> dict[str, Size]:
-    """Every unit by its names."""
+    """Return every unit by its names."""
     found: dict[str, Size] = {}
 
     def put(names: str, value: Fraction | int | str, dimension: str) -> None:

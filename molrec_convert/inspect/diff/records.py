@@ -33,7 +33,7 @@ _PROVENANCE = ("creator", "created_at")
 
 
 def differences(a: Record, b: Record, *, declared: bool = True) -> Iterator[str]:
-    """What differs, line by line, found as it is asked for; nothing when the records are equal.
+    """Yield what differs, line by line, found as it is asked for; nothing when the records are equal.
 
     Not `declared`: what their trajectories declare is compared elsewhere.
     """
@@ -88,7 +88,7 @@ def _same_file(key: str, a: bytes, b: bytes) -> bool:
 
 
 def collection_differences(a: Collection, b: Collection) -> Iterator[str]:
-    """What differs, line by line, found as it is asked for; nothing when the collections are equal."""
+    """Yield what differs, line by line, found as it is asked for; nothing when the collections are equal."""
     documents = [{key: value for key, value in c.document.items() if key not in _PROVENANCE} for c in (a, b)]
     units = [document.pop("units", {}) for document in documents]
     yield from json_differences("collection", *documents)

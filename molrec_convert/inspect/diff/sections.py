@@ -36,7 +36,7 @@ _LONGEST = 60
 
 
 def against(a: Any, b: Any) -> str:
-    """Both values in words; two that look alike (NaN of other bits) are told apart by their bits."""
+    """Return both values in words; two that look alike (NaN of other bits) are told apart by their bits."""
     first, second = value_text(a), value_text(b)
     if first == second:
         first, second = f"{first} ({_bits(a)})", f"{second} ({_bits(b)})"
@@ -44,7 +44,7 @@ def against(a: Any, b: Any) -> str:
 
 
 def value_text(value: Any) -> str:
-    """A value as a person writes it, shortened."""
+    """Return a value as a person writes it, shortened."""
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     try:
@@ -59,7 +59,7 @@ def _bits(value: Any) -> str:
 
 
 def differing_rows(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int64]:
-    """Rows at which two arrays of one dtype and shape differ in any bit."""
+    """Return rows at which two arrays of one dtype and shape differ in any bit."""
     if same_bits(a, b):
         return np.zeros(0, dtype=np.int64)
     if isinstance(a.dtype, np.dtypes.StringDType):
@@ -71,13 +71,13 @@ def differing_rows(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def presence(node: str, a: object, b: object) -> Iterator[str]:
-    """A line where only one of two is there."""
+    """Yield a line where only one of two is there."""
     if (a is None) != (b is None):
         yield f"{node}: is in the {'second' if a is None else 'first'} only"
 
 
 def json_differences(node: str, a: dict[str, Any] | None, b: dict[str, Any] | None) -> Iterator[str]:
-    """One line for each key whose values differ; the order of keys does not count, 1 differs from 1.0."""
+    """Yield one line for each key whose values differ; the order of keys does not count, 1 differs from 1.0."""
     first, second = a or {}, b or {}
     for key in sorted({*first, *second}):
         if key not in first or key not in second:
@@ -88,7 +88,7 @@ def json_differences(node: str, a: dict[str, Any] | None, b: dict[str, Any] | No
 
 
 def frame_differences(node: str, a: Frame | None, b: Frame | None) -> Iterator[str]:
-    """What differs between two snapshots, either of which may be missing."""
+    """Yield what differs between two snapshots, either of which may be missing."""
     if a is None or b is None:
         yield from presence(node, a, b)
         return
@@ -116,7 +116,7 @@ def _typed_differences(node: str, a: Meta, b: Meta) -> Iterator[str]:
 
 
 def block_differences(node: str, a: Block, b: Block) -> Iterator[str]:
-    """What differs between two blocks of one name."""
+    """Yield what differs between two blocks of one name."""
     if a.count != b.count:
         yield f"{node}: {a.count} rows against {b.count}"
     if a.structural_shape != b.structural_shape:
@@ -132,12 +132,12 @@ def block_differences(node: str, a: Block, b: Block) -> Iterator[str]:
 
 
 def declared_targets(targets: Mapping[str, str]) -> dict[str, str]:
-    """The targets that are not what a standard endpoint has anyway."""
+    """Return the targets that are not what a standard endpoint has anyway."""
     return {key: target for key, target in targets.items() if not (key in ENDPOINTS and target == "atoms")}
 
 
 def column_differences(node: str, a: Column, b: Column) -> Iterator[str]:
-    """What differs between two columns of one name."""
+    """Yield what differs between two columns of one name."""
     yield from json_differences(node, a.attributes, b.attributes)
     if a.precision != b.precision:
         yield f"{node}: the precision is {against(a.precision, b.precision)}"
@@ -205,7 +205,7 @@ def forcefield_differences(a: ForceField | None, b: ForceField | None) -> Iterat
 
 
 def observable_differences(a: Observables | None, b: Observables | None) -> Iterator[str]:
-    """What differs between two records' observables, either of which may have none."""
+    """Yield what differs between two records' observables, either of which may have none."""
     if a is None or b is None:
         yield from presence("observables", a, b)
         return
@@ -290,7 +290,7 @@ def _log_differences(a: Log | None, b: Log | None) -> Iterator[str]:
 
 
 def _objects(log: Log) -> Iterator[dict[str, Any]]:
-    """The objects of a log's lines; blank lines say nothing."""
+    """Yield the objects of a log's lines; blank lines say nothing."""
     for number, line in enumerate(log_lines(log), 1):
         document = line_object(line, number)
         if document is not None:
@@ -298,7 +298,7 @@ def _objects(log: Log) -> Iterator[dict[str, Any]]:
 
 
 def _others(entry: Any, derived: tuple[str, ...]) -> dict[str, Any]:
-    """What a part of a catalog says beside what follows from the series and the log."""
+    """Return what a part of a catalog says beside what follows from the series and the log."""
     return {key: value for key, value in entry.items() if key not in derived} if isinstance(entry, dict) else {}
 
 

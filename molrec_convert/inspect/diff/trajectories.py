@@ -26,7 +26,7 @@ _BOX = "box"
 
 
 def trajectory_differences(a: Trajectory, b: Trajectory, *, declared: bool = True) -> Iterator[str]:
-    """What differs between two trajectories, line by line; not `declared`: but for what they declare."""
+    """Yield what differs between two trajectories, line by line; not `declared`: but for what they declare."""
     if declared:
         yield from declaration_differences(a.declaration, b.declaration)
     if a.cell_defined != b.cell_defined:
@@ -45,7 +45,7 @@ def trajectory_differences(a: Trajectory, b: Trajectory, *, declared: bool = Tru
 
 
 def declaration_differences(a: Declaration, b: Declaration) -> Iterator[str]:
-    """What differs between what two trajectories, or collections, declare."""
+    """Yield what differs between what two trajectories, or collections, declare."""
     for name in sorted({*a.blocks, *b.blocks}):
         node = f"trajectory/{name}"
         if name not in a.blocks or name not in b.blocks:
@@ -98,7 +98,7 @@ class _Side:
         self.declaration = trajectory.declaration
 
     def available(self) -> int:
-        """Frames that can be taken at once; 0 at the end."""
+        """Return frames that can be taken at once; 0 at the end."""
         while self._batch is None or self._position == self._batch.n_frames:
             self._batch = next(self._batches, None)
             self._position = 0
@@ -115,7 +115,7 @@ class _Side:
         return left
 
     def take(self, n: int) -> _Window:
-        """The next `n` frames."""
+        """Return the next `n` frames."""
         assert self._batch is not None
         batch, start = self._batch, self._position
         self._position += n
@@ -135,13 +135,13 @@ class _Side:
 
 
 def _box_block(box: BoxUpdates) -> BlockUpdates:
-    """The cells as a block of one row per update."""
+    """Return the cells as a block of one row per update."""
     columns = {"vectors": box.vectors, "origin": box.origin, "boundary": box.boundary}
     return BlockUpdates(box.frames, np.arange(len(box.frames) + 1, dtype=np.int64), columns)
 
 
 def _after(carried: BlockUpdates, updates: BlockUpdates | None) -> BlockUpdates:
-    """The updates with the state carried in from before at the first frame, unless they restate it there."""
+    """Return the updates with the state carried in from before at the first frame, unless they restate it there."""
     if updates is None or not len(updates.frames):
         return carried
     if updates.frames[0] == 0:
@@ -259,7 +259,7 @@ def _same_layout_lines(node: str, a: BlockUpdates, b: BlockUpdates, frame: int, 
 def _pair_lines(
     node: str, a: BlockUpdates | None, b: BlockUpdates | None, first: int, second: int, frame: int
 ) -> Iterator[str]:
-    """One update of each side (-1: the block is absent) against the other."""
+    """Yield one update of each side (-1: the block is absent) against the other."""
     if a is None or b is None or first < 0 or second < 0:
         if (a is None or first < 0) != (b is None or second < 0):
             yield f"{node}, frame {frame}: is in the {'second' if a is None or first < 0 else 'first'} only"

@@ -19,7 +19,7 @@ _SECTIONS = {"index": "index", "frame_values": "frames", "system_values": "syste
 
 
 def headline(document: Mapping[str, Any]) -> str:
-    """One line that says what it is of."""
+    """Return one line that says what it is of."""
     name = "collection" if document["path"] is None else os.path.basename(document["path"])
     size = "" if document["bytes"] is None else f", {bytes_words(document['bytes'])}"
     counts = ", ".join(f"{document[key]:,} {key}" for key in ("records", "frames", "atoms"))
@@ -51,7 +51,7 @@ def facts(entry: Mapping[str, Any]) -> str:
 
 
 def number_text(value: Any) -> str:
-    """A number as a person reads it."""
+    """Return a number as a person reads it."""
     if isinstance(value, int):
         return f"{value:,}"
     return value if isinstance(value, str) else f"{value:.6g}"
@@ -62,7 +62,7 @@ _WIDTH, _TEXTS = 30, 6
 
 
 def statistics_lines(document: Mapping[str, Any]) -> Iterator[str]:
-    """The whole document, a few lines for everything that was looked at."""
+    """Yield the whole document, a few lines for everything that was looked at."""
     yield headline(document)
     yield f"units: {', '.join(f'{key} {unit}' for key, unit in document['units'].items()) or 'none stated'}"
     yield from _elements(document["elements"])
@@ -93,7 +93,7 @@ def _elements(table: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
 
 
 def _histogram(histogram: Mapping[str, Sequence[Any]]) -> Iterator[str]:
-    """One row of blocks: any bin that has a value shows at least the lowest."""
+    """Yield one row of blocks: any bin that has a value shows at least the lowest."""
     counts, edges = histogram["counts"], histogram["edges"]
     most = max(counts)
     row = "".join(_BLOCKS[0 if not n else max(1, round(n / most * 8))] for n in counts)
@@ -134,7 +134,7 @@ def save_picture(document: Mapping[str, Any], path: Path) -> None:
 
 
 def _plain(text: str) -> str:
-    """A text without what matplotlib takes for mathematics."""
+    """Return a text without what matplotlib takes for mathematics."""
     return text.replace("$", r"\$")
 
 
@@ -155,7 +155,7 @@ _PLOT_WIDTH, _HEIGHT = 320, 96
 
 
 def statistics_page(document: Mapping[str, Any]) -> str:
-    """The whole page."""
+    """Return the whole page."""
     title = html.escape(headline(document))
     units = ", ".join(f"{html.escape(key)} {html.escape(unit)}" for key, unit in document["units"].items())
     body = [f"<h1>{title}</h1>", f"<p>Units: {units or 'none stated'}</p>", *_elements_table(document["elements"])]

@@ -27,7 +27,7 @@ _FEW_ROWS, _FEW_TEXTS = 100_000, 6
 
 
 def summarize_collection(collection: Collection) -> dict[str, Any]:
-    """The summary as a JSON document."""
+    """Return the summary as a JSON document."""
     index = collection.index
     path = collection.path
     whole = collection
@@ -58,7 +58,7 @@ def summarize_collection(collection: Collection) -> dict[str, Any]:
 
 
 def collection_rows(summary: Mapping[str, Any]) -> list[Row]:
-    """The lines of a summary, from the document `summarize_collection` makes."""
+    """Return the lines of a summary, from the document `summarize_collection` makes."""
     rows = [Row("collection", _title(summary))]
     rows.append(Row("units", ", ".join(f"{key}: {unit}" for key, unit in summary["units"].items()) or "none stated"))
     rows.append(Row("records", _records(summary)))
@@ -84,7 +84,7 @@ def collection_rows(summary: Mapping[str, Any]) -> list[Row]:
 
 
 def collection_html(collection: Collection) -> str:
-    """The summary as an HTML table, for notebooks."""
+    """Return the summary as an HTML table, for notebooks."""
     cells = []
     for row in collection_rows(summarize_collection(collection)):
         text = "<br>".join(html.escape(line) for line in (row.text, *row.more))
@@ -93,7 +93,7 @@ def collection_html(collection: Collection) -> str:
 
 
 def _bytes(collection: Collection) -> int | None:
-    """Bytes of the file, or of all files of a set."""
+    """Return bytes of the file, or of all files of a set."""
     path = collection.path
     nbytes: int | None = getattr(collection, "nbytes", None)
     if nbytes is None and path is not None and os.path.isfile(path):

@@ -36,7 +36,7 @@ _FEW_FRAMES = 1_000_000
 
 
 def summarize(record: Record) -> dict[str, Any]:
-    """The summary as a JSON document; keys of absent sections are None."""
+    """Return the summary as a JSON document; keys of absent sections are None."""
     meta = record.meta
     return {
         "path": record.path,
@@ -59,12 +59,12 @@ def summarize(record: Record) -> dict[str, Any]:
 
 
 def summary_text(record: Record) -> str:
-    """The summary as plain text."""
+    """Return the summary as plain text."""
     return "\n".join(text_lines(summary_rows(summarize(record))))
 
 
 def summary_html(record: Record) -> str:
-    """The summary as an HTML table, for notebooks."""
+    """Return the summary as an HTML table, for notebooks."""
     cells = []
     for row in summary_rows(summarize(record)):
         text = "<br>".join(html.escape(line) for line in (row.text, *row.more))
@@ -104,7 +104,7 @@ def _block(block: Block) -> dict[str, Any]:
 
 
 def forcefield_summary(forcefield: ForceField) -> dict[str, Any]:
-    """The summary of a force field: name, units, styles with their numbers of rows."""
+    """Return the summary of a force field: name, units, styles with their numbers of rows."""
     styles = {style.name: forcefield.tables[style.block].count for style in forcefield.styles}
     others = [name for name in forcefield.tables if name not in {style.block for style in forcefield.styles}]
     return {
@@ -138,7 +138,7 @@ def _metrics(metrics: Metrics) -> dict[str, Any]:
 
 
 def _tally(block: Block, name: str) -> dict[str, int] | None:
-    """How many rows have each value of a column, None when there is none, or too many rows to look."""
+    """Return how many rows have each value of a column, None when there is none, or too many rows to look."""
     column = block.columns.get(name)
     if column is None or not 0 < block.count <= _FEW_ROWS or column.trailing:
         return None
@@ -198,14 +198,14 @@ def _trajectory(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def _rows_of(trajectory: Trajectory, name: str, declared: int | None, n: int | None) -> dict[str, int | None]:
-    """Rows of a block in the last frame, and `first_rows` where the first has another number of them."""
+    """Return rows of a block in the last frame, and `first_rows` where the first has another number of them."""
     last = declared or _rows(trajectory, name, None if n is None else n - 1)
     first = declared or _rows(trajectory, name, 0 if n else None)
     return {"rows": last} if first in (None, last) else {"rows": last, "first_rows": first}
 
 
 def _rows(trajectory: Trajectory, name: str, frame: int | None) -> int | None:
-    """Rows of a block in a frame, where a store tells it from its index."""
+    """Return rows of a block in a frame, where a store tells it from its index."""
     resolve = getattr(trajectory, "resolve", None)
     if resolve is None or frame is None or frame < 0:
         return None
@@ -214,7 +214,7 @@ def _rows(trajectory: Trajectory, name: str, frame: int | None) -> int | None:
 
 
 def _ends(trajectory: Trajectory, n: int | None) -> tuple[FrameBatch | None, FrameBatch | None]:
-    """The first and the last frame without their blocks; the last only where its place is known."""
+    """Return the first and the last frame without their blocks; the last only where its place is known."""
     if n == 0:
         return None, None
     first = next(trajectory.batches(0, 1, columns=()), None)

@@ -32,7 +32,7 @@ class Row:
 
 
 def summary_rows(summary: Mapping[str, Any]) -> list[Row]:
-    """The lines of a summary, from the document `summarize` makes."""
+    """Return the lines of a summary, from the document `summarize` makes."""
     rows = [Row("record", _title(summary))]
     rows.append(Row("units", _units(summary["units"])))
     for section in ("system", "frame"):
@@ -61,7 +61,7 @@ def summary_rows(summary: Mapping[str, Any]) -> list[Row]:
 
 
 def text_lines(rows: Sequence[Row]) -> Iterator[str]:
-    """The rows as plain text, labels in a column of their own."""
+    """Yield the rows as plain text, labels in a column of their own."""
     width = max(len(row.label) for row in rows)
     for row in rows:
         yield f"{row.label:<{width}}  {row.text}".rstrip()
@@ -82,7 +82,7 @@ def _title(summary: Mapping[str, Any]) -> str:
 
 
 def bytes_words(size: float) -> str:
-    """A number of bytes as a person reads it."""
+    """Return a number of bytes as a person reads it."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if size < 1000 or unit == "GB":
             return f"{size:,.0f} {unit}" if unit == "bytes" or size >= 100 else f"{size:.1f} {unit}"
@@ -124,7 +124,7 @@ def _frame_row(section: str, document: Mapping[str, Any]) -> Row:
 
 
 def formula(elements: Mapping[str, int]) -> str:
-    """The composition in Hill order: with carbon, C and H first; all else by the alphabet."""
+    """Return the composition in Hill order: with carbon, C and H first; all else by the alphabet."""
     first = ("C", "H") if "C" in elements else ()
     symbols = [*(s for s in first if s in elements), *sorted(s for s in elements if s not in first)]
     return "".join(f"{symbol or '?'}{elements[symbol] if elements[symbol] > 1 else ''}" for symbol in symbols)
@@ -153,7 +153,7 @@ def _trajectory_rows(document: Mapping[str, Any]) -> list[Row]:
 
 
 def forcefield_row(document: Mapping[str, Any]) -> Row:
-    """The line of a force field, from its summary."""
+    """Return the line of a force field, from its summary."""
     text = f"{document['name']}, units {_units(document['units'])}"
     if document["definitions"] != 1:
         text += f", definitions {document['definitions']}"
@@ -195,7 +195,7 @@ def _range_words(values: Mapping[str, Any]) -> str:
 
 
 def _columns(columns: Mapping[str, Any]) -> str:
-    """Columns of one kind together: `x y z f64 (precision 0.001), id u64`."""
+    """Return columns of one kind together: `x y z f64 (precision 0.001), id u64`."""
     kinds: dict[str, list[str]] = {}
     for name, column in columns.items():
         kind = column["dtype"] + "".join(f"[{n}]" for n in column["trailing"])
@@ -231,11 +231,11 @@ def _count(number: int, noun: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text that stays on its line."""
+    """Return a text that stays on its line."""
     return text if text.isprintable() else json.dumps(text, ensure_ascii=False)
 
 
 def brief(value: Any) -> str:
-    """A value as text, shortened."""
+    """Return a value as text, shortened."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 72 else text[:71] + "…"

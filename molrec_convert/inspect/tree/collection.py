@@ -58,7 +58,7 @@ _MEANINGS = {
 
 
 def is_collection(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is an LMDB file, which is shown by its keys."""
+    """True if a path is an LMDB file, which is shown by its keys."""
     from molrec_convert.stores.lmdb.file.pages import is_lmdb
 
     if not os.path.isfile(path):
@@ -103,7 +103,7 @@ def collection_lines(
 
 
 def key_lines(path: str | os.PathLike[str]) -> Iterator[str]:
-    """All keys of a file, each with the bytes of its value."""
+    """Yield all keys of a file, each with the bytes of its value."""
     with PageFile(path) as pages:
         pages.check()
         yield from _head(path)
@@ -112,7 +112,7 @@ def key_lines(path: str | os.PathLike[str]) -> Iterator[str]:
 
 
 def key_overview(path: str | os.PathLike[str]) -> Iterator[str]:
-    """How many keys of each kind a file has, and the bytes of their values."""
+    """Yield how many keys of each kind a file has, and the bytes of their values."""
     found: dict[bytes, list[int]] = {}
     with PageFile(path) as pages:
         pages.check()
@@ -133,14 +133,14 @@ def _head(path: str | os.PathLike[str]) -> Iterator[str]:
 
 
 def _letter(key: bytes) -> bytes:
-    """What a key is one of: its letter when it is numbered, else itself."""
+    """Return what a key is one of: its letter when it is numbered, else itself."""
     return key[:1] if len(key) == 9 and is_known(key) else key
 
 
 def _of_records(
     path: str | os.PathLike[str], pages: PageFile, records: Iterable[int]
 ) -> Iterator[tuple[bytes, Iterator[tuple[bytes, StoredValue]]]]:
-    """The keys some records consist of, by letter."""
+    """Yield the keys some records consist of, by letter."""
     chosen = sorted(records)
     with open_collection(path) as collection:
         first, count = collection.index["first_frame"], collection.index["n_frames"]
@@ -186,7 +186,7 @@ def _entry(key: bytes, value: StoredValue) -> Iterator[str]:
 
 
 def _facts(key: bytes, value: StoredValue) -> Iterator[str]:
-    """What a value of frame bytes holds, one fact a line: sizes, step and meta, every block."""
+    """Yield what a value of frame bytes holds, one fact a line: sizes, step and meta, every block."""
     start = value.read(8)
     size = int.from_bytes(start[4:8], "little")
     pad = -size % 8

@@ -53,12 +53,12 @@ class Node:
         return {key: value for key, value in attributes.items() if key != "_zarrs"}
 
     def child(self, name: str) -> str:
-        """The key of a child."""
+        """Return the key of a child."""
         return f"{self.key}/{name}" if self.key else name
 
 
 def read_node(storage: Storage, key: str) -> Node:
-    """The node at `key`, whatever lies there."""
+    """Return the node at `key`, whatever lies there."""
     try:
         raw = read_metadata(storage, key)
     except (MolrecError, OSError, ValueError) as error:
@@ -84,7 +84,7 @@ def read_node(storage: Storage, key: str) -> Node:
 
 
 def read_root(storage: Storage) -> Node:
-    """The root group; `FormatError` for what is no record."""
+    """Return the root group; `FormatError` for what is no record."""
     root = read_node(storage, "")
     if root.kind != "group":
         what = root.fault or ("a Zarr array" if root.kind else "no zarr.json")
@@ -93,7 +93,7 @@ def read_root(storage: Storage) -> Node:
 
 
 def shown_name(path: Path) -> str:
-    """What a record at a path is called."""
+    """Return what a record at a path is called."""
     return path.name if path.name not in ("", "..") else path.resolve().name
 
 
@@ -119,7 +119,7 @@ def _child(storage: Storage, parent: Node, name: str) -> Node:
 
 
 def _leads_back(storage: Storage, key: str) -> bool:
-    """Whether a folder of a directory is one of the folders above it: only links make that."""
+    """True if a folder of a directory is one of the folders above it: only links make that."""
     if not storage.path.is_dir():
         return False
     above = set()
@@ -145,7 +145,7 @@ METRICS = ("series", "steps", "wall_time")
 
 
 def ordered(node: Node, names: Iterable[str]) -> list[str]:
-    """The names of a node's children in the order they are shown: some first, the others sorted, some last."""
+    """Return the names of a node's children in the order they are shown: some first, the others sorted, some last."""
     first, last = _ends(node)
     rank = {name: position for position, name in enumerate(first)}
     tail = {name: position for position, name in enumerate(last)}

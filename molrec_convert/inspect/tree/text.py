@@ -69,12 +69,12 @@ def _dumps(value: Any) -> str:
 
 
 def plain(name: str) -> str:
-    """A name as it is, as JSON where it holds characters that would break the line."""
+    """Return a name as it is, as JSON where it holds characters that would break the line."""
     return name if name.isprintable() and name == name.strip() else _dumps(name)
 
 
 def dtype_text(data_type: Any) -> str:
-    """The contract's name of a Zarr `data_type`; another type by its own name."""
+    """Return the contract's name of a Zarr `data_type`; another type by its own name."""
     name = data_type.get("name") if isinstance(data_type, dict) else data_type
     return _CONTRACT_NAMES.get(name, name) if isinstance(name, str) else "?"
 
@@ -89,7 +89,7 @@ def fitting_values(values: list[Any], total: int, room: int) -> str:
 
 
 def row_fits(trailing: tuple[int, ...], room: int) -> bool:
-    """Whether a row of this shape could be written in `room` characters at all: a larger one is not worth reading."""
+    """True if a row of this shape could be written in `room` characters at all: a larger one is not worth reading."""
     return math.prod(trailing) * 3 <= room
 
 
@@ -106,12 +106,12 @@ def _value(value: Any) -> str:
 
 
 def scalar_text(value: Any) -> str:
-    """The value of an array without axes."""
+    """Return the value of an array without axes."""
     return _value(value)
 
 
 def zarr_text(document: dict[str, Any]) -> str:
-    """How an array is stored: `chunk [3] · bytes → crc32c`, `shard [m], chunk [n] · …`."""
+    """Return how an array is stored: `chunk [3] · bytes → crc32c`, `shard [m], chunk [n] · …`."""
     codecs = document.get("codecs")
     outer = _grid_shape(document)
     if isinstance(codecs, list) and len(codecs) == 1 and _codec_name(codecs[0]) == "sharding_indexed":
@@ -154,7 +154,7 @@ _FILE_WIDTH = 44
 def tree_lines(
     path: str | os.PathLike[str], sections: Sequence[str] = (), *, zarr: bool = True, name: str | None = None
 ) -> Iterator[str]:
-    """The tree of a record in a directory or a packed file, line by line.
+    """Yield the tree of a record in a directory or a packed file, line by line.
 
     `sections` restricts it to some children of the root, `zarr=False` leaves out how arrays are stored. The first
     line bears `name`, by default the last part of the path.
@@ -173,7 +173,7 @@ def tree_lines(
 
 
 def file_lines(path: str | os.PathLike[str]) -> Iterator[str]:
-    """The files of a stored record, sorted by name, each with what it is."""
+    """Yield the files of a stored record, sorted by name, each with what it is."""
     storage = open_storage(path)
     try:
         read_root(storage)
@@ -286,7 +286,7 @@ _KIND, _LABEL, _LIST = 20, 37, 49
 
 
 def overview_lines(path: str | os.PathLike[str], *, name: str | None = None) -> Iterator[str]:
-    """The overview of the record at `path`, a directory or a packed file, line by line.
+    """Yield the overview of the record at `path`, a directory or a packed file, line by line.
 
     `name` is what the first line calls it: the file's own name, if not given. Raises `FormatError` for what is no
     record.
@@ -309,7 +309,7 @@ def overview_lines(path: str | os.PathLike[str], *, name: str | None = None) -> 
 
 
 def _entry(node: Node, kinds: dict[str, str | None], bar: str) -> Iterator[str]:
-    """The lines of one root group."""
+    """Yield the lines of one root group."""
     kind = KINDS.get(node.name, node.kind) if node.kind == "group" else node.kind
     head = f" \\-- {plain(node.name)}{'' if node.kind == 'array' else '/'}"
     head = f"{head:<{_KIND - 1}} {kind or 'plain folder':<{_LABEL - _KIND - 1}} "
@@ -340,7 +340,7 @@ _NUMBERED = re.compile(r"([rsf])(\d{1,20})")
 
 
 def key_named(text: str) -> bytes | None:
-    """The key a person means by `f12`, `r0`, `s3`, `ff` or `index`; None for another text."""
+    """Return the key a person means by `f12`, `r0`, `s3`, `ff` or `index`; None for another text."""
     match = _NUMBERED.fullmatch(text)
     if match is not None and int(match[2]) < 2**64:
         return numbered(match[1].encode(), int(match[2]))

@@ -77,7 +77,7 @@ class CheckedArray:
 
     @property
     def backed(self) -> bool:
-        """Whether not many more rows are claimed than stored: then the array may be held in memory as a whole."""
+        """True if not many more rows are claimed than stored: then the array may be held in memory as a whole."""
         if not self.shape or math.prod(self.shape) <= _FEW:
             return True
         stored = sum(high - low for low, high in self._stored_ranges())
@@ -97,7 +97,7 @@ class CheckedArray:
         self._pass_on_warnings()
 
     def unreadable(self) -> bool:
-        """Whether the Zarr library refuses the metadata of an array that is not laid out like ours."""
+        """True if the Zarr library refuses the metadata of an array that is not laid out like ours."""
         before = len(self.findings.items)
         with self.findings.guard(self.node):
             self._reader.read_with_zarr(0, 1)
@@ -109,7 +109,7 @@ class CheckedArray:
             pass
 
     def whole(self, stop: int) -> NDArray[Any] | None:
-        """The first `stop` rows of an index array in memory, None when they cannot be had."""
+        """Return the first `stop` rows of an index array in memory, None when they cannot be had."""
         if not self._decodable():
             return None
         stored = sum(max(0, min(high, stop) - low) for low, high in self._stored_ranges())
@@ -132,17 +132,17 @@ class CheckedArray:
             yield position, stop
 
     def zeros(self, stop: int, most: int = _FEW) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Iterate over the ranges of `gaps` as (first row, values), `most` rows of each at the most."""
+        """Yield the ranges of `gaps` as (first row, values), `most` rows of each at the most."""
         if math.prod(self.shape[1:]) and self.shape:
             for low, high in self.gaps(stop):
                 yield low, np.zeros((min(high - low, most), *self.shape[1:]), dtype=DTYPES[self.dtype].numpy)
 
     def rows_between(self, start: int, stop: int) -> NDArray[Any] | None:
-        """Some rows, for a mask beside a piece of its column."""
+        """Return some rows, for a mask beside a piece of its column."""
         return self._read(start, stop)
 
     def _decodable(self) -> bool:
-        """Whether its chunks are of a size that can be decoded in bounded memory; else a finding says so."""
+        """True if its chunks are of a size that can be decoded in bounded memory; else a finding says so."""
         size = math.prod(self.metadata.inner_shape or self.metadata.chunk_shape) * DTYPES[self.dtype].itemsize
         if size <= _LARGEST_CHUNK:
             return True
@@ -166,14 +166,14 @@ class CheckedArray:
             return None
 
     def _step(self) -> int:
-        """Rows of a piece: whole chunks."""
+        """Return rows of a piece: whole chunks."""
         shape = self.metadata.inner_shape or self.metadata.chunk_shape
         row = max(1, math.prod(self.shape[1:]) * DTYPES[self.dtype].itemsize)
         chunk = shape[0] if shape else 1
         return max(chunk, _PIECE // row // chunk * chunk)
 
     def _stored_ranges(self) -> list[tuple[int, int]]:
-        """Row ranges of the stored chunks or shards, ascending, neighbours joined."""
+        """Return row ranges of the stored chunks or shards, ascending, neighbours joined."""
         if self._stored is None:
             extent = self.metadata.chunk_shape[0] if self.metadata.chunk_shape else 1
             ranges: list[tuple[int, int]] = []
@@ -245,7 +245,7 @@ def scan_column(
 
 
 def load_array(storage: Storage, node: Node, findings: Findings) -> CheckedArray | None:
-    """The array at a node, None (and an error) when its metadata breaks a rule."""
+    """Return the array at a node, None (and an error) when its metadata breaks a rule."""
     if node.kind != "array":
         what = "is a group where an array is expected" if node.kind else "is a folder without zarr.json"
         findings.error(node.key, node.fault or what)

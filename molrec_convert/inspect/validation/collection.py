@@ -223,7 +223,7 @@ class _CollectionChecks:
             self._findings.error(key_text(numbered(letter, first)), f"the key is not there, of {count} counted")
 
     def _check_forcefield(self) -> ForceField | None:
-        """The force field, None when there is none or it is broken."""
+        """Return the force field, None when there is none or it is broken."""
         findings, collection = self._findings, self._collection
         value = collection.stored_forcefield()
         if value is None:
@@ -292,7 +292,7 @@ class _CollectionChecks:
 
 
 def _check_layout(value: memoryview, node: str, found: Findings, *, tables: bool, precision: bool = True) -> bool:
-    """Whether a value is frame bytes; what of its form readers cope with is a warning."""
+    """True if a value is frame bytes; what of its form readers cope with is a warning."""
     frame = decode(bytes(value), node)
     size = int.from_bytes(value[4:8], "little")
     base = 8 + size + padding(size)

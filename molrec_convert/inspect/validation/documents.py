@@ -158,7 +158,7 @@ def check_observables(storage: Storage, root: Node, findings: Findings) -> None:
 
 
 def _documents(storage: Storage, section: Node, findings: Findings) -> dict[str, Node]:
-    """The groups of documents by name, each held against what it must say."""
+    """Return the groups of documents by name, each held against what it must say."""
     if "meta" not in section.folders:
         return {}
     node = read_node(storage, section.child("meta"))
@@ -191,7 +191,7 @@ def _check_frames(array: CheckedArray, document: Node, frames: int | None, findi
 
 
 def _frame_count(storage: Storage, root: Node) -> int | None:
-    """Frames of the trajectory, None when there is none that says."""
+    """Return frames of the trajectory, None when there is none that says."""
     if "trajectory" not in root.folders:
         return None
     nstep = read_node(storage, "trajectory").attributes.get("nstep")
@@ -226,7 +226,7 @@ def check_forcefield(storage: Storage, root: Node, frames: FrameChecks, findings
 
 
 def _check_blocks(storage: Storage, node: Node, frames: FrameChecks, findings: Findings) -> bool:
-    """The blocks as they are stored, decoded once; whether they may be held in memory."""
+    """Return the blocks as they are stored, decoded once; whether they may be held in memory."""
     blocks, known = [], set()
     for child in children_of(storage, node):
         if child.kind == "group" and child.name != "box":
@@ -251,7 +251,7 @@ def _is_backed(array: CheckedArray, findings: Findings) -> bool:
 
 
 def _is_sound(blocks: dict[str, CheckedBlock], findings: Findings) -> bool:
-    """Whether `system` is in order, and what is looked at of it may be held in memory."""
+    """True if `system` is in order, and what is looked at of it may be held in memory."""
     if findings.has_error("system"):
         return False
     return all(array.backed for block in blocks.values() for array in _arrays(block) if array.dtype != "f64")
@@ -262,7 +262,7 @@ def _arrays(block: CheckedBlock) -> list[CheckedArray]:
 
 
 def _version(storage: Storage) -> int | None:
-    """The version the definitions depend on; one that is none is a finding of `meta`."""
+    """Return the version the definitions depend on; one that is none is a finding of `meta`."""
     try:
         meta = read_document(storage, "meta")
         return None if meta is None else check_version(meta["attributes"])

@@ -60,7 +60,7 @@ class Findings:
         self._add(Finding(Severity.WARNING, node, _one_line(message)))
 
     def has_error(self, section: str, start: int = 0) -> bool:
-        """Whether there is an error in a section among the findings from the one at `start` on."""
+        """True if there is an error in a section among the findings from the one at `start` on."""
         return any(
             item.severity is Severity.ERROR and re.split(r"[/.,]", item.node, maxsplit=1)[0] == section
             for item in self.items[start:]
@@ -142,7 +142,7 @@ def check_zip(path: Path, findings: Findings) -> None:
 
 
 def check_root(storage: Storage, findings: Findings) -> Node | None:
-    """The root group, None when there is none to look into."""
+    """Return the root group, None when there is none to look into."""
     root = read_node(storage, "")
     if root.kind is None:
         findings.error("", root.fault or "there is no zarr.json: this is not a Zarr V3 root")
@@ -172,7 +172,7 @@ def check_group(node: Node, findings: Findings) -> None:
 
 
 def _held_a_node(storage: Storage, node: Node) -> bool:
-    """Whether a folder without metadata looks like an array's or a group's: chunks, or nodes, lie in it."""
+    """True if a folder without metadata looks like an array's or a group's: chunks, or nodes, lie in it."""
     chunks = storage.children(node.child("c"))[1] if "c" in node.folders else []
     nodes = (storage.size(f"{node.child(name)}/zarr.json") for name in node.folders)
     return any(name.isdigit() for name in chunks) or any(size is not None for size in nodes)

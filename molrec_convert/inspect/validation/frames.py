@@ -83,7 +83,7 @@ class FrameChecks:
         note_unknown(self._storage, node, known, self._findings)
 
     def check_block(self, node: Node) -> CheckedBlock:
-        """A block of a frame-shaped section as it is stored; its values are not looked at."""
+        """Return a block of a frame-shaped section as it is stored; its values are not looked at."""
         check_group(node, self._findings)
         block = CheckedBlock(node.key, _count(node, self._findings))
         known = {_MASKS}
@@ -133,7 +133,7 @@ class FrameChecks:
     def _limit(
         self, target: str, block: CheckedBlock, siblings: dict[str, CheckedBlock], array: CheckedArray
     ) -> int | None:
-        """Row count a reference is held against, None when it cannot or need not be checked."""
+        """Return row count a reference is held against, None when it cannot or need not be checked."""
         if array.dtype != "u64":
             self._findings.error(array.node, f"a row reference is u64: found {array.dtype}")
         if not block.count:
@@ -215,7 +215,7 @@ def compare_blocks(system: CheckedBlock, other: CheckedBlock, findings: Findings
 
 
 def _first_difference(a: CheckedArray, b: CheckedArray) -> int | None:
-    """The first row at which two columns differ; what neither stores is equal."""
+    """Return the first row at which two columns differ; what neither stores is equal."""
     for one, other in ((a, b), (b, a)):
         for start, values in one.pieces():
             rows = other.rows_between(start, start + len(values))
@@ -225,7 +225,7 @@ def _first_difference(a: CheckedArray, b: CheckedArray) -> int | None:
 
 
 def read_masks(storage: Storage, block: Node, columns: set[str], findings: Findings) -> dict[str, CheckedArray]:
-    """The masks of a block: boolean arrays, each of a column that is there."""
+    """Return the masks of a block: boolean arrays, each of a column that is there."""
     if _MASKS not in block.folders:
         return {}
     node = read_node(storage, block.child(_MASKS))
@@ -253,7 +253,7 @@ def read_masks(storage: Storage, block: Node, columns: set[str], findings: Findi
 
 
 def cell_defined(node: Node, findings: Findings) -> bool:
-    """The attribute of a cell's group, true when absent."""
+    """Return the attribute of a cell's group, true when absent."""
     defined = node.attributes.get("cell_defined", True)
     if not isinstance(defined, bool):
         findings.error(node.key, f"cell_defined is true or false: found {defined!r:.40}")
@@ -316,7 +316,7 @@ def _targets(node: Node, arrays: set[str], block: CheckedBlock, findings: Findin
 
 
 def _precision(array: CheckedArray, findings: Findings) -> float | None:
-    """The declared precision of a column, when it is one a column may declare."""
+    """Return the declared precision of a column, when it is one a column may declare."""
     if "precision" in array.attributes:
         declared: Any = array.attributes["precision"]
         with findings.guard(array.node):

@@ -70,7 +70,7 @@ class _MetricsChecks:
             self._compare(series, log)
 
     def _arrays(self, name: str) -> dict[str, CheckedArray]:
-        """The arrays of one group by key."""
+        """Return the arrays of one group by key."""
         node = read_node(self._storage, self._node.child(name))
         if node.kind != "group":
             self._findings.error(node.key, node.fault or "the node is not a Zarr group")
@@ -96,7 +96,7 @@ class _MetricsChecks:
         return found
 
     def _series(self, arrays: dict[str, dict[str, CheckedArray]]) -> dict[str, Series | None]:
-        """The dense series; None for one that is not in order."""
+        """Return the dense series; None for one that is not in order."""
         found: dict[str, Series | None] = {}
         for key, values in arrays.get("series", {}).items():
             with self._findings.guard(values.node):
@@ -138,7 +138,7 @@ class _MetricsChecks:
         return Series(numbers, stamps, steps)
 
     def _check_log(self, dense: bool) -> _Log:
-        """Every line; what the log says as a whole and up to the watermark."""
+        """Return every line; what the log says as a whole and up to the watermark."""
         stored = StoredLog(self._storage)
         found = _Log()
         limit = self._mark if self._mark is not None else stored.size if dense else 0
@@ -214,7 +214,7 @@ class _MetricsChecks:
             self._findings.warning(f"{node}.{key}", "the catalog does not list the series")
 
     def _count_disagrees(self, key: str, dense: Series) -> bool:
-        """Whether the catalog counts other values than are stored: readers then go by the log."""
+        """True if the catalog counts other values than are stored: readers then go by the log."""
         listed = self._node.attributes.get("series")
         entry = listed.get(key) if isinstance(listed, dict) else None
         count = entry.get("count") if isinstance(entry, dict) else None
@@ -250,7 +250,7 @@ class _MetricsChecks:
 
 
 def _entry_faults(entry: dict[str, Any]) -> list[tuple[str, str]]:
-    """What is wrong in an entry of the catalog, by key."""
+    """Return what is wrong in an entry of the catalog, by key."""
     faults = []
     if not isinstance(entry.get("type"), str):
         faults.append(("type", "is not a text"))

@@ -22,7 +22,7 @@ __all__ = ["Finding", "Severity", "validate"]
 
 
 def validate(path: str | os.PathLike[str]) -> list[Finding]:
-    """All findings on the record, or the collection, at `path`, in the order of its parts."""
+    """Return all findings on the record, or the collection, at `path`, in the order of its parts."""
     findings = Findings()
     where = Path(path)
     if is_set(where):

@@ -42,7 +42,7 @@ def read_declaration(storage: Storage, node: Node, findings: Findings) -> Declar
 
 
 def _salvaged(schema: Any, findings: Findings) -> Declaration:
-    """The parts of a faulty schema that stand on their own; each that does not is an error."""
+    """Return the parts of a faulty schema that stand on their own; each that does not is an error."""
     document = schema if isinstance(schema, dict) else {}
     blocks: dict[str, BlockDeclaration] = {}
     meta: dict[str, MetaDeclaration] = {}
@@ -216,7 +216,7 @@ class TrajectoryChecks:
             self._findings.warning(_SECTION, f"{name} of a trajectory without frames")
 
     def _fits(self, array: CheckedArray, dtype: str, trailing: tuple[int, ...]) -> bool:
-        """Whether an array holds one value of its kind for each frame."""
+        """True if an array holds one value of its kind for each frame."""
         expected = f"{dtype}[{self._n}]{''.join(f'[{n}]' for n in trailing)}"
         if array.dtype != dtype or not array.shape or array.shape[1:] != trailing:
             self._findings.error(array.node, f"found {array.layout}, expected {expected}")

@@ -112,7 +112,7 @@ class _Chain:
             self._set_time(number)
 
     def _end(self, number: int) -> int:
-        """The last step that is taken of a trajectory."""
+        """Return the last step that is taken of a trajectory."""
         place = self.places[number]
         return int(self._clocks[number].steps[place.stop - 1]) + place.step_shift
 
@@ -301,7 +301,7 @@ def _block(name: str, parts: Sequence[Named], report: Report) -> BlockDeclaratio
 
 
 def _column(here: str, key: str, owners: Sequence[tuple[str, BlockDeclaration]], report: Report) -> ColumnDeclaration:
-    """The declaration of a column; a precision that not all state is none, so that no value is rounded."""
+    """Return the declaration of a column; a precision that not all state is none, so that no value is rounded."""
     having = [(part, block.columns[key]) for part, block in owners if key in block.columns]
     first_part, first = having[0]
     extra: dict[str, Any] = {}

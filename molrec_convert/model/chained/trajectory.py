@@ -152,7 +152,7 @@ class ChainedTrajectory(Trajectory):
                 yield replace(made, step=batch.step + place.step_shift, time=time)
 
     def _before(self, number: int) -> _State:
-        """The state at the last frame before a part."""
+        """Return the state at the last frame before a part."""
         for earlier in range(number):
             if earlier + 1 in self._known:
                 continue
@@ -211,7 +211,7 @@ class _PartPass:
         self._target = whole if self._needs_all else declaration
 
     def wanted(self) -> list[str] | None:
-        """The columns to read, None for all."""
+        """Return the columns to read, None for all."""
         if self._needs_all:
             return None
         there = self._own.blocks
@@ -223,7 +223,7 @@ class _PartPass:
         ]
 
     def batch(self, batch: FrameBatch, *, first: bool) -> FrameBatch:
-        """The batch in the columns, keys and rows of the chain."""
+        """Return the batch in the columns, keys and rows of the chain."""
         blocks: dict[str, BlockUpdates] = {}
         target = self._target.blocks
         for name, updates in batch.blocks.items():
@@ -331,7 +331,7 @@ def _nulls(declared: BlockDeclaration, frames: Integers, offset: Integers) -> Bl
 
 
 def _joined(one: BlockUpdates, other: BlockUpdates, declared: BlockDeclaration) -> BlockUpdates:
-    """The updates of both, the first's frames before the other's."""
+    """Return the updates of both, the first's frames before the other's."""
     return BlockUpdates(
         np.concatenate([one.frames, other.frames]),
         np.concatenate([one.offset, other.offset[1:] + one.offset[-1]]),
@@ -345,7 +345,7 @@ def _joined(one: BlockUpdates, other: BlockUpdates, declared: BlockDeclaration) 
 
 
 def _key_values(key: str, batch: FrameBatch, own: MetaDeclaration | None, entry: MetaDeclaration, part: str) -> Any:
-    """The values of a per-step key in a batch, as the chain declares it."""
+    """Return the values of a per-step key in a batch, as the chain declares it."""
     here = f"trajectory/meta/{key}"
     if own is None:
         return entry.repeated(batch.n_frames)
@@ -373,7 +373,7 @@ def _cell_defined(parts: Sequence[Part]) -> bool:
 
 
 def _only_frame(part: Part, number: int, whole: Declaration) -> Frame:
-    """A frame of a part, in the rows and columns of the chain."""
+    """Return a frame of a part, in the rows and columns of the chain."""
     batch = next(iter(part.trajectory.batches(number, number + 1)))
     made = _PartPass(part, whole, whole, functools.partial(_State, {}, False)).batch(batch, first=True)
     return made.frame(0, whole, defined=part.trajectory.cell_defined)

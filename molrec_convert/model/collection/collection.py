@@ -92,7 +92,7 @@ class Collection(ABC):
 
     @abstractmethod
     def record(self, index: int) -> Record:
-        """The record at a non-negative ordinal."""
+        """Return the record at a non-negative ordinal."""
 
     @property
     def units(self) -> dict[str, str]:
@@ -116,11 +116,11 @@ class Collection(ABC):
         return int((index["n_frames"] * index["n_atoms"]).sum())
 
     def members(self) -> Iterator[tuple[Record, dict[str, Any]]]:
-        """Every record with its values of `index_columns`, None for a null."""
+        """Yield every record with its values of `index_columns`, None for a null."""
         yield from zip(self, index_rows(self.index), strict=True)
 
     def span(self, start: int, stop: int | None = None) -> Iterator[tuple[Record, dict[str, Any]]]:
-        """What `members` gives of the records from `start` to `stop`, without reading those before."""
+        """Yield what `members` gives of the records from `start` to `stop`, without reading those before."""
         numbers = range(*slice(start, stop).indices(len(self)))
         yield from zip(map(self.record, numbers), index_rows(self.index, start, stop), strict=True)
 
@@ -129,7 +129,7 @@ class Collection(ABC):
         return None
 
     def outline(self, *, index: bool = True) -> dict[str, Any] | None:
-        """What was found out by looking at all of it, as a JSON document; None where that costs nothing.
+        """Return what was found out by looking at all of it, as a JSON document; None where that costs nothing.
 
         Whoever opens the same input again hands it to the reader, see `ReadContext.outline`. Without `index` nothing is
         found out for the columns of the index, and the collection that is opened with it has none of its own.
@@ -137,15 +137,15 @@ class Collection(ABC):
         return None
 
     def same_values(self, index: int, other: Collection, position: int) -> bool:
-        """Whether a record is known to be stored as the one of another collection is, to the byte."""
+        """True if a record is known to be stored as the one of another collection is, to the byte."""
         return False
 
     def unknown_parts(self, index: int) -> list[str]:
-        """What is stored of a record that it does not say, as this version has no meaning for it; by name."""
+        """Return what is stored of a record that it does not say, as this version has no meaning for it; by name."""
         return []
 
     def unknown_values(self) -> Iterator[tuple[bytes, bytes]]:
-        """Keys of the file this version has no meaning for, and their values."""
+        """Yield keys of the file this version has no meaning for, and their values."""
         return iter(())
 
     def __bool__(self) -> bool:
@@ -174,14 +174,14 @@ class Collection(ABC):
         return record, position - int(first[record])
 
     def frame(self, index: int) -> Frame:
-        """The resolved frame at a global ordinal."""
+        """Return the resolved frame at a global ordinal."""
         record, position = self.locate(index)
         trajectory = self.record(record).trajectory
         assert trajectory is not None
         return trajectory.frame(position)
 
     def sample(self, frame: int) -> dict[str, Any]:
-        """The frame at a global ordinal and its record's system as one flat dict of arrays and plain values.
+        """Return the frame at a global ordinal and its record's system as one flat dict of arrays and plain values.
 
         `"atoms/x"` is an array of the caller's own, `"pe"` a value: see `frame_sample`. What both say is the frame's.
         """
@@ -192,11 +192,11 @@ class Collection(ABC):
         return {**system, **frame_sample(member.trajectory.frame(position), self.declaration)}
 
     def record_sample(self, index: int) -> dict[str, Any]:
-        """The record at an ordinal as `{"system": {...}, "frames": [{...}, ...]}`, each as `sample` has it."""
+        """Return the record at an ordinal as `{"system": {...}, "frames": [{...}, ...]}`, each as `sample` has it."""
         return record_sample(self[index])
 
     def select(self, which: Selection) -> Collection:
-        """A view of some records, in the order named; nothing is read but the index.
+        """Return a view of some records, in the order named; nothing is read but the index.
 
         `which` is an expression (`"n_atoms <= 20 and smiles == 'OO'"`), a bool per record, ordinals, or a slice.
         """
@@ -455,7 +455,7 @@ class JoinedCollection(Collection):
 
 
 def record_of(collection: Collection, index: int, report: Report | None = None) -> Record:
-    """A record of a collection as it stands alone: with the collection's force field, version and units.
+    """Return a record of a collection as it stands alone: with the collection's force field, version and units.
 
     Units go to the meta of its system, where that states none.
     """

@@ -40,7 +40,7 @@ _VERSION = 1
 
 
 def collection_document(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document as it is stored: with its version first; refused without `units`."""
+    """Return the document as it is stored: with its version first; refused without `units`."""
     stamped = {"molrec_version": document.get("molrec_version", _VERSION), **document}
     check_collection_document(stamped, "collection")
     return stamped
@@ -98,7 +98,7 @@ def check_collection_document(document: Any, node: str) -> None:
 
 
 def derive_declaration(declarations: Iterable[Declaration]) -> Declaration:
-    """The union of the blocks, which must agree, and the per-step keys that all declare, which must agree too.
+    """Return the union of the blocks, which must agree, and the per-step keys that all declare, which must agree too.
 
     A column is nullable where any of them lets it be. A block's `rows` are the largest.
     """
@@ -166,7 +166,7 @@ def check_member_declaration(declaration: Declaration, collection: Declaration, 
 
 
 def key_fits(entry: MetaDeclaration | None, known: MetaDeclaration | None) -> bool:
-    """Whether a key of a record is the collection's: it may be missing there and have a value in all frames here."""
+    """True if a key of a record is the collection's: it may be missing there and have a value in all frames here."""
     if entry is None or known is None or entry == known:
         return entry is known or entry == known
     return entry.fill is NO_FILL and known.has_missing and (entry.dtype, entry.extra) == (known.dtype, known.extra)

@@ -133,7 +133,7 @@ class IndexBuilder:
         return sum(self._counts["n_frames"])
 
     def block(self) -> Block:
-        """The index: the binding's columns first, the others in the order they were named."""
+        """Return the index: the binding's columns first, the others in the order they were named."""
         return self.block_of(self._values, self._counts["n_frames"], self._counts["n_atoms"], self._has)
 
     def block_of(
@@ -160,7 +160,7 @@ class IndexBuilder:
 
     @classmethod
     def continuing(cls, index: Block, columns: IndexColumns = ()) -> IndexBuilder:
-        """A builder that has the rows of an index already; `columns` gives functions for columns it has."""
+        """Return a builder that has the rows of an index already; `columns` gives functions for columns it has."""
         declared = {
             name: ColumnDeclaration(column.dtype, column.trailing, column.validity is not None, column.precision)
             for name, column in index.columns.items()
@@ -185,7 +185,7 @@ class IndexBuilder:
 
 
 def single_frame_columns(n_atoms: NDArray[Any]) -> dict[str, Column]:
-    """The binding's columns of an index of records of one frame each, of so many atoms."""
+    """Return the binding's columns of an index of records of one frame each, of so many atoms."""
     size = len(n_atoms)
     return {
         "first_frame": Column(np.arange(size, dtype=np.uint64)),
@@ -196,7 +196,7 @@ def single_frame_columns(n_atoms: NDArray[Any]) -> dict[str, Column]:
 
 
 def column_values(column: Column, span: slice = slice(None)) -> list[Any]:
-    """The values of an index column as plain ones, None for a null."""
+    """Return the values of an index column as plain ones, None for a null."""
     values: list[Any] = column.values[span].tolist()
     if column.validity is None:
         return values
@@ -204,7 +204,7 @@ def column_values(column: Column, span: slice = slice(None)) -> list[Any]:
 
 
 def index_rows(index: Block, start: int = 0, stop: int | None = None) -> Iterator[dict[str, Any]]:
-    """The values of the columns beside a collection's own, a row per record of a span; None for a null."""
+    """Yield the values of the columns beside a collection's own, a row per record of a span; None for a null."""
     names = [name for name in index.columns if name not in INDEX_COLUMNS]
     span = slice(start, stop)
     if not names:
@@ -215,7 +215,7 @@ def index_rows(index: Block, start: int = 0, stop: int | None = None) -> Iterato
 
 
 def first_frames(n_frames: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The exclusive prefix sum of `n_frames`."""
+    """Return the exclusive prefix sum of `n_frames`."""
     first = np.zeros(len(n_frames), np.uint64)
     np.cumsum(n_frames[:-1], out=first[1:])
     return first
@@ -265,7 +265,7 @@ def check_index(index: Block, n_records: int, n_frames: int, node: str) -> None:
 
 
 def derived_value(record: Record, name: str) -> Any:
-    """What a record says of itself under a name: in the meta of its system, else in its own; None without."""
+    """Return what a record says of itself under a name: in the meta of its system, else in its own; None without."""
     if record.system is not None and name in record.system.meta:
         return record.system.meta[name]
     return record.meta.get(name)
@@ -280,7 +280,7 @@ def _plain(value: Any, node: str) -> Any:
 
 
 def _column(values: list[Any], dtype: str | None, node: str) -> Column:
-    """The values as a typed column, masked where one is None."""
+    """Return the values as a typed column, masked where one is None."""
     known = [value for value in values if value is not None]
     if dtype is None:
         kinds = {type(value) for value in known}
@@ -326,7 +326,7 @@ Named = tuple[str, Mapping[str, ColumnDeclaration]]
 
 
 def joined_index(indexes: Sequence[tuple[str, Block]]) -> Block:
-    """The rows of all indexes, each with the name of its collection; frames are counted through.
+    """Return the rows of all indexes, each with the name of its collection; frames are counted through.
 
     Raises `ContractError` where a column has values of two dtypes.
     """
@@ -365,7 +365,7 @@ def joined_declarations(named: Sequence[Named]) -> dict[str, ColumnDeclaration]:
 
 
 def join_columns(parts: Sequence[tuple[Column | None, int]], declared: ColumnDeclaration) -> Column:
-    """One column of those of each collection (None: it has none), which have so many rows."""
+    """Return one column of those of each collection (None: it has none), which have so many rows."""
     values, masks, masked = [], [], False
     for column, rows in parts:
         mask = np.zeros(rows, np.bool_) if column is None else column.validity
@@ -381,7 +381,7 @@ def join_columns(parts: Sequence[tuple[Column | None, int]], declared: ColumnDec
 
 
 def declared_columns(index: Block) -> dict[str, ColumnDeclaration]:
-    """The columns of an index beside its own, one without any value marked as void."""
+    """Return the columns of an index beside its own, one without any value marked as void."""
     return {
         name: ColumnDeclaration(
             column.dtype,

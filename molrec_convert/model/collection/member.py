@@ -62,7 +62,7 @@ _NOTHING_ELSE: tuple[Any, ...] = (*_NO_OTHERS, None, None, None, {})
 
 
 def is_bare(record: Record) -> bool:
-    """Whether a record is a member as it stands: there is nothing in it but meta, system and trajectory.
+    """True if a record is a member as it stands: there is nothing in it but meta, system and trajectory.
 
     Attributes in its system, which a collection has no place for, are not looked at.
     """
@@ -138,7 +138,7 @@ def _report_attributes(
 
 
 def _node_of(key: str) -> str:
-    """The node a file of a store belongs to."""
+    """Return the node a file of a store belongs to."""
     return key.removesuffix("/zarr.json").partition("/c/")[0]
 
 
@@ -175,7 +175,7 @@ def _divide(frame: Frame, system: Frame | None, report: Report) -> tuple[Frame, 
 
 
 def _join(known: Block | None, block: Block, columns: Mapping[str, Column], name: str) -> Block:
-    """The block of `system` with more columns; the frame's targets count in `system` from now on."""
+    """Return the block of `system` with more columns; the frame's targets count in `system` from now on."""
     targets = {key: target.removeprefix("/frame/") for key, target in block.targets.items() if key in columns}
     if known is None:
         return Block(
@@ -223,7 +223,7 @@ def member_rows(record: Record, first_atoms: int | None) -> int:
 
 
 def first_update_rows(record: Record) -> int | None:
-    """Rows of the first update of a trajectory's `atoms`, None where there is none or `system` tells anyway."""
+    """Return rows of the first update of a trajectory's `atoms`, None where there is none or `system` tells anyway."""
     trajectory = record.trajectory
     if trajectory is None or "atoms" not in trajectory.declaration.blocks:
         return None

@@ -55,7 +55,7 @@ class Condition:
     value: int | float | bool | str
 
     def mask(self, index: Block) -> NDArray[np.bool_]:
-        """Which records fit."""
+        """Return which records fit."""
         column = index.columns.get(self.name) if isinstance(index.columns, Mapping) else None
         if column is None:
             raise UsageError(f"the collection has no index column {self.name!r}; it has {', '.join(index.columns)}")
@@ -88,14 +88,14 @@ class Query:
     parts: tuple[Query | Condition, ...]
 
     def mask(self, index: Block) -> NDArray[np.bool_]:
-        """Which records fit."""
+        """Return which records fit."""
         masks = [part.mask(index) for part in self.parts]
         join = np.logical_and if self.word == "and" else np.logical_or
         return np.asarray(join.reduce(masks), np.bool_)
 
 
 def parse_query(text: str) -> Query | Condition:
-    """The conditions an expression states; `and` binds closer than `or`. Raises `UsageError`."""
+    """Return the conditions an expression states; `and` binds closer than `or`. Raises `UsageError`."""
     if len(text) > _LONGEST:
         raise UsageError("the selection is too long")
     parser = _Parser(text)

@@ -39,7 +39,7 @@ _RFC3339 = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-
 
 
 def is_timestamp(stamp: Any) -> bool:
-    """Whether a value is the text of an RFC 3339 time with an offset."""
+    """True if a value is the text of an RFC 3339 time with an offset."""
     if not isinstance(stamp, str) or not _RFC3339.fullmatch(stamp):
         return False
     try:
@@ -62,7 +62,7 @@ def check_timestamp(stamp: Any, node: str) -> None:
 
 
 def timestamp(when: datetime | None = None) -> str:
-    """The text of a time with an offset; of this moment when none is given."""
+    """Return the text of a time with an offset; of this moment when none is given."""
     return (datetime.now(UTC) if when is None else when).isoformat()
 
 
@@ -82,7 +82,7 @@ class Log(Protocol):
         """Number of bytes."""
 
     def read(self, start: int, stop: int) -> bytes:
-        """The bytes from `start` to before `stop`, fewer where the log ends."""
+        """Return the bytes from `start` to before `stop`, fewer where the log ends."""
 
 
 class MemoryLog:
@@ -156,7 +156,7 @@ def line_object(line: bytes, number: int) -> dict[str, Any] | None:
 
 
 def scalar_event(document: dict[str, Any], number: int) -> Event | None:
-    """The event a line's object says, None when it is of a type this version does not know."""
+    """Return the event a line's object says, None when it is of a type this version does not know."""
     if document.get("t") != SCALAR:
         return None
     key, step, stamp, value = (document.get(name) for name in ("k", "s", "w", "v"))
@@ -217,7 +217,7 @@ def _is_step(value: Any) -> bool:
 
 
 def _to_json(value: float) -> Any:
-    """A number as a document has it: one that is not finite is a text."""
+    """Return a number as a document has it: one that is not finite is a text."""
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

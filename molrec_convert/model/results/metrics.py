@@ -49,7 +49,7 @@ class Series:
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> Series:
-        """The curve of events that are all kept."""
+        """Return the curve of events that are all kept."""
         rows = list(events)
         stepped = np.array([event.step is not None for event in rows], dtype=np.bool_)
         steps = np.array([0 if event.step is None else event.step for event in rows], dtype=np.int64)
@@ -67,7 +67,7 @@ class Series:
         return len(self.values)
 
     def events(self, key: str) -> Iterator[Event]:
-        """The events the curve consists of."""
+        """Yield the events the curve consists of."""
         values, stamps = self.values.tolist(), self.wall_time.tolist()
         steps: list[int | None] = [None] * len(values) if self.steps is None else self.steps.tolist()
         if self.has_step is not None:
@@ -76,7 +76,7 @@ class Series:
             yield Event(key, value, stamp, step)
 
     def last(self, key: str) -> Event | None:
-        """The last of the events, None when there is none."""
+        """Return the last of the events, None when there is none."""
         if not len(self):
             return None
         parts = [None if array is None else array[-1:] for array in (self.steps, self.has_step)]
@@ -132,16 +132,16 @@ class Curves:
         return self
 
     def series(self, key: str) -> Series:
-        """One curve, `KeyError` when it has no event."""
+        """Return one curve, `KeyError` when it has no event."""
         return Series.of(self._rows[key].values())
 
     def dense(self) -> dict[str, Series]:
-        """The curves that can be dense: all but those with steps in some events only."""
+        """Return the curves that can be dense: all but those with steps in some events only."""
         found = {key: self.series(key) for key in self._rows}
         return {key: series for key, series in found.items() if series.has_step is None}
 
     def catalog(self) -> dict[str, dict[str, Any]]:
-        """What a catalog says of every curve."""
+        """Return what a catalog says of every curve."""
         return {key: _entry(len(rows), self._latest[key]) for key, rows in self._rows.items()}
 
     def __contains__(self, key: object) -> bool:
@@ -175,7 +175,7 @@ class Metrics(Mapping[str, Series]):
 
     @classmethod
     def from_events(cls, events: Iterable[Event]) -> Metrics:
-        """The metrics of a closed run: all events in a log, and densified."""
+        """Return the metrics of a closed run: all events in a log, and densified."""
         text = b"".join(map(event_line, events))
         log = MemoryLog(text)
         curves = Curves().extend(log_events(log))
@@ -192,7 +192,7 @@ class Metrics(Mapping[str, Series]):
         return cls(dict(series), None, {"series": catalog})
 
     def events(self) -> Iterator[Event]:
-        """The events of the log, in order; those that were overruled later, too."""
+        """Yield the events of the log, in order; those that were overruled later, too."""
         return iter(()) if self.log is None else log_events(self.log)
 
     def __getitem__(self, key: str) -> Series:
@@ -244,12 +244,12 @@ class Metrics(Mapping[str, Series]):
 
     @property
     def _reaches_back(self) -> bool:
-        """Whether the log has the lines the dense series were made of."""
+        """True if the log has the lines the dense series were made of."""
         wal = watermark(self.catalog)
         return self.log is not None and (wal is None or wal <= self.log.size)
 
     def _base(self, key: str) -> Series | None:
-        """The dense curve of a key; None when there is none, or one an interrupted writer left unfinished."""
+        """Return the dense curve of a key; None when there is none, or one an interrupted writer left unfinished."""
         if key not in self.dense:
             return None
         series = self.dense[key]
@@ -267,7 +267,7 @@ class Metrics(Mapping[str, Series]):
         return series
 
     def _extension(self) -> Curves:
-        """The events past the watermark."""
+        """Return the events past the watermark."""
         if self._tail is None:
             self._tail = Curves()
             start = watermark(self.catalog)
@@ -281,19 +281,19 @@ class Metrics(Mapping[str, Series]):
         return self._tail
 
     def _all(self) -> Curves:
-        """All events of the log."""
+        """Return all events of the log."""
         if self._whole is None:
             self._whole = Curves().extend(self.events())
         return self._whole
 
 
 def log_events(log: Log, start: int = 0, number: int = 1) -> Iterator[Event]:
-    """Iterate over the scalar events of a log from a byte on, where the line of that number begins."""
+    """Yield the scalar events of a log from a byte on, where the line of that number begins."""
     return (event for _, event in numbered_events(log, start, number))
 
 
 def numbered_events(log: Log, start: int = 0, number: int = 1) -> Iterator[tuple[int, Event]]:
-    """Iterate over the numbers of lines and their events, as `log_events` does."""
+    """Yield the numbers of lines and their events, as `log_events` does."""
     for position, line in enumerate(log_lines(log, start), number):
         document = line_object(line, position)
         event = None if document is None else scalar_event(document, position)

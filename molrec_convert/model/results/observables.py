@@ -72,7 +72,7 @@ class Observable:
 
     @property
     def time_dependent(self) -> bool:
-        """Whether the leading axis is the trajectory's."""
+        """True if the leading axis is the trajectory's."""
         return self.metadata.get("time_dependent") is True
 
     def check(self, name: str) -> None:
@@ -151,7 +151,7 @@ def check_metadata(document: Any, name: str) -> None:
 
 
 def metadata_faults(document: Any, name: str) -> Iterator[ContractError]:
-    """Every rule the document of an observable breaks, one by one."""
+    """Yield every rule the document of an observable breaks, one by one."""
     node = f"observables/meta/{name}"
     if not isinstance(document, dict):
         yield ContractError(node, "the document is not a JSON object", found=type(document).__name__)

@@ -63,11 +63,11 @@ class LateSections:
             self._readers["metrics"] = functools.cache(lambda: read_metrics(storage))
 
     def readers(self) -> dict[str, Callable[[], Any]]:
-        """What reads each section that is there."""
+        """Return what reads each section that is there."""
         return {name: functools.partial(_first, reader) for name, reader in self._readers.items()}
 
     def nodes(self) -> KnownNodes:
-        """The nodes these sections consist of."""
+        """Return the nodes these sections consist of."""
         known = KnownNodes()
         for reader in self._readers.values():
             known.add(reader()[1])
@@ -121,7 +121,7 @@ class StoredRecord(Record):
 
 
 def frame_nodes(frame: Frame, section: str) -> KnownNodes:
-    """The nodes of a frame-shaped section; everything else below it is unknown content."""
+    """Return the nodes of a frame-shaped section; everything else below it is unknown content."""
     known = KnownNodes(groups={section})
     for name, block in frame.blocks.items():
         known.groups |= {f"{section}/{name}", f"{section}/{name}/_validity"}

@@ -240,7 +240,7 @@ def _compression(context: WriteContext) -> Stage | None:
 
 
 def _stamped(record: Record, context: WriteContext) -> dict[str, Any]:
-    """The meta document with the version every writer states and, of a conversion, who made it.
+    """Return the meta document with the version every writer states and, of a conversion, who made it.
 
     The version is at least what the numbers of the force field need so that nobody misreads them.
     """

@@ -77,7 +77,7 @@ class StoredColumn(Column):
 
     @property
     def nullable(self) -> bool:
-        """Whether a mask is stored, told without decoding it."""
+        """True if a mask is stored, told without decoding it."""
         return self._validity is not None
 
     @property
@@ -160,7 +160,7 @@ class StoredCell:
         self._defined, self._parts, self._node = defined, parts, node
 
     def decode(self) -> Box:
-        """The cell, absent parts at their defaults."""
+        """Return the cell, absent parts at their defaults."""
         vectors = self._parts["vectors"].read(0, 3) if self._defined else np.eye(3)
         origin = self._parts["origin"].read(0, 3) if "origin" in self._parts else np.zeros(3)
         boundary = np.full(3, self._defined)
@@ -174,7 +174,7 @@ class StoredCell:
 
 
 def stored_rows(storage: Storage) -> dict[str, int]:
-    """The row counts absolute references are held against, as `check_references` takes them."""
+    """Return the row counts absolute references are held against, as `check_references` takes them."""
     rows: dict[str, int] = {}
     for section in ("system", "frame"):
         if read_document(storage, section) is None:
@@ -188,7 +188,7 @@ def stored_rows(storage: Storage) -> dict[str, int]:
 
 
 def row_count(attributes: dict[str, Any], node: str) -> int:
-    """The `count` of a block's group attributes; refused when there is none."""
+    """Return the `count` of a block's group attributes; refused when there is none."""
     count = attributes.get("count")
     if type(count) is not int or count < 0:
         found = "none" if count is None else repr(count)[:60]
@@ -267,7 +267,7 @@ def _write_block(
 
 
 def _values_to_store(column: Column) -> NDArray[Any]:
-    """The values on the grid of the declared precision; those under null rows as they are."""
+    """Return the values on the grid of the declared precision; those under null rows as they are."""
     if column.precision is None:
         return column.values
     values = stored(column.values, column.precision)
@@ -297,7 +297,7 @@ def _write_array(
 
 
 def read_frame(storage: Storage, section: str) -> StoredFrame:
-    """The frame-shaped section of a store, columns and cell undecoded.
+    """Return the frame-shaped section of a store, columns and cell undecoded.
 
     Refused with the node's path: a section that is no group, meta values that do not fit their tags, blocks without a
     count, columns of a foreign dtype or another length, masks that mark no rows of a column, malformed cells.
@@ -314,7 +314,7 @@ def read_frame(storage: Storage, section: str) -> StoredFrame:
 
 
 def read_tables(storage: Storage, section: str = "forcefield") -> tuple[dict[str, Any], StoredFrame]:
-    """The document of a section without typed meta and without a cell, and its blocks, columns undecoded.
+    """Return the document of a section without typed meta and without a cell, and its blocks, columns undecoded.
 
     A child `box` is no block, and none of the section's: it is left to those who carry what is unknown.
     """
@@ -393,7 +393,7 @@ def _read_block(storage: Storage, section: str, name: str, attributes: dict[str,
 
 
 def _read_arrays(storage: Storage, node: str) -> tuple[dict[str, ArrayMetadata], dict[str, ArrayMetadata]]:
-    """The columns and the masks of a block."""
+    """Return the columns and the masks of a block."""
     columns: dict[str, ArrayMetadata] = {}
     masks: dict[str, ArrayMetadata] = {}
     for name in storage.children(node)[0]:

@@ -78,12 +78,12 @@ class DenseSeries(Mapping[str, Series]):
 
 
 def has_metrics(storage: Storage) -> bool:
-    """Whether a record has the section: its group, or a log somebody began before the group was there."""
+    """True if a record has the section: its group, or a log somebody began before the group was there."""
     return read_document(storage, _SECTION) is not None or storage.size(LOG) is not None
 
 
 def read_metrics(storage: Storage) -> tuple[Metrics, KnownNodes]:
-    """The metrics of a store, series undecoded and the log unread, and the nodes they consist of.
+    """Return the metrics of a store, series undecoded and the log unread, and the nodes they consist of.
 
     `ContractError` with the node's path for a section that is no group, a watermark that is none, arrays of a wrong
     dtype or shape, two arrays of one key.
@@ -334,7 +334,7 @@ def _prepared(root: Path) -> Metrics:
 
 
 def _lines_of(metrics: Metrics) -> Iterable[bytes]:
-    """The lines that say the dense series."""
+    """Yield the lines that say the dense series."""
     for key, series in metrics.items():
         yield from map(event_line, series.events(key))
 
@@ -401,7 +401,7 @@ def _whole(step: Any) -> int:
 
 
 def _number(value: Any) -> float:
-    """A number of any kind as a Python float; what is none is left for the event's own check."""
+    """Return a number of any kind as a Python float; what is none is left for the event's own check."""
     if isinstance(value, (bool, str, bytes)):
         return value  # type: ignore[return-value]
     try:

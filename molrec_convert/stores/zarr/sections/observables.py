@@ -50,7 +50,7 @@ class StoredObservable(Observable):
 
 
 def read_observables(storage: Storage) -> tuple[Observables, KnownNodes]:
-    """The observables of a store, values undecoded, and the nodes they consist of.
+    """Return the observables of a store, values undecoded, and the nodes they consist of.
 
     `ContractError` with the node's path for an array without a document, a document without an array, and a document
     that breaks a rule.

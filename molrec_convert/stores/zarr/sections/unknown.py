@@ -41,7 +41,7 @@ class KnownNodes:
         self.files |= other.files
 
     def __contains__(self, key: str) -> bool:
-        """Whether a file belongs to one of the nodes."""
+        """True if a file belongs to one of the nodes."""
         if key in self.files:
             return True
         parts = key.split("/")

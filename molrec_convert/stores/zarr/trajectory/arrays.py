@@ -58,7 +58,7 @@ class Accepted:
     cells: BoxUpdates | None
 
     def split(self, position: int) -> tuple[Accepted, Accepted]:
-        """The frames before `position`, and the others."""
+        """Return the frames before `position`, and the others."""
         parts = {name: block.split(position) for name, block in self.updates.items()}
         cells = _split_cells(self.cells, position)
         before = Accepted(
@@ -160,7 +160,7 @@ class TrajectoryArrays:
             self.flush()
 
     def _is_due(self, count: int) -> bool:
-        """Whether a commit is due, with `count` frames more."""
+        """True if a commit is due, with `count` frames more."""
         waited = time.monotonic() - self._last_commit
         if waited < self._pace.times * self._last_took:
             return False

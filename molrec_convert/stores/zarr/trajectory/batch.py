@@ -27,7 +27,7 @@ MASKS = "_validity"
 
 
 def mask_key(column: str) -> str:
-    """The key below its block of the mask of a column."""
+    """Return the key below its block of the mask of a column."""
     return f"{MASKS}/{column}"
 
 
@@ -55,7 +55,7 @@ class Presented:
         return BlockUpdates(self.frames, self.offset, columns, masks)
 
     def take(self, kept: NDArray[np.bool_]) -> Presented:
-        """The presentations that `kept` marks."""
+        """Return the presentations that `kept` marks."""
         if kept.all():
             return self
         counts = self.counts
@@ -64,11 +64,11 @@ class Presented:
         return Presented(self.frames[kept], offset, {key: array[rows] for key, array in self.arrays.items()})
 
     def shifted(self, frames: int) -> Presented:
-        """The same, `frames` further on."""
+        """Return the same, `frames` further on."""
         return Presented(self.frames + frames, self.offset, self.arrays)
 
     def split(self, position: int) -> tuple[Presented, Presented]:
-        """The presentations of frames before `position`, and the others."""
+        """Return the presentations of frames before `position`, and the others."""
         at = int(np.searchsorted(self.frames, position))
         row = int(self.offset[at])
         before = {key: array[:row] for key, array in self.arrays.items()}
@@ -80,7 +80,7 @@ class Presented:
 
 
 def presented_blocks(batch: FrameBatch, declaration: Declaration) -> dict[str, Presented]:
-    """The blocks of a batch in their declared order; a block or column outside the declaration is refused."""
+    """Return the blocks of a batch in their declared order; a block or column outside the declaration is refused."""
     for name in batch.blocks:
         if name not in declaration.blocks:
             raise ContractError(f"trajectory/{name}", "the block is not declared")
@@ -257,7 +257,7 @@ def _compared(
 
 
 def _rows_equal(a: _Array, b: _Array, precision: float | None) -> NDArray[np.bool_]:
-    """Row by row: whether all bits agree."""
+    """Return row by row: whether all bits agree."""
     width = math.prod(a.shape[1:])
     if not a.size:
         return np.ones(len(a), dtype=np.bool_)
@@ -310,11 +310,11 @@ class FrameBuffer:
 
     @property
     def full(self) -> bool:
-        """Whether the frames should go on."""
+        """True if the frames should go on."""
         return self.count >= self._size
 
     def takes(self, frame: Frame, last_step: int) -> bool:
-        """Whether a frame is sure to be accepted."""
+        """True if a frame is sure to be accepted."""
         step = frame.step
         return (
             self.usable
@@ -344,7 +344,7 @@ class FrameBuffer:
         self.count += 1
 
     def take(self) -> FrameBatch:
-        """The frames so far as a batch; the buffer is empty again."""
+        """Return the frames so far as a batch; the buffer is empty again."""
         count = self.count
         blocks = {}
         for name, block in self._model.blocks.items():
@@ -376,7 +376,7 @@ class FrameBuffer:
 
 
 def _signature(frame: Frame) -> tuple[Any, ...]:
-    """What two frames share that pass the same checks."""
+    """Return what two frames share that pass the same checks."""
     return (
         [
             (
@@ -402,5 +402,5 @@ def _rows(gathered: NDArray[Any], count: int) -> NDArray[Any]:
 
 
 def _values(values: list[Any], tag: str) -> Any:
-    """The values of a per-step key as a batch has them."""
+    """Return the values of a per-step key as a batch has them."""
     return np.array(values) if TAGS[tag].dtype == "f64" else values

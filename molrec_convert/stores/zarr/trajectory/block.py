@@ -136,7 +136,7 @@ class BlockWriter:
         self.frame_rows = self.frame_rows or self.rows - first
 
     def updates(self, presented: Presented) -> Presented:
-        """The presentations that are updates: all but those equal to the one before."""
+        """Return the presentations that are updates: all but those equal to the one before."""
         return presented.take(changed(presented.offset, presented.arrays, self._precision, self.before))
 
     def append(self, updates: Presented, first: int) -> None:
@@ -294,7 +294,7 @@ class BlockWriter:
         )
 
     def _chunk_rows(self, frame_rows: int) -> int:
-        """Rows of an inner chunk: one number for all columns and masks, that of those on disk first."""
+        """Return rows of an inner chunk: one number for all columns and masks, that of those on disk first."""
         for array in self.arrays.values():
             return array.chunk_rows
         return block_rows_per_chunk(self.declared, frame_rows)

@@ -35,7 +35,7 @@ TRAJECTORY = "trajectory"
 
 
 def derived_declaration(storage: Storage) -> Declaration:
-    """The declaration of a store that states none, from its groups and arrays."""
+    """Return the declaration of a store that states none, from its groups and arrays."""
     blocks: dict[str, BlockDeclaration] = {}
     meta: dict[str, MetaDeclaration] = {}
     for name in storage.children(TRAJECTORY)[0]:
@@ -91,19 +91,19 @@ class Series:
     array: ArrayReader | None = None
 
     def steps(self, first: int, last: int) -> NDArray[np.int64]:
-        """Step numbers of frames `first:last`."""
+        """Return step numbers of frames `first:last`."""
         if self.array is not None:
             return self.array.read(first, last)
         return progression_steps(self.start, self.stride, first, last)
 
     def step_at(self, frame: int) -> int:
-        """Step number of one frame."""
+        """Return step number of one frame."""
         return (
             int(self.start) + (self.stride or 0) * frame if self.array is None else int(self.steps(frame, frame + 1)[0])
         )
 
     def times(self, first: int, last: int) -> NDArray[np.float64]:
-        """Times of frames `first:last`."""
+        """Return times of frames `first:last`."""
         if self.array is not None:
             return self.array.read(first, last)
         return progression_times(self.start, self.stride, first, last)
@@ -290,7 +290,7 @@ def _markers(attributes: dict[str, Any], markers: list[str], block: StoredBlock,
 
 
 def _with_shape(declared: BlockDeclaration, shape: Any, node: str) -> BlockDeclaration:
-    """The declaration with the structural shape of the group, which must not be another one than declared."""
+    """Return the declaration with the structural shape of the group, which must not be another one than declared."""
     if shape is None:
         return declared
     if not isinstance(shape, list) or any(type(n) is not int or n < 0 for n in shape):
@@ -384,7 +384,7 @@ def _numbers(value: Any, shape: tuple[int, ...], node: str, what: str) -> NDArra
 def _array(
     layout: Layout, path: str, dtype: str, trailing: tuple[int, ...], known: tuple[str, ...] = ()
 ) -> ArrayReader | None:
-    """A reader of the array at `path` below the section, None when there is none; another dtype is refused."""
+    """Return a reader of the array at `path` below the section, None when there is none; another dtype is refused."""
     node = f"{TRAJECTORY}/{path}"
     layout.arrays.add(path)
     document = read_document(layout.storage, node)

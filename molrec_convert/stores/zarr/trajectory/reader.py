@@ -65,7 +65,7 @@ class _Picked:
 
     @property
     def together(self) -> bool:
-        """Whether their rows are one piece of the stored columns."""
+        """True if their rows are one piece of the stored columns."""
         return int(self.updates[-1] - self.updates[0]) == len(self.updates) - 1
 
     @property
@@ -97,7 +97,7 @@ class BatchScan:
         self._frame_bytes = 16 + sum(16 * max(1, TAGS[entry.dtype].width) for entry in declaration.meta.values())
 
     def read(self, frames: range) -> FrameBatch:
-        """The batch of as many of `frames` as fit, at least one."""
+        """Return the batch of as many of `frames` as fit, at least one."""
         ordinals = np.asarray(frames[: self._that_fit(frames)], dtype=np.int64)
         layout = self._layout
         first, last, step = int(ordinals[0]), int(ordinals[-1]) + 1, frames.step
@@ -141,7 +141,7 @@ class BatchScan:
 
     @staticmethod
     def _new(updates: _Ordinals, before: int) -> NDArray[np.bool_]:
-        """Where the resolved update is another one than at the frame before."""
+        """Return where the resolved update is another one than at the frame before."""
         new = updates >= 0
         new[1:] &= updates[1:] != updates[:-1]
         new[0] &= updates[0] != before
@@ -161,7 +161,7 @@ class BatchScan:
         return _Picked(chosen, np.flatnonzero(new).astype(np.int64), bounds, block.starts(chosen))
 
     def _requests(self, name: str, picked: _Picked | None) -> list[tuple[str, list[_Request]]]:
-        """What to read of each column and mask of a block."""
+        """Return what to read of each column and mask of a block."""
         if picked is None:
             return []
         block = self._blocks[name]
@@ -214,7 +214,7 @@ class BatchScan:
 
 
 def json_value(text: Any, key: str) -> Any:
-    """The document of a `json` key."""
+    """Return the document of a `json` key."""
     try:
         return read_json(text)
     except ValueError as error:
@@ -228,7 +228,7 @@ def _meta_values(key: str, values: NDArray[Any], declaration: Declaration) -> An
 
 
 def _resolved(block: StoredBlock, ordinals: _Ordinals) -> _Ordinals:
-    """The update each frame resolves to, -1 where the block is absent."""
+    """Return the update each frame resolves to, -1 where the block is absent."""
     if block.regular is not None:
         return np.minimum(ordinals, block.n_updates - 1)
     return np.searchsorted(block.frames(), ordinals, side="right").astype(np.int64) - 1
@@ -239,7 +239,7 @@ def _sparse(picked: _Picked) -> bool:
 
 
 def _joined(parts: list[NDArray[Any]], picked: _Picked) -> NDArray[Any]:
-    """The rows of the picked updates, one behind the other."""
+    """Return the rows of the picked updates, one behind the other."""
     if len(parts) > 1:
         return np.concatenate(parts)
     if picked.together:
@@ -310,7 +310,7 @@ class StoredTrajectory(Trajectory):
         return None if self.layout.time is None else self.layout.time.times(0, self.n_frames)
 
     def resolve(self, block: str, index: int) -> tuple[int, int, int] | None:
-        """Which update of a declared block frame `index` resolves to, and its rows: `(update, start, stop)`.
+        """Return which update of a declared block frame `index` resolves to, and its rows: `(update, start, stop)`.
 
         None where the block is absent.
         """
@@ -318,7 +318,7 @@ class StoredTrajectory(Trajectory):
         return self._blocks[block].resolve(index)
 
     def resolve_box(self, index: int) -> int | None:
-        """Which change of the cell frame `index` resolves to, None before the first."""
+        """Return which change of the cell frame `index` resolves to, None before the first."""
         self._check_index(index)
         return self.layout.box.resolve(index)
 
@@ -329,7 +329,7 @@ class StoredTrajectory(Trajectory):
     # One frame.
 
     def frame(self, index: int) -> Frame:
-        """The resolved frame at a non-negative ordinal."""
+        """Return the resolved frame at a non-negative ordinal."""
         self._check_index(index)
         self._check_aligned()
         resolved = {name: block.resolve(index) for name, block in self._blocks.items()}
@@ -353,7 +353,7 @@ class StoredTrajectory(Trajectory):
         )
 
     def box(self, index: int) -> Box | None:
-        """The cell at a frame, None where there is none yet."""
+        """Return the cell at a frame, None where there is none yet."""
         update = self.layout.box.resolve(index)
         return None if update is None else self.layout.box.box(update)
 

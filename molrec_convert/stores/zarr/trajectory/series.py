@@ -51,7 +51,7 @@ def dense_array(
     trailing: tuple[int, ...] = (),
     attributes: dict[str, Any] | None = None,
 ) -> ShardAppender:
-    """A new array with one row per frame, or per update."""
+    """Return a new array with one row per frame, or per update."""
     return ShardAppender.create(
         root, key, dense_pipeline(dtype), DENSE, unsynced, trailing=trailing, attributes=attributes
     )
@@ -60,7 +60,7 @@ def dense_array(
 def meta_series(
     root: Path, key: str, declared: MetaDeclaration, unsynced: Unsynced, attributes: dict[str, Any]
 ) -> ShardAppender:
-    """A new array of one per-step key."""
+    """Return a new array of one per-step key."""
     tag = TAGS[declared.dtype]
     node = f"trajectory/meta/{key}"
     return dense_array(
@@ -184,14 +184,14 @@ class TimeSeries(ProgressionSeries):
 
 
 def progression_steps(start: int, stride: int | None, first: int, last: int) -> NDArray[np.int64]:
-    """Values `first:last` of a step progression; without a stride there is one, the start."""
+    """Return values `first:last` of a step progression; without a stride there is one, the start."""
     if stride is None or stride >= 2**63:
         return np.array([start + (stride or 0) * n for n in range(first, last)], dtype=np.int64)
     return start + np.arange(first, last, dtype=np.int64) * stride
 
 
 def progression_times(start: float, stride: float | None, first: int, last: int) -> NDArray[np.float64]:
-    """Values `first:last` of a time progression; without a stride there is one, the start."""
+    """Return values `first:last` of a time progression; without a stride there is one, the start."""
     if stride is None:
         return np.full(last - first, start)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -233,7 +233,7 @@ class BoxSeries:
             self.arrays["vectors"].append(np.broadcast_to(np.eye(3), (self.count, 3, 3)))
 
     def changes(self, updates: BoxUpdates | None, n_frames: int) -> BoxUpdates | None:
-        """The updates of a batch whose cell differs from the one before."""
+        """Return the updates of a batch whose cell differs from the one before."""
         if updates is None or not len(updates.frames):
             return None
         k = len(updates.frames)
@@ -353,5 +353,5 @@ def _default_origin(origin: NDArray[np.float64]) -> bool:
 
 
 def _finite(box: Box) -> bool:
-    """Whether the cell can be an attribute: JSON has finite numbers only."""
+    """True if the cell can be an attribute: JSON has finite numbers only."""
     return bool(np.isfinite(box.vectors).all() and np.isfinite(box.origin).all())

@@ -107,23 +107,23 @@ class StoredBlock:
         return None if update < 0 else (update, int(offset[update]), int(offset[update + 1]))
 
     def frames(self, first: int = 0, last: int | None = None) -> NDArray[np.int64]:
-        """Frame ordinals of updates `first:last`."""
+        """Return frame ordinals of updates `first:last`."""
         if self.regular is not None:
             return np.arange(first, self.n_updates if last is None else last, dtype=np.int64)
         return self._indexed[0][first:last]
 
     def offset(self, first: int, last: int) -> NDArray[np.int64]:
-        """Row offsets of updates `first:last`: one more than there are updates."""
+        """Return row offsets of updates `first:last`: one more than there are updates."""
         if self.regular is not None:
             return np.arange(first, last + 1, dtype=np.int64) * self.regular
         return self._indexed[1][first : last + 1]
 
     def starts(self, updates: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where the rows of updates begin."""
+        """Return where the rows of updates begin."""
         return updates * self.regular if self.regular is not None else self._indexed[1][updates]
 
     def counts(self, updates: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Row counts of updates."""
+        """Return row counts of updates."""
         if self.regular is not None:
             return np.full(len(updates), self.regular, dtype=np.int64)
         offset = self._indexed[1]
@@ -169,7 +169,7 @@ class StoredBox:
         return frames
 
     def resolve(self, frame: int) -> int | None:
-        """The change of the cell that frame `frame` resolves to, None before the first."""
+        """Return the change of the cell that frame `frame` resolves to, None before the first."""
         update = int(np.searchsorted(self.frames, frame, side="right")) - 1
         return None if update < 0 else update
 
@@ -196,14 +196,14 @@ class StoredBox:
         )
 
     def box(self, update: int) -> Box:
-        """One change of the cell."""
+        """Return one change of the cell."""
         if self.fixed is not None:
             return Box(self.fixed.vectors, self.fixed.origin, self.fixed.boundary, self.fixed.defined)
         return self.updates(update, update + 1).box(0, defined=self.defined)
 
 
 def committed_prefix(step_index: ArrayReader, n_frames: int) -> NDArray[np.int64]:
-    """The frame ordinals below `n_frames` at the front of a `step_index`; refused unless they ascend."""
+    """Return the frame ordinals below `n_frames` at the front of a `step_index`; refused unless they ascend."""
     raw: NDArray[Any] = step_index.read()
     beyond = np.flatnonzero(raw >= np.uint64(n_frames))
     committed = raw[: int(beyond[0])] if len(beyond) else raw

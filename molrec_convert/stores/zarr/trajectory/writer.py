@@ -259,7 +259,7 @@ class TrajectoryWriter:
             self._buffer = buffer if buffer.usable else None
 
     def looks_alike(self, frame: Frame) -> bool:
-        """Whether frames of the same blocks, row counts and dtypes as an accepted one are sure to be accepted.
+        """True if frames of the same blocks, row counts and dtypes as an accepted one are sure to be accepted.
 
         A writer whose `append` holds values against something says no, and is asked about every frame.
         """

@@ -95,7 +95,7 @@ class ArrayReader:
         return self.shape[0]
 
     def read(self, start: int = 0, stop: int | None = None) -> NDArray[Any]:
-        """Rows `start:stop` of the leading axis (of a 0-d array: its value), in a new array.
+        """Return rows `start:stop` of the leading axis (of a 0-d array: its value), in a new array.
 
         `ContractError` with the array's path for a bad checksum, a chunk of the wrong size, or anything undecodable.
         """
@@ -109,7 +109,7 @@ class ArrayReader:
         return read_together([(self, start, stop)])[0]
 
     def read_with_zarr(self, start: int = 0, stop: int | None = None) -> NDArray[Any]:
-        """The same through the Zarr library, whatever the layout."""
+        """Return the same through the Zarr library, whatever the layout."""
         self.metadata.check_codecs(self.key)
         start, stop = self._bounds(start, stop)
         inner = self.metadata.inner_shape or self.metadata.chunk_shape
@@ -141,7 +141,7 @@ class ArrayReader:
     # What is read directly.
 
     def _read_part(self, chunk: int, start: int, stop: int) -> NDArray[Any]:
-        """Rows within one chunk, which is kept unpacked for the next read."""
+        """Return rows within one chunk, which is kept unpacked for the next read."""
         pipeline = self._pipeline
         body = self._unpacked.get(chunk)
         first = chunk * self._rows
@@ -158,7 +158,7 @@ class ArrayReader:
         return values if values.base is None else values.copy()
 
     def _read_whole(self, chunk: int) -> NDArray[Any]:
-        """One chunk that is its values as they are in memory."""
+        """Return one chunk that is its values as they are in memory."""
         piece = self._find(chunk)
         if piece is None:
             return self._allocate(self._rows)
@@ -196,7 +196,7 @@ class ArrayReader:
         return (pieces[0].key, pieces[0].offset, pieces[0].length) if pieces else None
 
     def _plan(self, start: int, stop: int) -> tuple[NDArray[Any], list[_Task], int]:
-        """The result of reading rows `start:stop`, the tasks that fill it in, the bytes they touch."""
+        """Return the result of reading rows `start:stop`, the tasks that fill it in, the bytes they touch."""
         out = self._allocate(stop - start)
         if not out.size:
             return out, [], 0
@@ -277,7 +277,7 @@ class ArrayReader:
         self._pipeline.rows(body, self._chunk_shape, low - first, high - first, out[low - start : high - start])
 
     def _locate(self, first: int, last: int) -> list[_Piece]:
-        """The stored ones of chunks `first:last`, in order."""
+        """Return the stored ones of chunks `first:last`, in order."""
         if self.metadata.sharded:
             return self._locate_in_shards(first, last)
         trailing = (0,) * (len(self.shape) - 1)
@@ -371,7 +371,7 @@ class ArrayReader:
 
 
 def read_together(requests: Sequence[tuple[ArrayReader, int, int]]) -> list[NDArray[Any]]:
-    """Rows `start:stop` of several arrays, decoded side by side."""
+    """Return rows `start:stop` of several arrays, decoded side by side."""
     results: list[NDArray[Any]] = []
     tasks: list[_Task] = []
     total = 0

@@ -189,7 +189,7 @@ class ShardAppender:
         precision: float | None = None,
         attributes: dict[str, Any] | None = None,
     ) -> ShardAppender:
-        """A new array; the first commit makes its files."""
+        """Return a new array; the first commit makes its files."""
         metadata = new_array((0, *trailing), pipeline, extents, attributes)
         remove(os.path.join(root, key, "c"))  # of an array that an interrupted writer began
         return cls(root, key, metadata, unsynced, precision=precision)
@@ -198,7 +198,7 @@ class ShardAppender:
     def reopen(
         cls, reader: ArrayReader, rows: int, unsynced: Unsynced, *, precision: float | None = None
     ) -> ShardAppender:
-        """An array on disk of which `rows` rows are committed; what lies behind them is cut off."""
+        """Return an array on disk of which `rows` rows are committed; what lies behind them is cut off."""
         array = cls(reader.storage.path, reader.key, reader.metadata, unsynced, precision=precision)
         list(reader.storage.keys(reader.key))  # refuses links out of the record before anything is written
         array._shrink(rows)
@@ -248,7 +248,7 @@ class ShardAppender:
 
     @property
     def new(self) -> bool:
-        """Whether there is no `zarr.json` yet."""
+        """True if there is no `zarr.json` yet."""
         return self._stated is None
 
     def flush(self, rank: int = ARRAYS) -> None:

@@ -45,7 +45,7 @@ class Stage:
     checksum: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """The codec's entry in `zarr.json`."""
+        """Return the codec's entry in `zarr.json`."""
         if self.name == "shuffle":
             return {"name": "numcodecs.shuffle", "configuration": {"elementsize": self.level}}
         if self.name == "gzip":
@@ -62,7 +62,7 @@ _CRC = Stage("crc32c")
 
 
 def column_pipeline(dtype: str, precision: float | None = None, compression: Stage | None = None) -> Pipeline:
-    """The writer's pipeline of a column: by dtype and declared precision.
+    """Return the writer's pipeline of a column: by dtype and declared precision.
 
     `compression` acts on float columns only: on a column with a precision it replaces zstd-3 (the shuffle stays).
     """
@@ -74,17 +74,17 @@ def column_pipeline(dtype: str, precision: float | None = None, compression: Sta
 
 
 def dense_pipeline(dtype: str) -> Pipeline:
-    """The pipeline of non-float columns and of every dense array under a trajectory."""
+    """Return the pipeline of non-float columns and of every dense array under a trajectory."""
     return Pipeline(dtype, (Stage("gzip", 1), _CRC))
 
 
 def crc32c(data: Buffer) -> bytes:
-    """The checksum that closes a chunk, as its four little-endian bytes."""
+    """Return the checksum that closes a chunk, as its four little-endian bytes."""
     return struct.pack("<I", google_crc32c.value(data))
 
 
 def is_fill(values: NDArray[Any]) -> bool:
-    """Whether all values are the fill value bit for bit (-0.0 is not): such a chunk is not stored."""
+    """True if all values are the fill value bit for bit (-0.0 is not): such a chunk is not stored."""
     if isinstance(values.dtype, np.dtypes.StringDType):
         return not bool((values != "").any())
     flat = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
@@ -101,7 +101,7 @@ class Pipeline:
     big_endian: bool = False
 
     def encode(self, values: NDArray[Any]) -> list[Buffer]:
-        """The stored bytes of one full chunk, as pieces to be written one after the other."""
+        """Return the stored bytes of one full chunk, as pieces to be written one after the other."""
         if self.dtype == "string":
             data: Any = bytes(_texts().encode(values.astype(object).reshape(-1)))
         else:
@@ -109,7 +109,7 @@ class Pipeline:
         return _run_stages(data, self.stages)
 
     def encode_run(self, values: NDArray[Any], rows: int, precision: float | None = None) -> list[list[Buffer] | None]:
-        """The pieces of each chunk of `rows` rows of `values`; None for one that is all fill.
+        """Return the pieces of each chunk of `rows` rows of `values`; None for one that is all fill.
 
         `precision`: values are rounded to its quantum first.
         """
@@ -187,7 +187,7 @@ class Pipeline:
     def _unpack_rounded(
         self, data: NDArray[np.uint8], places: Sequence[tuple[int, int]], nbytes: int, node: str
     ) -> list[NDArray[np.uint8]] | None:
-        """The chunks of a column with a precision unpacked in one call; None when they have to go one by one."""
+        """Return the chunks of a column with a precision unpacked in one call; None when they have to go one by one."""
         memory = data.data
         for offset, length in places:
             end = offset + length - 4
@@ -207,16 +207,16 @@ class Pipeline:
 
     @cached_property
     def checked(self) -> bool:
-        """Whether a checksum closes every chunk."""
+        """True if a checksum closes every chunk."""
         return bool(self.stages) and self.stages[-1] == _CRC
 
     @cached_property
     def plain(self) -> bool:
-        """Whether a chunk is the values as they are in memory, with at most a checksum behind them."""
+        """True if a chunk is the values as they are in memory, with at most a checksum behind them."""
         return self.dtype != "string" and not self.big_endian and self.stages in ((), (_CRC,))
 
     def decode(self, data: Buffer, shape: tuple[int, ...], node: str) -> NDArray[Any]:
-        """The values of one chunk of `shape`; `ContractError` for a bad checksum or a wrong size."""
+        """Return the values of one chunk of `shape`; `ContractError` for a bad checksum or a wrong size."""
         return self.rows(self.unpack(data, shape, node), shape)
 
     def unpack(self, data: Buffer, shape: tuple[int, ...], node: str) -> NDArray[Any]:
@@ -250,7 +250,7 @@ class Pipeline:
         stop: int | None = None,
         out: NDArray[Any] | None = None,
     ) -> NDArray[Any]:
-        """Rows `start:stop` of the leading axis of an unpacked chunk, written to `out` when given."""
+        """Return rows `start:stop` of the leading axis of an unpacked chunk, written to `out` when given."""
         whole = not shape or (start == 0 and (stop is None or stop >= shape[0]))
         if self.dtype == "string":
             values = body if whole else body[start:stop]
@@ -276,12 +276,12 @@ class Pipeline:
 
     @cached_property
     def _rounded(self) -> bool:
-        """Whether these are the stages of a column with a precision, which have a shorter way through."""
+        """True if these are the stages of a column with a precision, which have a shorter way through."""
         return self._shuffled and [stage.name for stage in self.stages[1:]] == ["zstd", "crc32c"]
 
     @cached_property
     def _shuffled(self) -> bool:
-        """Whether the first stage shuffles the bytes of whole values, so that single rows can be taken out of it."""
+        """True if the first stage shuffles the bytes of whole values, so that single rows can be taken out of it."""
         return (
             bool(self.stages)
             and self.dtype != "string"
@@ -289,7 +289,7 @@ class Pipeline:
         )
 
     def to_json(self) -> list[dict[str, Any]]:
-        """The array's `codecs`."""
+        """Return the array's `codecs`."""
         if self.dtype == "string":
             first: dict[str, Any] = {"name": "vlen-utf8"}
         else:
@@ -298,7 +298,7 @@ class Pipeline:
 
     @classmethod
     def from_json(cls, codecs: Any, dtype: str) -> Pipeline | None:
-        """The pipeline a `codecs` list describes, None when it is none of this kind."""
+        """Return the pipeline a `codecs` list describes, None when it is none of this kind."""
         if not isinstance(codecs, list) or not codecs:
             return None
         names = [_name_of(codec) for codec in codecs]
@@ -368,7 +368,7 @@ def _run_stages(data: Any, stages: tuple[Stage, ...]) -> list[Buffer]:
 
 
 def _owned(pieces: list[Buffer] | None) -> Any:
-    """The pieces, none of them a view of memory that is used again."""
+    """Return the pieces, none of them a view of memory that is used again."""
     return pieces and [piece if isinstance(piece, bytes) else piece.tobytes() for piece in pieces]
 
 
@@ -448,7 +448,7 @@ def _unzstd(
 
 @lru_cache(maxsize=1)
 def _texts() -> Any:
-    """The codec of texts; numcodecs is slow to import."""
+    """Return the codec of texts; numcodecs is slow to import."""
     from numcodecs.vlen import VLenUTF8
 
     return VLenUTF8()

@@ -41,7 +41,7 @@ class Index(Protocol):
 
     @property
     def replaces(self) -> bool:
-        """Whether it says of a chunk that an earlier commit counts that it lies elsewhere now."""
+        """True if it says of a chunk that an earlier commit counts that it lies elsewhere now."""
 
     def write_index(self) -> None:
         """Write what has changed of it, in place."""

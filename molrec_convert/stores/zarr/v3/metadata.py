@@ -73,7 +73,7 @@ def fixed_extents(dtype: str, shape: tuple[int, ...]) -> Extents:
 
 
 def block_rows_per_chunk(block: BlockDeclaration, frame_rows: int) -> int:
-    """Rows of an inner chunk of every column of a trajectory block: whole frames of at least 16 KiB.
+    """Return rows of an inner chunk of every column of a trajectory block: whole frames of at least 16 KiB.
 
     `frame_rows` is the row count of the representative frame; masks do not count as the narrowest column.
     """
@@ -91,7 +91,7 @@ def column_extents(rows_per_chunk: int, bytes_per_row: int) -> Extents:
 
 
 def row_bytes(column: ColumnDeclaration) -> int:
-    """Bytes of one row (a string counts 16)."""
+    """Return bytes of one row (a string counts 16)."""
     return max(1, DTYPES[column.dtype].itemsize * math.prod(column.trailing))
 
 
@@ -131,12 +131,12 @@ class ArrayMetadata:
 
     @property
     def sharded(self) -> bool:
-        """Whether a stored chunk is a shard of inner chunks."""
+        """True if a stored chunk is a shard of inner chunks."""
         return self.inner_shape is not None
 
     @property
     def direct(self) -> bool:
-        """Whether our own reader decodes it: known pipeline, fill of zeros, trailing axes whole."""
+        """True if our own reader decodes it: known pipeline, fill of zeros, trailing axes whole."""
         inner = self.inner_shape or self.chunk_shape
         return (
             self.pipeline is not None
@@ -149,7 +149,7 @@ class ArrayMetadata:
 
     @property
     def _one_row_of_chunks(self) -> bool:
-        """Whether the inner chunks of a shard follow each other on the leading axis alone."""
+        """True if the inner chunks of a shard follow each other on the leading axis alone."""
         inner = self.inner_shape or ()
         return bool(inner) and self.chunk_shape[1:] == inner[1:] and self.chunk_shape[0] % inner[0] == 0
 
@@ -168,12 +168,12 @@ class ArrayMetadata:
                 )
 
     def key(self, *coordinates: int) -> str:
-        """The key of a stored chunk below the array."""
+        """Return the key of a stored chunk below the array."""
         return chunk_key(coordinates, self.separator, self.prefixed)
 
 
 def _codecs_of(codecs: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Iterate over the names and configurations of all codecs, those of the chunks in a shard too."""
+    """Yield the names and configurations of all codecs, those of the chunks in a shard too."""
     for codec in codecs if isinstance(codecs, list) else ():
         name = codec.get("name") if isinstance(codec, dict) else codec
         stated = codec.get("configuration") if isinstance(codec, dict) else None
@@ -199,7 +199,7 @@ def chunk_key(coordinates: tuple[int, ...], separator: str = "/", prefixed: bool
 
 
 def dump_document(document: dict[str, Any]) -> bytes:
-    """The bytes of a `zarr.json`: finite JSON, UTF-8."""
+    """Return the bytes of a `zarr.json`: finite JSON, UTF-8."""
     return json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2).encode()
 
 
@@ -213,7 +213,7 @@ class NumberedDocument:
         self._template: tuple[Any, bytes] | None = None
 
     def dump(self, document: dict[str, Any], place: tuple[str | int, ...], number: int) -> bytes:
-        """The bytes of `document` with `number` at `place`; what else it says is compared with the last time."""
+        """Return the bytes of `document` with `number` at `place`; what else it says is compared with the last time."""
         general = _with_number(document, place, _STAND_IN)
         if self._template is None or self._template[0] != general:
             self._template = general, dump_document(general)
@@ -228,7 +228,7 @@ _STAND_IN = -915_273_648_015_273
 
 
 def _with_number(node: Any, place: tuple[str | int, ...], number: int) -> Any:
-    """A copy of a document down to `place`, the rest shared."""
+    """Return a copy of a document down to `place`, the rest shared."""
     if not place:
         return number
     copy: Any = list(node) if isinstance(node, list) else dict(node)
@@ -237,7 +237,7 @@ def _with_number(node: Any, place: tuple[str | int, ...], number: int) -> Any:
 
 
 def group_document(attributes: dict[str, Any]) -> dict[str, Any]:
-    """The `zarr.json` of a group."""
+    """Return the `zarr.json` of a group."""
     return {"zarr_format": 3, "node_type": "group", "attributes": attributes}
 
 
@@ -304,7 +304,7 @@ _OWN_KEYS = frozenset(
 
 
 def other_keys(document: dict[str, Any]) -> dict[str, Any]:
-    """What a `zarr.json` says beside its attributes and what a writer sets: names of dimensions, later keys."""
+    """Return what a `zarr.json` says beside its attributes and what a writer sets: names of dimensions, later keys."""
     return {key: value for key, value in document.items() if key not in _OWN_KEYS}
 
 
@@ -319,17 +319,17 @@ def document_path(path: str) -> str:
 
 
 def says(unknown: Mapping[str, Any], *paths: str) -> bool:
-    """Whether anything unknown is said at one of these nodes, which a writer then makes where it could leave it out."""
+    """True if anything unknown is said at one of these nodes, which a writer then makes where it could leave it out."""
     return any(path in unknown or document_path(path) in unknown for path in paths)
 
 
 def stated_group(attributes: dict[str, Any], path: str, unknown: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """The `zarr.json` of the group at `path`, with the attributes and other keys of it that are `unknown`."""
+    """Return the `zarr.json` of the group at `path`, with the attributes and other keys of it that are `unknown`."""
     return {**group_document({**attributes, **unknown.get(path, {})}), **unknown.get(document_path(path), {})}
 
 
 def parse_document(raw: bytes, node: str) -> dict[str, Any]:
-    """A `zarr.json` as a dictionary with `node_type` and `attributes`; refused when it is none of Zarr V3."""
+    """Return a `zarr.json` as a dictionary with `node_type` and `attributes`; refused when it is none of Zarr V3."""
     try:
         document = read_json(raw)
     except ValueError as error:
@@ -345,7 +345,7 @@ def parse_document(raw: bytes, node: str) -> dict[str, Any]:
 
 
 def parse_array(document: dict[str, Any], node: str) -> ArrayMetadata:
-    """The metadata of an array from its `zarr.json`; a dtype outside the contract's set is refused."""
+    """Return the metadata of an array from its `zarr.json`; a dtype outside the contract's set is refused."""
     shape = _extent(document.get("shape"), node, "shape")
     dtype = _dtype(document.get("data_type"), node)
     grid = document.get("chunk_grid")

@@ -34,31 +34,31 @@ _PAUSE = 0.002
 
 
 def index_size(chunks: int) -> int:
-    """Bytes of the index of a shard of `chunks` inner chunks."""
+    """Return bytes of the index of a shard of `chunks` inner chunks."""
     return 16 * chunks + 4
 
 
 def pack_index(entries: NDArray[np.uint64]) -> bytes:
-    """The stored index of `entries` u64[n, 2]."""
+    """Return the stored index of `entries` u64[n, 2]."""
     raw = np.ascontiguousarray(entries, dtype="<u8").tobytes()
     return raw + int(google_crc32c.value(raw)).to_bytes(4, "little")
 
 
 def unpack_index(raw: bytes) -> tuple[NDArray[np.uint64], bool]:
-    """The entries u64[n, 2] of a stored index, and whether its checksum is right."""
+    """Return the entries u64[n, 2] of a stored index, and whether its checksum is right."""
     entries = np.frombuffer(raw[:-4], dtype="<u8").reshape(-1, 2)
     return entries, int(google_crc32c.value(raw[:-4])) == int.from_bytes(raw[-4:], "little")
 
 
 def is_missing(entries: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Which entries say that there is no chunk."""
+    """Return which entries say that there is no chunk."""
     return np.asarray((entries == np.uint64(MISSING)).all(axis=-1))
 
 
 def read_index(
     storage: Storage, key: str, chunks: int, at: Literal["start", "end"]
 ) -> tuple[NDArray[np.uint64], bool] | None:
-    """The entries of a shard file, and whether its checksum is right; None without a file.
+    """Return the entries of a shard file, and whether its checksum is right; None without a file.
 
     A writer may be at work, so a wrong checksum is looked at again up to five times, 2 ms apart. After that the
     entries are handed out as they are: one that a torn write left is the old one or the new one, and each chunk's own
@@ -114,12 +114,12 @@ class ShardFile:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a file."""
+        """True if there is a file."""
         return self._exists
 
     @classmethod
     def reopen(cls, path: str, chunks: int, keep: int, pipeline: Pipeline, node: str, unsynced: Unsynced) -> ShardFile:
-        """A shard on disk of which the first `keep` chunks are committed.
+        """Return a shard on disk of which the first `keep` chunks are committed.
 
         Nothing is altered before `cut`; a file with nothing committed is not the shard's, and for others to remove.
         Of a torn index those entries count whose chunks stand; a committed chunk that does not is a `ContractError`.

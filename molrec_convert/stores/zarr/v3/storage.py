@@ -54,10 +54,10 @@ class Storage(Protocol):
     path: Path
 
     def read(self, key: str, most: int | None = None) -> bytes | None:
-        """A whole file, None when it is not there; `ContractError` for one of more than `most` bytes."""
+        """Return a whole file, None when it is not there; `ContractError` for one of more than `most` bytes."""
 
     def size(self, key: str) -> int | None:
-        """Bytes of a file, None when it is not there."""
+        """Return bytes of a file, None when it is not there."""
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
         """Up to `length` bytes from `start`; fewer where the file ends, none where there is no file."""
@@ -66,10 +66,10 @@ class Storage(Protocol):
         """Fill writable byte arrays one after the other with the bytes from `start` on; how many bytes there were."""
 
     def children(self, key: str) -> tuple[list[str], list[str]]:
-        """Names of the folders and of the files directly below a folder ("" is the root), each sorted."""
+        """Return names of the folders and of the files directly below a folder ("" is the root), each sorted."""
 
     def keys(self, prefix: str = "") -> Iterator[str]:
-        """Keys of all files below a folder, sorted."""
+        """Yield keys of all files below a folder, sorted."""
 
     def most_bytes(self) -> int:
         """Return the most bytes worth making at once of what is stored: values beyond all proportion are refused."""
@@ -273,7 +273,7 @@ def fill(descriptor: int, start: int, buffers: Sequence[Any]) -> int:
 
 
 def _behind(pieces: list[memoryview], done: int) -> list[memoryview]:
-    """What is left of some memory when its first `done` bytes are."""
+    """Return what is left of some memory when its first `done` bytes are."""
     for position, piece in enumerate(pieces):
         if done < len(piece):
             return [piece[done:], *pieces[position + 1 :]]

@@ -131,7 +131,7 @@ def read_entries(descriptor: int, path: Path) -> tuple[list[zipfile.ZipInfo], by
 
 
 def entry_faults(entries: Sequence[zipfile.ZipInfo]) -> Iterator[tuple[str, str, bool]]:
-    """Iterate over what keeps entries from being the files of one record: name, fault, whether it is only a folder."""
+    """Yield what keeps entries from being the files of one record: name, fault, whether it is only a folder."""
     names: set[str] = set()
     for entry in entries:
         # What zipfile cut off at a NUL, or turned into another separator, is judged as it stands in the file.
@@ -204,7 +204,7 @@ def check_claims(entries: Sequence[zipfile.ZipInfo], descriptor: int, *, whole: 
 
 
 def read_entry(descriptor: int, entry: zipfile.ZipInfo) -> Iterator[bytes]:
-    """Iterate over the content of an entry in pieces; no more than its size is made, and its checksum is checked.
+    """Yield the content of an entry in pieces; no more than its size is made, and its checksum is checked.
 
     Raises `ContractError` where the entry is damaged, or another than the zip file says.
     """
@@ -266,7 +266,7 @@ class ZipStorage:
             self._folders.setdefault("/".join(parts[:-1]), (set(), set()))[1].add(parts[-1])
 
     def _hidden(self, name: str) -> bool:
-        """Whether a file, or a folder on the way to it, is one nobody sees."""
+        """True if a file, or a folder on the way to it, is one nobody sees."""
         if not name.startswith(".") and "/." not in name:
             return False
         parts = name.split("/")

@@ -25,12 +25,12 @@ _RUNS = {"multi_compress_to_buffer", "multi_decompress_to_buffer"} <= zstandard.
 
 
 def zstd_compress(data: Any, level: int, checksum: bool = False) -> bytes:
-    """One frame that states its content size."""
+    """Return one frame that states its content size."""
     return _compressor(level, checksum).compress(data)
 
 
 def zstd_compress_run(parts: NDArray[np.uint8], level: int, checksum: bool = False) -> list[Any]:
-    """The frame of each row of `parts` uint8[n, size], as a buffer."""
+    """Return the frame of each row of `parts` uint8[n, size], as a buffer."""
     if not _RUNS or len(parts) < 2:
         return [zstd_compress(part, level, checksum) for part in parts]
     size = parts.shape[1]
@@ -45,7 +45,7 @@ def zstd_compress_run(parts: NDArray[np.uint8], level: int, checksum: bool = Fal
 def zstd_decompress(
     data: Any, size: int | None, out: NDArray[np.uint8] | None = None, most: int | None = None
 ) -> bytes | NDArray[np.uint8]:
-    """The content of one or more frames; `ValueError` when they are broken or do not hold `size` bytes.
+    """Return the content of one or more frames; `ValueError` when they are broken or do not hold `size` bytes.
 
     No more memory is taken than `size`, or where that is not known than `most`. With `out`, of `size` bytes, it is
     there.
@@ -109,7 +109,7 @@ class _Memory:
 
 
 def _decompress_frame(data: Any, size: int, out: NDArray[np.uint8] | None) -> bytes | NDArray[np.uint8]:
-    """One frame that says it holds `size` bytes."""
+    """Return one frame that says it holds `size` bytes."""
     if size > _SMALL:
         target = np.empty(size, dtype=np.uint8) if out is None else out
         _plain().decompress(_as_bytes(data), target)
@@ -122,7 +122,7 @@ def _decompress_frame(data: Any, size: int, out: NDArray[np.uint8] | None) -> by
 
 
 def content_size(data: Any) -> int | None:
-    """What the header of the first frame says its content takes, None when it does not say."""
+    """Return what the header of the first frame says its content takes, None when it does not say."""
     try:
         size = int(zstandard.frame_content_size(data))
     except zstandard.ZstdError:
@@ -135,7 +135,7 @@ def _memory(array: NDArray[Any]) -> memoryview:
 
 
 def _compressor(level: int, checksum: bool) -> zstandard.ZstdCompressor:
-    """The one of this thread."""
+    """Return the one of this thread."""
     compressors: dict[tuple[int, bool], zstandard.ZstdCompressor] = _kept.__dict__.setdefault("compressors", {})
     key = (level, checksum)
     if key not in compressors:
@@ -144,7 +144,7 @@ def _compressor(level: int, checksum: bool) -> zstandard.ZstdCompressor:
 
 
 def _decompressor() -> zstandard.ZstdDecompressor:
-    """The one of this thread."""
+    """Return the one of this thread."""
     decompressor: zstandard.ZstdDecompressor | None = _kept.__dict__.get("decompressor")
     if decompressor is None:
         decompressor = _kept.decompressor = zstandard.ZstdDecompressor()
@@ -153,7 +153,7 @@ def _decompressor() -> zstandard.ZstdDecompressor:
 
 @lru_cache(maxsize=1)
 def _plain() -> Any:
-    """The codec of numcodecs, which is slow to import."""
+    """Return the codec of numcodecs, which is slow to import."""
     from numcodecs import zstd
 
     return zstd
