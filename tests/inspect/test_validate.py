@@ -229,8 +229,8 @@ def test_broken_regular_trajectories(tmp_path: Path, change: Change, node: str, 
 
 
 BROKEN_RAGGED: list[tuple[str, Change, str, str]] = [
-    ("steps", array("trajectory/step", np.array([0, 10, 10, 40])), "trajectory/step", "found 10 after 10 at frame 2"),
-    ("steps all fill", array("trajectory/step", np.zeros(4, np.int64)), "trajectory/step", "steps increase"),
+    ("steps", array("trajectory/step", np.array([0, 10, 10, 40])), "trajectory/step", "10 follows 10 at frame 2"),
+    ("steps all fill", array("trajectory/step", np.zeros(4, np.int64)), "trajectory/step", "steps strictly increase"),
     ("few steps", array("trajectory/step", np.array([0])), "trajectory/step", "has 1 values for 4 frames"),
     ("step dtype", array("trajectory/step", u64(0, 1, 2, 3)), "trajectory/step", "found u64[4], expected i64[4]"),
     ("few times", array("trajectory/time", [0.0]), "trajectory/time", "has 1 values for 4 frames"),

@@ -21,7 +21,7 @@ from molrec_convert.model.rules import RowCounts, column_faults, row_count_fault
 from molrec_convert.model.tags import from_typed_json, infer_tag
 from molrec_convert.stores.zarr.v3.storage import Storage
 
-__all__ = ["CheckedBlock", "FrameChecks", "read_masks"]
+__all__ = ["CELL", "CheckedBlock", "FrameChecks", "read_masks"]
 
 _TYPES, _MASKS = "_meta_types", "_validity"
 
@@ -155,12 +155,12 @@ class FrameChecks:
         defined = cell_defined(node, self._findings)
         parts: dict[str, CheckedArray] = {}
         for child in children_of(self._storage, node):
-            if child.name in _CELL and not defined and child.name == "vectors":
+            if child.name in CELL and not defined and child.name == "vectors":
                 if child.fault is not None:
                     self._findings.error(child.key, child.fault)
-            elif child.name in _CELL:
+            elif child.name in CELL:
                 array = load_array(self._storage, child, self._findings)
-                dtype, shape = _CELL[child.name]
+                dtype, shape = CELL[child.name]
                 if array is None:
                     continue
                 if array.dtype != dtype or array.shape != shape:
@@ -169,7 +169,7 @@ class FrameChecks:
                     )
                     continue
                 parts[child.name] = array
-        note_unknown(self._storage, node, set(_CELL), self._findings)
+        note_unknown(self._storage, node, set(CELL), self._findings)
         if "vectors" not in node.folders and defined:
             self._findings.error(f"{node.key}/vectors", "the cell has no vectors")
         for name in ("origin", "boundary", "vectors"):
@@ -194,7 +194,7 @@ class FrameChecks:
             compare_blocks(system[name], frame[name], self._findings)
 
 
-_CELL: dict[str, tuple[str, tuple[int, ...]]] = {
+CELL: dict[str, tuple[str, tuple[int, ...]]] = {
     "vectors": ("f64", (3, 3)),
     "origin": ("f64", (3,)),
     "boundary": ("bool", (3,)),

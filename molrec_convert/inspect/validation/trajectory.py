@@ -9,16 +9,15 @@ import math
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from molrec_convert.files.json_text import read_json
 from molrec_convert.inspect.tree.nodes import Node, children_of, read_node
 from molrec_convert.inspect.validation.arrays import CheckedArray, load_array
 from molrec_convert.inspect.validation.blocks import BlockChecks, ascending_frames
 from molrec_convert.inspect.validation.findings import Findings, check_group, note_unknown
-from molrec_convert.inspect.validation.frames import FrameChecks, cell_defined
+from molrec_convert.inspect.validation.frames import CELL, FrameChecks, cell_defined
 from molrec_convert.model.declaration import BlockDeclaration, ColumnDeclaration, Declaration, MetaDeclaration
 from molrec_convert.model.names import RESERVED_BLOCKS, RESERVED_COLUMNS, name_fault
+from molrec_convert.model.rules import step_faults
 from molrec_convert.model.tags import TAGS, check_json
 from molrec_convert.stores.zarr.v3.metadata import parse_array
 from molrec_convert.stores.zarr.v3.storage import Storage
@@ -99,7 +98,6 @@ def _derived_block(storage: Storage, node: Node) -> BlockDeclaration:
 
 
 _SECTION = "trajectory"
-_CELL = {"vectors": ("f64", (3, 3)), "origin": ("f64", (3,)), "boundary": ("bool", (3,))}
 
 
 class TrajectoryChecks:
@@ -181,16 +179,13 @@ class TrajectoryChecks:
         for start, values in array.pieces(self._n):
             if start > position:
                 break
-            joined = values if last is None else np.concatenate([[last], values])
-            wrong = np.flatnonzero(joined[1:] <= joined[:-1])
-            if len(wrong):
-                frame = start + int(wrong[0]) + (1 if last is None else 0)
-                pair = joined[wrong[0] : wrong[0] + 2]
-                self._findings.error(array.node, f"steps increase: found {pair[1]} after {pair[0]} at frame {frame}")
+            faults = list(step_faults(values, last, start, _SECTION))
+            if faults:
+                self._findings.take(faults)
                 return
             last, position = int(values[-1]), start + len(values)
         if position + 1 < min(self._n, array.rows):
-            self._findings.error(array.node, f"steps increase: frames from {position} on have none stored")
+            self._findings.error(array.node, f"steps strictly increase: frames from {position} on have none stored")
 
     def _check_times(self) -> None:
         here = f"{_SECTION}/time"
@@ -278,9 +273,9 @@ class TrajectoryChecks:
             return
         check_group(node, self._findings)
         defined = cell_defined(node, self._findings)
-        note_unknown(self._storage, node, {*_CELL, "step_index"}, self._findings)
-        fixed = [name for name in _CELL if name in node.attributes]
-        arrays = [name for name in (*_CELL, "step_index") if name in node.folders]
+        note_unknown(self._storage, node, {*CELL, "step_index"}, self._findings)
+        fixed = [name for name in CELL if name in node.attributes]
+        arrays = [name for name in (*CELL, "step_index") if name in node.folders]
         if arrays and "vectors" not in arrays and (defined or "step_index" not in arrays):
             self._findings.warning(
                 node.key, f"{', '.join(arrays)} without vectors, left by a writer; they do not count"
@@ -296,7 +291,7 @@ class TrajectoryChecks:
     def _check_fixed_cell(self, node: Node, defined: bool) -> None:
         if defined and "vectors" not in node.attributes and {"origin", "boundary"} & node.attributes.keys():
             self._findings.error(node.key, "the cell has no vectors")
-        for name, (dtype, shape) in _CELL.items():
+        for name, (dtype, shape) in CELL.items():
             if not defined and name == "vectors":
                 continue
             if name in node.attributes and not _is_nested(node.attributes[name], dtype, shape):
@@ -311,7 +306,7 @@ class TrajectoryChecks:
         children = {child.name: child for child in children_of(self._storage, node)}
         arrays = {
             name: array
-            for name in ("step_index", *_CELL)
+            for name in ("step_index", *CELL)
             if name in children and (array := load_array(self._storage, children[name], self._findings)) is not None
         }
         updates = 1
@@ -323,7 +318,7 @@ class TrajectoryChecks:
             updates = len(frames)
         elif arrays.get("vectors") is not None and arrays["vectors"].rows > 1:
             self._findings.error(f"{node.key}/step_index", "is missing, and there is more than one cell")
-        for name, (dtype, trailing) in _CELL.items():
+        for name, (dtype, trailing) in CELL.items():
             array = arrays.get(name)
             if array is None:
                 continue
