@@ -550,9 +550,13 @@ static int read_span(job_t *job, int64_t size, int64_t start, int64_t stop, int6
     return good;
 }
 
-/* Read rows: `spans` has begin, end and number of rows of each. 1: done; 0: `fault` says where not; -1: no memory. */
+/* Read rows: `spans` has begin, end and number of rows of each. 1: done; 0: `fault` says where not; -1: no
+   memory; -2: a span that does not lie in the text. */
 EXPORT int molrec_read_rows(text_t text, int64_t size, const int64_t *spans, int64_t n_spans, column_t *columns,
                             int64_t n_columns, int comment, int flags, int64_t *comments, int64_t *fault) {
+    for (int64_t s = 0; s < n_spans; s++)
+        if (spans[3 * s] < 0 || spans[3 * s] > spans[3 * s + 1] || spans[3 * s + 1] > size || spans[3 * s + 2] < 0)
+            return -2;
     dictionary_t few[16] = {{0}}, *dictionaries = few;
     if (n_columns > 16 && !(dictionaries = calloc((size_t)n_columns, sizeof *dictionaries))) return -1;
     job_t job = {text, columns, n_columns, comment, flags, comments, dictionaries, 0, fault};

@@ -134,7 +134,13 @@ def read_rows(
     table, kinds, lenient = _plan(tuple(fields))
     columns: list[Any] = [None if kind == _SKIP else np.empty(rows, _DTYPES[kind]) for kind in kinds]
     if out is not None:
-        columns = [given if given is not None else own for given, own in zip(out, columns, strict=True)]
+        for number, given in enumerate(out):
+            if given is not None:
+                if given.shape != (rows,) or given.dtype != _DTYPES[kinds[number]] or kinds[number] == _WORD:
+                    raise ValueError(
+                        f"field {number}: an array of {given.dtype}{list(given.shape)} cannot take its values"
+                    )
+                columns[number] = given
     flaws: list[NDArray[np.uint8] | None] = [None] * len(kinds)
     if lenient:
         flaws = [np.zeros(rows, np.uint8) if field.lenient else None for field in fields]
@@ -194,8 +200,10 @@ def _fill(
         comment[0] if comment else 0, _EXTRA if extra else 0, None if comments is None else address(comments),
         address(fault),
     )  # fmt: skip
-    if done < 0:
+    if done == -1:
         raise MemoryError("no memory for the words of a column")
+    if done == -2:
+        raise ValueError(twin.OUTSIDE)
     if not done:
         return {}, tuple(fault.tolist())
     words = {}
@@ -208,6 +216,8 @@ def _fill(
 def count_lines(texts: Texts | Bytes, spans: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return spans int64[n, 3] with the number of lines of each; the last line of a span may lack its end."""
     source = texts if isinstance(texts, Texts) else Texts(texts)
+    if len(spans) and not 0 <= int(spans[:, :2].min()) <= int(spans[:, :2].max()) <= source.size:
+        raise ValueError(twin.OUTSIDE)
     counted = np.zeros((len(spans), 3), np.int64)
     counted[:, :2] = spans[:, :2]
     kernel = library()
@@ -223,7 +233,8 @@ def count_lines(texts: Texts | Bytes, spans: NDArray[np.int64]) -> NDArray[np.in
 def line_ends(texts: Texts | Bytes, start: int = 0, stop: int | None = None) -> NDArray[np.int64]:
     """Return the offset of each newline from `start` to before `stop`."""
     source = texts if isinstance(texts, Texts) else Texts(texts)
-    stop = source.size if stop is None else stop
+    stop = source.size if stop is None else min(stop, source.size)
+    start = max(start, 0)
     kernel = library()
     if kernel is None:
         return np.flatnonzero(source.view[start:stop] == 10) + start

@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 
 from molrec_convert.text.texts import Texts
 
-__all__ = ["fill"]
+__all__ = ["OUTSIDE", "fill"]
+
+#: What is wrong with spans that are none.
+OUTSIDE = "spans of rows ascend, and lie in the text"
 
 #: Kinds and reasons, as in rows.c and rows.py.
 _REAL, _FORTRAN, _FINITE, _INTEGER, _WORD, _LOGICAL, _SKIP = range(7)
@@ -90,6 +93,8 @@ def fill(
     """
     words: dict[int, dict[bytes, int]] = {field: {} for field, kind in enumerate(kinds) if kind == _WORD}
     readers = [_coder(words[field]) if kind == _WORD else _READ.get(kind) for field, kind in enumerate(kinds)]
+    if len(spans) and (spans.min() < 0 or (spans[:, 0] > spans[:, 1]).any() or spans[:, 1].max() > source.size):
+        raise ValueError(OUTSIDE)
     fixed = bool(len(table) and table[0, 1] >= 0)
     row = 0
     for number, (start, stop, rows) in enumerate(spans.tolist()):

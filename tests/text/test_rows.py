@@ -220,6 +220,23 @@ def test_values_go_where_they_are_told_to(monkeypatch: pytest.MonkeyPatch, plain
     assert [text[start:stop] for start, stop in table.comments.tolist()] == [b" row %d" % n for n in range(3)]
 
 
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("span", [[-1, 4, 1], [0, 5, 1], [3, 2, 0], [0, 4, -1]])
+def test_spans_lie_in_the_text(monkeypatch: pytest.MonkeyPatch, span: list[int], plain: bool) -> None:
+    if plain:
+        monkeypatch.setattr(rows, "library", lambda: None)
+    with pytest.raises(ValueError, match="spans of rows"):
+        read_rows(b"1 2\n", np.array([[0, 4, 1], span]), [Field("int"), Field("int")])
+
+
+@pytest.mark.parametrize("wrong", [np.zeros(2), np.zeros(1, np.float32), np.zeros((1, 1))])
+def test_arrays_for_values_are_of_their_kind(wrong: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="cannot take"):
+        read_rows(b"1 2\n", None, [Field("real"), Field("int")], out=[wrong, None])
+    with pytest.raises(ValueError, match="cannot take"):
+        read_rows(b"C 2\n", None, [Field("word"), Field("int")], out=[np.zeros(1, np.int32), None])
+
+
 def test_many_words_of_any_length() -> None:
     names = [f"{'w' * (n % 23)}{n * 7919 % 3001}" for n in range(20000)]
     column = read_rows("\n".join(names).encode(), None, [Field("word")]).columns[0]
