@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from molrec_convert.errors import FormatError, UnsupportedError
+from molrec_lammps.dump import header as dump_header
 from molrec_lammps.dump import index as dump_index
 from molrec_lammps.dump.frames import FileIndex
 from molrec_lammps.dump.index import Doubt, exact_index, index_source, quick_index
@@ -97,6 +98,7 @@ class TestTwoWays:
         self, text: bytes, block: int, leap: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         expected = facts(exact_index(TextSource(Path("a.dump"), text)))
+        monkeypatch.setattr(dump_header, "_BLOCK_BYTES", block)
         monkeypatch.setattr(dump_index, "_BLOCK_BYTES", block)
         monkeypatch.setattr(dump_index, "_HEADER_BYTES", min(block, 2**12))
         monkeypatch.setattr(dump_index, "_LEAP_BYTES", leap)
@@ -329,6 +331,7 @@ def test_a_text_cut_anywhere(frames: int, atoms: int, seed: int, block: int) -> 
     results = []
     for way in (index_source, exact_index):
         with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(dump_header, "_BLOCK_BYTES", block)
             patch.setattr(dump_index, "_BLOCK_BYTES", block)
             patch.setattr(dump_index, "_HEADER_BYTES", min(block, 2**12))
             try:

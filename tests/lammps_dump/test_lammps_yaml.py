@@ -197,7 +197,7 @@ class TestTexts:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            (("natoms: 2", "natoms: 3"), "line 14: found the end of the document, expected row 3"),
+            (("natoms: 2", "natoms: 3"), r"line 14: found '\.\.\.', expected row 3"),
             (("natoms: 2", "natoms: 1"), "line 13: found .* expected '...' after the 1 rows"),
             (("natoms: 2", "natoms: two"), "natoms 'two', expected a whole number"),
             (("box:", "cell:"), "line 7: found"),

@@ -407,7 +407,10 @@ class TestTexts:
             ),
             (local(0, ["1 1 2"]).replace("BOX BOUNDS", "BOX"), "line 5: found 'ITEM: BOX pp pp pp'"),
             (local(0, ["1 1 2", "2 3 4"]).replace("ENTRIES\n2", "ENTRIES\n1"), "line 11: found '2 3 4'"),
-            (local(0, ["1 1 2"]).replace("ENTRIES\n1", "ENTRIES\n3") + local(9, []), "line 11: found the next frame"),
+            (
+                local(0, ["1 1 2"]).replace("ENTRIES\n1", "ENTRIES\n3") + local(9, []),
+                "line 11: found 'ITEM: TIMESTEP', expected row 2 of the 3 rows",
+            ),
             (grid(0, (1, 1, 2), ["1", "2"]).replace("1 1 2", "1 1"), "line 10: found '1 1', expected three sizes"),
             (grid(0, (1, 1, 2), ["1", "2"]) + grid(1, (1, 1, 1), ["1"]), "of a grid 1 x 1 x 1 in the frame of step 1"),
             (grid(0, (1, 1, 3), ["1", "2"]) + grid(1, (1, 1, 3), ["1"]), "expected row 3 of the 3 rows of step 0"),

@@ -30,6 +30,7 @@ __all__ = [
     "FileIndex",
     "FoundFrames",
     "FrameTable",
+    "cells_of",
     "finish",
     "frames_at",
     "join_tables",
@@ -182,7 +183,7 @@ class FoundFrames:
         self._read_pending()
         numbers = np.array(self._numbers, dtype=np.int64).reshape(-1, 8).T.copy()
         start, rows, stop, line, step, count, layout, box = numbers
-        parts = [_cells(words, values) for words, values in self._boxes]
+        parts = [cells_of(words, values) for words, values in self._boxes]
         vectors, origin, boundary = (np.concatenate(values) for values in zip(*parts, strict=True))
         source, times = np.zeros(len(start), dtype=np.int64), np.array(self._times)
         return FrameTable(
@@ -211,7 +212,7 @@ class FoundFrames:
         ]
 
 
-def _cells(
+def cells_of(
     words: tuple[str, ...], values: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
     """Return vectors, origins and boundaries of cells given by the words and the three lines of their BOX items."""

@@ -1,4 +1,4 @@
-"""The header of one frame of a dump: its items, read line by line, every fault named with its line.
+"""The header of one frame of a dump, read line by line, every fault named with its line; and where its rows end.
 
     ITEM: UNITS / word           once per dump, before its first frame
     ITEM: TIME / value           in every frame, before TIMESTEP
@@ -16,21 +16,32 @@ import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
+from typing import Protocol
 
 from molrec_convert.errors import FormatError, UnsupportedError
-from molrec_convert.model import Box
-from molrec_lammps.common.triclinic import restricted_cell, undo_bounds
-from molrec_lammps.dump.source import LineReader
+from molrec_lammps.dump.source import LineReader, Source
 
-__all__ = ["CutHeader", "Header", "box_of", "check_values", "column_names", "layout_of_box", "read_header", "shown"]
+__all__ = [
+    "CutHeader",
+    "Header",
+    "RowsEnd",
+    "check_rows",
+    "check_values",
+    "column_names",
+    "layout_of_box",
+    "read_header",
+    "rows_end",
+    "shown",
+]
 
 #: Digits of the largest number of 64 bits; Python refuses to read thousands of them.
 _MOST_DIGITS = 19
 _BOX_WORDS = re.compile(r"((xy xz yz|abc origin)( |$))?([pfsm]{1,2}( [pfsm]{1,2}){2})?")
 #: A frame of so many atoms would take petabytes; with fewer, numbers of rows can be added up.
 _MOST_ATOMS = 2**45
+#: Text that is looked through at once for the end of rows.
+_BLOCK_BYTES = 2**20
+_BLANK = b" \t\r\n"
 _ORDER = ("TIMESTEP", "NUMBER OF ATOMS", "BOX BOUNDS", "ATOMS")
 
 
@@ -120,19 +131,6 @@ def layout_of_box(words: tuple[str, ...]) -> tuple[str, tuple[bool, bool, bool] 
     return kind, (first, second, third)
 
 
-def box_of(words: tuple[str, ...], bounds: tuple[float, ...]) -> Box:
-    """The cell of a frame. Where the boundary is not stated every axis is periodic: the default of a record."""
-    kind, periodic = layout_of_box(words)
-    table = np.array(bounds).reshape(3, -1)
-    boundary = np.array((True, True, True) if periodic is None else periodic)
-    if kind == "general":
-        return Box(table[:, :3].T, table[:, 3], boundary)
-    if kind == "tilted":
-        low, high = undo_bounds(table[:, 0], table[:, 1], table[:, 2])
-        return Box(*restricted_cell(low, high, table[:, 2]), boundary)
-    return Box(*restricted_cell(table[:, 0], table[:, 1]), boundary)
-
-
 def shown(line: bytes | str, limit: int = 60) -> str:
     """A line as an error shows it."""
     text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
@@ -220,3 +218,94 @@ def _numbers(line: bytes, count: int, path: Path, number: int, what: str) -> Non
         values = []
     if len(values) != count or not all(map(math.isfinite, values)) or b"_" in line:
         raise FormatError(path, f"line {number}", found=shown(line), expected=what)
+
+
+@dataclass(frozen=True)
+class RowsEnd:
+    """Where the rows of a frame end: the next ITEM line, or the end of the text.
+
+    `stop` is that place (without blank lines at the end of the text), `lines` the number of lines before it,
+    `item` whether an ITEM line follows, `terminated` whether the last line has its end.
+    """
+
+    stop: int
+    lines: int
+    item: bool
+    terminated: bool = True
+
+
+class _Frame(Protocol):
+    """What a header says of the rows after it."""
+
+    @property
+    def rows(self) -> int: ...
+    @property
+    def step(self) -> int: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+
+def rows_end(source: Source, start: int, block: int = _BLOCK_BYTES) -> RowsEnd:
+    """Where the rows that begin at `start` end; every line is counted. `block` is the length that is read first."""
+    block = min(block, _BLOCK_BYTES)
+    offset, lines, carry = start, 0, b"\n"
+    content, content_lines, ending = start, 0, -1
+    while text := source.read(offset, offset + block):
+        block = min(_BLOCK_BYTES, 4 * block)
+        found = (carry + text).find(b"\nITEM:")
+        if found >= 0:
+            item = offset - len(carry) + found + 1
+            return RowsEnd(item, lines + text[: max(0, item - offset)].count(b"\n"), True)
+        stripped = text.rstrip(_BLANK)
+        if stripped:
+            content, content_lines, ending = offset + len(stripped), lines + stripped.count(b"\n"), -1
+        if ending < 0:
+            newline = text.find(b"\n", max(0, content - offset))
+            ending = offset + newline if newline >= 0 else -1
+        lines += text.count(b"\n")
+        offset += len(text)
+        carry = (carry + text)[-5:]
+    if content == start:
+        return RowsEnd(start, 0, False)
+    return RowsEnd(content if ending < 0 else ending + 1, content_lines + 1, False, ending >= 0)
+
+
+def check_rows(
+    reader: LineReader, frame: _Frame, end: RowsEnd, notes: list[str], mark: str = "ITEM: TIMESTEP"
+) -> str | None:
+    """Refuse a wrong number of rows; return a sentence where the text ends inside them.
+
+    The reader stands at the first row; `mark` is the line that follows the last.
+    """
+    path, rows = reader.source.path, f"the {frame.count} rows of step {frame.step}"
+    if end.item:
+        if end.lines < frame.count:
+            reader.skip(end.stop, end.lines)
+            raise FormatError(
+                path,
+                f"line {reader.line}",
+                found=shown(reader.peek() or b""),
+                expected=f"row {end.lines + 1} of {rows}",
+            )
+        if end.lines == frame.count:
+            return None
+    rest = LineReader(reader.source.again(), frame.rows, reader.line)
+    if end.lines > frame.count:
+        for _ in range(frame.count):
+            rest.next()
+        raise FormatError(path, f"line {rest.line}", found=shown(rest.peek() or b""), expected=f"{mark!r} after {rows}")
+    last = end.lines
+    if not end.terminated:
+        for _ in range(end.lines - 1):
+            rest.next()
+        if len((rest.peek() or b"").split()) < len(frame.columns):
+            last -= 1
+        elif end.lines == frame.count:
+            notes.append(
+                f"{path}, line {rest.line}: the file ends without a line end: its last value may have been cut off"
+            )
+    if last == frame.count:
+        return None
+    return f"line {reader.line + last}: the file ends after {last} of {rows}; that frame is left out"

@@ -16,14 +16,13 @@ from dataclasses import dataclass
 from molrec_convert.errors import FormatError
 from molrec_convert.text.rows import RowFault
 from molrec_lammps.dump.frames import FileIndex, FoundFrames, finish
-from molrec_lammps.dump.header import CutHeader, Header, read_header, shown
+from molrec_lammps.dump.header import CutHeader, Header, check_rows, read_header, rows_end, shown
 from molrec_lammps.dump.source import LineReader, Source, TextSource
 from molrec_lammps.dump.yaml import is_yaml, read_yaml_header, yaml_index, yaml_rows
 
-__all__ = ["exact_index", "first_header", "index_source", "rows_end"]
+__all__ = ["exact_index", "first_header", "index_source"]
 
 _BLOCK_BYTES = 2**20
-_BLANK = b" \t\r\n"
 #: Frames of more bytes of rows are leapt over.
 _LEAP_BYTES = 2**16
 #: Text that is read for the header of a large frame.
@@ -45,20 +44,6 @@ _ITEMS = (
 
 class Doubt(Exception):
     """The quick pass met something it does not know; the exact pass decides."""
-
-
-@dataclass(frozen=True)
-class RowsEnd:
-    """Where the rows of a frame end: the next ITEM line, or the end of the text.
-
-    `stop` is that place (without blank lines at the end of the text), `lines` the number of lines before it,
-    `item` whether an ITEM line follows, `terminated` whether the last line has its end.
-    """
-
-    stop: int
-    lines: int
-    item: bool
-    terminated: bool = True
 
 
 @dataclass(frozen=True)
@@ -289,67 +274,6 @@ def exact_index(source: Source) -> FileIndex:
         found.add(header, end.stop)
         reader.skip(end.stop, end.lines)
     return finish(found, breaks, notes)
-
-
-def rows_end(source: Source, start: int, block: int = _BLOCK_BYTES) -> RowsEnd:
-    """Where the rows that begin at `start` end; every line is counted. `block` is the length that is read first."""
-    block = min(block, _BLOCK_BYTES)
-    offset, lines, carry = start, 0, b"\n"
-    content, content_lines, ending = start, 0, -1
-    while text := source.read(offset, offset + block):
-        block = min(_BLOCK_BYTES, 4 * block)
-        found = (carry + text).find(b"\nITEM:")
-        if found >= 0:
-            item = offset - len(carry) + found + 1
-            return RowsEnd(item, lines + text[: max(0, item - offset)].count(b"\n"), True)
-        stripped = text.rstrip(_BLANK)
-        if stripped:
-            content, content_lines, ending = offset + len(stripped), lines + stripped.count(b"\n"), -1
-        if ending < 0:
-            newline = text.find(b"\n", max(0, content - offset))
-            ending = offset + newline if newline >= 0 else -1
-        lines += text.count(b"\n")
-        offset += len(text)
-        carry = (carry + text)[-5:]
-    if content == start:
-        return RowsEnd(start, 0, False)
-    return RowsEnd(content if ending < 0 else ending + 1, content_lines + 1, False, ending >= 0)
-
-
-def check_rows(reader: LineReader, header: Header, end: RowsEnd, notes: list[str]) -> str | None:
-    """Refuse a wrong number of rows; a sentence where the text ends inside them. The reader stands at the first row."""
-    path, frame = reader.source.path, f"the {header.count} rows of step {header.step}"
-    if end.item:
-        if end.lines < header.count:
-            reader.skip(end.stop, end.lines)
-            raise FormatError(
-                path,
-                f"line {reader.line}",
-                found=shown(reader.peek() or b""),
-                expected=f"row {end.lines + 1} of {frame}",
-            )
-        if end.lines == header.count:
-            return None
-    rest = LineReader(reader.source.again(), header.rows, reader.line)
-    if end.lines > header.count:
-        for _ in range(header.count):
-            rest.next()
-        raise FormatError(
-            path, f"line {rest.line}", found=shown(rest.peek() or b""), expected=f"'ITEM: TIMESTEP' after {frame}"
-        )
-    last = end.lines
-    if not end.terminated:
-        for _ in range(end.lines - 1):
-            rest.next()
-        if len((rest.peek() or b"").split()) < len(header.columns):
-            last -= 1
-        elif end.lines == header.count:
-            notes.append(
-                f"{path}, line {rest.line}: the file ends without a line end: its last value may have been cut off"
-            )
-    if last == header.count:
-        return None
-    return f"line {reader.line + last}: the file ends after {last} of {frame}; that frame is left out"
 
 
 def _skip_headless(reader: LineReader) -> list[str]:

@@ -37,7 +37,7 @@ import numpy as np
 
 from molrec_convert.errors import FormatError
 from molrec_lammps.dump.frames import FileIndex, FoundFrames, finish
-from molrec_lammps.dump.header import CutHeader, Header, column_names, shown
+from molrec_lammps.dump.header import CutHeader, Header, RowsEnd, check_rows, column_names, shown
 from molrec_lammps.dump.source import LineReader, Source
 from molrec_lammps.log.thermo import Thermo, header_names
 
@@ -81,34 +81,15 @@ def yaml_index(source: Source) -> FileIndex:
             )
             break
         header = document.header
-        stop, lines, whole = _rows_end(source, header)
-        if lines < header.count:
-            if whole:
-                raise FormatError(
-                    source.path,
-                    f"line {reader.line + lines}",
-                    found="the end of the document",
-                    expected=f"row {lines + 1} of the {header.count} rows of step {header.step}",
-                )
-            breaks.append(
-                f"line {reader.line + lines}: the file ends after {lines} of the {header.count} rows of step "
-                f"{header.step}; that frame is left out"
-            )
+        end = _rows_end(source, header)
+        fault = check_rows(reader, header, end, [], "...")
+        if fault is not None:
+            breaks.append(fault)
             break
-        if lines > header.count:
-            reader.skip(header.rows, 0)
-            for _ in range(header.count):
-                reader.next()
-            raise FormatError(
-                source.path,
-                f"line {reader.line}",
-                found=shown(reader.peek() or b""),
-                expected=f"'...' after the {header.count} rows of step {header.step}",
-            )
-        found.add(header, stop)
+        found.add(header, end.stop)
         thermo.add(header.step, document.thermo)
-        reader.skip(stop, lines)
-        if whole:
+        reader.skip(end.stop, end.lines)
+        if end.item:
             reader.next()
     index = finish(found, breaks, [])
     index.thermo = thermo.thermo()
@@ -269,8 +250,8 @@ def _expect(reader: LineReader, word: str) -> None:
         raise FormatError(reader.source.path, f"line {number}", found=shown(line), expected=f"'{word}'")
 
 
-def _rows_end(source: Source, header: Header) -> tuple[int, int, bool]:
-    """Where the rows end, how many whole lines they are, and whether the end of the document follows."""
+def _rows_end(source: Source, header: Header) -> RowsEnd:
+    """Return where the rows end: at the end of the document, or after the last whole line."""
     offset, lines, carry = header.rows, 0, b"\n"
     stop = offset
     block = min(_BLOCK_BYTES, 256 + 24 * header.count)
@@ -279,12 +260,12 @@ def _rows_end(source: Source, header: Header) -> tuple[int, int, bool]:
         found = (carry + text).find(_END)
         if found >= 0:
             stop = offset - len(carry) + found + 1
-            return stop, lines + text[: max(0, stop - offset)].count(b"\n"), True
+            return RowsEnd(stop, lines + text[: max(0, stop - offset)].count(b"\n"), True)
         lines += text.count(b"\n")
         stop = offset + text.rfind(b"\n") + 1 if b"\n" in text else stop
         offset += len(text)
         carry = (carry + text)[-3:]
-    return stop, lines, False
+    return RowsEnd(stop, lines, False)
 
 
 def _slow_rows(text: bytes) -> bytes:

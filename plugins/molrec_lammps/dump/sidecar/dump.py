@@ -123,6 +123,8 @@ def open_side(paths: Sequence[Path], report: Report, steps: str = "step", *, pie
     for index in indexes:
         if index.truncated is not None:
             report.truncated(index.truncated)
+        for text in index.warnings:
+            report.warn(text)
     gone: list[tuple[ItemFrame, Source]] = []
     own = [_each_once([(frame, index.source) for frame in index.frames], steps, gone) for index in indexes]
     by_step: dict[int, list[tuple[ItemFrame, Source]]] = {}

@@ -20,12 +20,13 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
+
 from molrec_convert.errors import FormatError, UnsupportedError
 from molrec_convert.model import Box
 from molrec_lammps.detect import binary_dump
-from molrec_lammps.dump.frames import truncation
-from molrec_lammps.dump.header import CutHeader, box_of, check_values, column_names, shown
-from molrec_lammps.dump.index import rows_end
+from molrec_lammps.dump.frames import cells_of, truncation
+from molrec_lammps.dump.header import CutHeader, check_rows, check_values, column_names, rows_end, shown
 from molrec_lammps.dump.source import LineReader, Source, open_source
 from molrec_lammps.dump.yaml import is_yaml
 
@@ -65,11 +66,12 @@ class ItemFrame:
 
 @dataclass
 class ItemIndex:
-    """The frames of one file, in its order; `truncated` says where it breaks off."""
+    """The frames of one file in order; `truncated` says where it breaks off, `warnings` what else there is to say."""
 
     source: Source
     frames: list[ItemFrame] = field(default_factory=list)
     truncated: str | None = None
+    warnings: list[str] = field(default_factory=list)
 
 
 def _kind_of_items(source: Source) -> str | None:
@@ -107,23 +109,10 @@ def index_items(source: Source) -> ItemIndex:
             breaks.append(f"line {reader.line}: the file ends inside the header of frame {number}, which is left out")
             break
         end = rows_end(source, frame.rows, 256 + 16 * frame.count)
-        whole = end.lines if end.item or end.terminated else end.lines - 1
-        if whole < frame.count:
-            where, rows = f"line {frame.line + whole}", f"the {frame.count} rows of step {frame.step}"
-            if end.item:
-                raise FormatError(source.path, where, found="the next frame", expected=f"row {whole + 1} of {rows}")
-            breaks.append(f"{where}: the file ends after {whole} of {rows}; that frame is left out")
+        fault = check_rows(reader, frame, end, index.warnings)
+        if fault is not None:
+            breaks.append(fault)
             break
-        if end.lines > frame.count:
-            reader.skip(frame.rows, 0)
-            for _ in range(frame.count):
-                reader.next()
-            raise FormatError(
-                source.path,
-                f"line {reader.line}",
-                found=shown(reader.peek() or b""),
-                expected=f"'ITEM: TIMESTEP' after the {frame.count} rows of step {frame.step}",
-            )
         index.frames.append(replace(frame, stop=end.stop))
         reader.skip(end.stop, end.lines)
     index.truncated = truncation(source, breaks)
@@ -208,7 +197,8 @@ def _finish(
 @lru_cache(maxsize=64)
 def _box(words: str, bounds: tuple[bytes, ...]) -> Box:
     """The cell; many frames have the same."""
-    return box_of(tuple(words.split()), tuple(float(word) for row in bounds for word in row.split()))
+    values = np.array([[float(word) for word in row.split()] for row in bounds])
+    return Box(*(part[0] for part in cells_of(tuple(words.split()), values[None])))
 
 
 def _check_counts(name: str, line: bytes, path: Path, number: int) -> None:
