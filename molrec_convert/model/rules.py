@@ -200,7 +200,7 @@ class FrameRules:
     def __init__(
         self, declaration: Declaration, absolute: Mapping[str, int] | None = None, node: str = "trajectory"
     ) -> None:
-        self._absolute, self._node = dict(absolute or {}), node
+        self._absolute, self._node = absolute or {}, node
         self._counts: dict[str, int] = {}
         self._highest: dict[tuple[str, str], tuple[np.uint64, bool]] = {}
         self._frames = 0
@@ -215,8 +215,10 @@ class FrameRules:
         self._declaration = declaration
         self._references = related(declaration)
         self._aligned = [(n, b.aligned_with) for n, b in declaration.blocks.items() if b.aligned_with is not None]
-        found = {name: self._absolute.get(f"/system/{name}") for name in declaration.blocks}
-        self._system = {name: rows for name, rows in found.items() if rows is not None}
+        self._system = {}
+        if "/system" in self._absolute:
+            found = {name: self._absolute.get(f"/system/{name}") for name in declaration.blocks}
+            self._system = {name: rows for name, rows in found.items() if rows is not None}
 
     def without(self, declaration: Declaration) -> FrameRules:
         """Return the rules of a declaration with fewer blocks."""
@@ -243,10 +245,12 @@ class FrameRules:
         if not batch.n_frames:
             return self
         raise_first(self._faults(batch))
-        after = copy.copy(self)
-        after._counts, after._highest = dict(self._counts), dict(self._highest)
-        for name, updates in batch.blocks.items():
-            after._remember(name, updates)
+        after = object.__new__(FrameRules)
+        after.__dict__.update(self.__dict__)
+        if self._references or self._aligned:
+            after._counts, after._highest = dict(self._counts), dict(self._highest)
+            for name, updates in batch.blocks.items():
+                after._remember(name, updates)
         after._frames += batch.n_frames
         after._last_step, after._timed = int(batch.step[-1]), batch.time is not None
         return after
@@ -264,9 +268,12 @@ class FrameRules:
             if declared is None:
                 yield ContractError(f"{node}/{name}", "the block is not declared")
             elif declared.structural_shape is not None or name in self._system:
-                block = RowCounts(updates.frames + first, np.diff(updates.offset))
-                yield from shape_faults(f"{node}/{name}", block, declared.structural_shape)
-                if name in self._system:
+                counts = updates.offset[1:] - updates.offset[:-1]
+                if declared.structural_shape is not None:
+                    block = RowCounts(updates.frames + first, counts)
+                    yield from shape_faults(f"{node}/{name}", block, declared.structural_shape)
+                if name in self._system and (counts != self._system[name]).any():
+                    block = RowCounts(updates.frames + first, counts)
                     yield from row_count_faults(f"{node}/{name}", block, self._system[name])
         for name, target in self._aligned:
             if name in batch.blocks or target in batch.blocks:
