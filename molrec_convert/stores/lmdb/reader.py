@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -41,6 +41,7 @@ from molrec_convert.stores.lmdb.file.keys import (
     RECORD,
     SYSTEM,
     numbered,
+    numbered_keys,
 )
 from molrec_convert.stores.lmdb.file.pages import PageFile
 from molrec_convert.stores.lmdb.manifest import MANIFEST
@@ -52,9 +53,6 @@ from molrec_convert.stores.lmdb.values.stored_frame import Once, StoredFrame, St
 from molrec_convert.stores.lmdb.values.stored_trajectory import SharedDeclaration, StoredTrajectory, unknown_header_keys
 
 __all__ = ["StoredCollection", "open_collection"]
-
-#: A key as numpy reads it.
-_KEY = np.dtype([("letter", "S1"), ("number", ">u8")])
 
 
 def open_collection(path: str | os.PathLike[str], *, verify: bool = False) -> StoredCollection:
@@ -225,7 +223,7 @@ class StoredCollection(Collection):
             return frame, 0
         return super().locate(frame)
 
-    def stored_runs(self, prefix: bytes, first: int = 0) -> Iterator[tuple[list[int], list[bytes]]]:
+    def stored_runs(self, prefix: bytes, first: int = 0) -> Iterator[tuple[Sequence[int], list[bytes]]]:
         """Yield the values of one letter as they are stored, many at a time, and their numbers counted from `first`.
 
         Those the collection does not count are left out. Raises `ContractError` where one is missing, or does not match
@@ -234,18 +232,19 @@ class StoredCollection(Collection):
         count = self._n_frames if prefix == FRAME else self._n_records
         expected, sums = 0, self.checksums
         for batch in self._file.open().batches(numbered(prefix, 0), numbered(prefix, count)):
-            batch = [item for item in batch if len(item[0]) == KEY_BYTES]
-            keys = np.frombuffer(b"".join(key for key, _ in batch), _KEY)
-            numbers = keys["number"].astype(np.int64)
-            wrong = np.flatnonzero(numbers != np.arange(expected, expected + len(numbers)))
-            if prefix != SYSTEM and len(wrong):
-                expected += int(wrong[0])
-                break
+            keys, values = (list(each) for each in zip(*batch, strict=True))
+            numbers: Sequence[int] = range(expected, expected + len(keys))
+            if keys != list(numbered_keys(prefix, numbers)):
+                batch = [item for item in batch if len(item[0]) == KEY_BYTES]
+                numbers, values = [int.from_bytes(key[1:], "big") for key, _ in batch], [value for _, value in batch]
+                missing = next((n for n, there in enumerate(numbers, expected) if n != there), None)
+                if missing is not None and prefix != SYSTEM:
+                    expected = missing
+                    break
             expected += len(numbers)
-            values = [value for _, value in batch]
             if sums is not None:
-                sums.check(prefix, numbers, values)
-            yield (numbers + first).tolist(), values
+                sums.check(prefix, np.asarray(numbers, np.int64), values)
+            yield [number + first for number in numbers] if first else numbers, values
         if expected != count and prefix != SYSTEM:
             raise ContractError(f"{prefix.decode()}[{expected}]", "the key is not there")
 

@@ -7,10 +7,12 @@ no locks: a finished collection is replaced, never altered, and its folder may b
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import weakref
 from collections.abc import Callable, Generator, Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,9 @@ from numpy.typing import NDArray
 from molrec_convert.errors import ContractError, FormatError, UnsupportedError, UsageError
 from molrec_convert.stores.lmdb.file.pages import PageFile
 
+_VALUE = itemgetter(1)
 #: So many bytes, or values, are copied at a time.
-_BATCH_BYTES, _BATCH_VALUES = 2**20, 1024
+_BATCH_BYTES, _BATCH_VALUES, _FIRST_BATCH = 2**20, 1024, 16
 
 __all__ = ["Environment", "Handle", "acquire", "lmdb_library", "release"]
 
@@ -81,18 +84,18 @@ class Environment:
     def batches(self, start: bytes, end: bytes) -> Iterator[list[tuple[bytes, bytes]]]:
         """Yield keys from `start` up to but not `end`, and copies of their values, many at a time."""
         with self._env.begin() as transaction, transaction.cursor() as cursor:
-            batch: list[tuple[bytes, bytes]] = []
-            size = 0
-            for item in cursor.iternext() if cursor.set_range(start) else ():
-                if item[0] >= end:
-                    break
-                batch.append(item)
-                size += len(item[1])
-                if size >= _BATCH_BYTES or len(batch) >= _BATCH_VALUES:
-                    yield batch
-                    batch, size = [], 0
-            if batch:
+            if not cursor.set_range(start):
+                return
+            items, count = cursor.iternext(), _FIRST_BATCH
+            while batch := list(itertools.islice(items, count)):
+                if batch[-1][0] >= end:
+                    batch = [item for item in batch if item[0] < end]
+                    if batch:
+                        yield batch
+                    return
                 yield batch
+                size = sum(map(len, map(_VALUE, batch))) // len(batch)
+                count = max(1, min(_BATCH_VALUES, _BATCH_BYTES // max(1, size), 4 * count))
 
     def views(self) -> Iterator[tuple[bytes, memoryview]]:
         """Yield every key in order and a view of its value, good until the next one is asked for."""

@@ -74,7 +74,7 @@ class Checksums:
     def check(self, letter: bytes, numbers: slice | NDArray[np.int64], values: Sequence[bytes | None]) -> None:
         """Refuse values of one letter (None: there is none), the first that does not match its checksum."""
         expected = self.of[letter][numbers]
-        found = np.fromiter((google_crc32c.value(value or b"") for value in values), np.uint32, len(values))
+        found = np.fromiter(map(google_crc32c.value, (value or b"" for value in values)), np.uint32, len(values))
         wrong = np.flatnonzero(found != expected)
         if len(wrong):
             first = int(wrong[0])
