@@ -99,7 +99,7 @@ class Unit:
 
 
 def _units_of(part: DumpPart, frames: Integers, sources: list[Source]) -> Iterator[Unit]:
-    """The units of the frames (ordinals of the trajectory) that are in the part, in order."""
+    """Yield the units of the frames (ordinals of the trajectory) that are in the part, in order."""
     table = part.table
     own = part.frames[frames]
     positions = np.flatnonzero(own >= 0)
@@ -124,7 +124,7 @@ def _units_of(part: DumpPart, frames: Integers, sources: list[Source]) -> Iterat
 
 
 def _load(unit: Unit, source: Source) -> bytes:
-    """The text of a unit: rows only, every line with its end."""
+    """Return the text of a unit: rows only, every line with its end."""
     first, last = int(unit.start[0]), int(unit.stop[-1])
     if len(unit.start) == 1:
         text = source.read(first, last)
@@ -153,13 +153,13 @@ def _spans_of(unit: Unit, text: bytes | None) -> Integers:
 
 
 def _is_close(unit: Unit) -> bool:
-    """Whether what lies between the frames of a unit is little."""
+    """True if what lies between the frames of a unit is little."""
     length = int(unit.stop[-1] - unit.start[0])
     return length <= int((unit.stop - unit.start).sum()) + _GAP_BYTES * len(unit.start)
 
 
 def _pieces(unit: Unit, source: Source) -> Iterator[Unit]:
-    """A large frame in pieces of whole lines."""
+    """Yield a large frame in pieces of whole lines."""
     start, stop = int(unit.start[0]), int(unit.stop[0])
     row = 0
     while start < stop:
@@ -231,7 +231,7 @@ class RowReader:
         job_bytes: int = JOB_BYTES,
         ready: Rows | None = None,
     ) -> Iterator[Rows]:
-        """The columns `wanted` of `frames` (ascending ordinals), some frames at a time, in order; `ready` before them.
+        """Yield the columns `wanted` of `frames` (ascending ordinals), some frames at a time; `ready` before them.
 
         FormatError: a row is not as it should be. LayoutChanged: a frame has other ids than `idset`.
         """
@@ -270,7 +270,7 @@ class RowReader:
                     source.close()
 
     def jobs(self, frames: Integers, wanted: Collection[str], job_bytes: int = JOB_BYTES) -> list[Integers]:
-        """How `read` divides frames."""
+        """Return how `read` divides frames."""
         if not len(frames):
             return []
         nbytes = self.table.count[self.parts[0].frames[frames]] * row_bytes(wanted)
@@ -278,7 +278,7 @@ class RowReader:
         return np.split(frames, np.flatnonzero(np.diff(group)) + 1)
 
     def frame_bytes(self, wanted: Collection[str]) -> int:
-        """Bytes of the columns `wanted` of the largest frame."""
+        """Return bytes of the columns `wanted` of the largest frame."""
         return int(self.table.count.max(initial=0)) * row_bytes(wanted)
 
     def _start(self, frames: Integers, wanted: frozenset[str], pool: Executor, sources: list[list[Source]]) -> _Job:
@@ -374,7 +374,7 @@ class RowReader:
                 job.rows.values[name][place] = values if order is None else values[order]
 
     def _order(self, number: int, unit: Unit, source: Source, ids: Integers) -> Integers | None:
-        """The order that brings ids of whole frames into place; None: they are."""
+        """Return the order that brings ids of whole frames into place; None: they are."""
         if self.idset is not None:
             if self.idset.in_order(ids):
                 return None
@@ -390,7 +390,7 @@ class RowReader:
         raise self._id_fault(number, unit, source, ids)
 
     def _finish(self, started: _Job | Future[_Job]) -> Rows:
-        """The rows of a job when all its units are done."""
+        """Return the rows of a job when all its units are done."""
         job = started.result() if isinstance(started, Future) else started
         for future in job.futures:
             future.result()
@@ -432,7 +432,7 @@ class RowReader:
                 raise self._other_ids(part, int(own[position]))
 
     def _id_fault(self, number: int, unit: Unit, source: Source, ids: Integers) -> Exception:
-        """What is wrong with the ids of a unit of whole frames."""
+        """Return what is wrong with the ids of a unit of whole frames."""
         table = unit.part.table
         ends = np.cumsum(table.count[unit.frames])
         for frame, end in zip(unit.frames.tolist(), ends.tolist(), strict=True):
@@ -463,7 +463,7 @@ class RowReader:
 
 
 def _line(unit: Unit, row: int) -> int:
-    """The line of a row of a unit."""
+    """Return the line of a row of a unit."""
     table = unit.part.table
     if unit.piece is not None:
         return int(table.line[unit.frames[0]]) + unit.piece + row
@@ -473,7 +473,7 @@ def _line(unit: Unit, row: int) -> int:
 
 
 def _raise_count(source: Source) -> NoReturn:
-    """A frame has another number of rows than its header says: name the first such, in the whole file."""
+    """Raise the fault of the first frame of the file with another number of rows than its header says."""
     for own in source.parts() if source.translate is None else ():
         exact_index(own.again())
     raise FormatError(

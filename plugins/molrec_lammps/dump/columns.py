@@ -147,7 +147,7 @@ class ById:
 
     @classmethod
     def of(cls, atoms: Block, name: str) -> ById:
-        """The column `name` of a block with ids."""
+        """Return the column `name` of a block with ids."""
         return cls(atoms.stored("id"), atoms.stored(name), atoms.validity(name))
 
     def __call__(self, rows: Rows) -> Made:

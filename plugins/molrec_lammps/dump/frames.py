@@ -76,11 +76,11 @@ class FrameTable:
         return len(self.start)
 
     def take(self, frames: Any) -> FrameTable:
-        """The table of some frames."""
+        """Return the table of some frames."""
         return replace(self, **{name: getattr(self, name)[frames] for name in _PER_FRAME})
 
     def pruned(self) -> FrameTable:
-        """The table without the layouts that no frame has."""
+        """Return the table without the layouts that no frame has."""
         used, layout = np.unique(self.layout, return_inverse=True)
         if len(used) == len(self.layouts):
             return self
@@ -88,11 +88,11 @@ class FrameTable:
         return replace(self, layout=layout.astype(np.int64), layouts=layouts)
 
     def place(self, frame: int) -> str:
-        """Where the rows of a frame begin, in words."""
+        """Return where the rows of a frame begin, in words."""
         return f"line {self.line[frame]}"
 
     def where(self, frame: int) -> str:
-        """A frame by its file and the line of its step number, in words."""
+        """Return a frame by its file and the line of its step number, in words."""
         path, line = self.sources[self.source[frame]].place(int(self.line[frame]))
         return f"{path}, line {max(1, line - 8)}"
 
@@ -244,7 +244,7 @@ def finish(found: FoundFrames, breaks: Sequence[str], notes: Sequence[str]) -> F
 
 
 def truncation(source: Source, breaks: Sequence[str]) -> str | None:
-    """One sentence about where a file breaks off, None where it does not."""
+    """Return one sentence about where a file breaks off, None where it does not."""
     parts = [*breaks, *filter(None, [source.cut])]
     if not parts:
         return None
@@ -252,7 +252,7 @@ def truncation(source: Source, breaks: Sequence[str]) -> str | None:
 
 
 def join_tables(tables: Sequence[FrameTable]) -> FrameTable:
-    """One table of the frames of several files, file after file."""
+    """Return one table of the frames of several files, file after file."""
     if len(tables) == 1:
         return tables[0]
     layouts: dict[tuple[str, ...], int] = {}
@@ -279,7 +279,7 @@ def join_tables(tables: Sequence[FrameTable]) -> FrameTable:
 
 
 def numeric_order(paths: Sequence[Path]) -> list[Path]:
-    """Files whose names differ in numbers only, by these numbers; others as they are given."""
+    """Return files whose names differ in numbers only, by these numbers; others as they are given."""
     parts = [re.split(r"(\d+)", path.name) for path in paths]
     if len({tuple(words[::2]) for words in parts}) != 1 or len({path.parent for path in paths}) != 1:
         return list(paths)
@@ -287,7 +287,7 @@ def numeric_order(paths: Sequence[Path]) -> list[Path]:
 
 
 def series_of(paths: Sequence[Path]) -> list[tuple[Path, ...]]:
-    """Files whose names differ in numbers only, together; others each by itself."""
+    """Return files whose names differ in numbers only, together; others each by itself."""
     groups: dict[tuple[str, Path], list[Path]] = {}
     for path in paths:
         groups.setdefault((re.sub(r"\d+", "*", path.name), path.parent), []).append(path)
@@ -295,7 +295,7 @@ def series_of(paths: Sequence[Path]) -> list[tuple[Path, ...]]:
 
 
 def number_by_order(indexes: Sequence[FileIndex]) -> FrameTable:
-    """All frames, file after file as given, with their ordinals as steps."""
+    """Return all frames, file after file as given, with their ordinals as steps."""
     table = join_tables([index.table for index in indexes])
     return replace(table, step=np.arange(len(table), dtype=np.int64))
 
@@ -335,7 +335,7 @@ def resolve_steps(indexes: Sequence[FileIndex], report: Report, which: str = "st
 
 
 def _merged(table: FrameTable, kept: Integers, run: Integers) -> tuple[Integers, Integers]:
-    """The frames of two runs in step order, and those of the later one that the earlier one has already.
+    """Return the frames of two runs in step order, and those of the later one that the earlier one has already.
 
     FormatError: frames of one step that differ, or a run that goes back to steps between those of the same file.
     """
@@ -384,7 +384,7 @@ def _step_fault(table: FrameTable, frame: int, found: str) -> FormatError:
 
 
 def _places(table: FrameTable, frames: Integers) -> str:
-    """The files of some frames, in words."""
+    """Return the files of some frames, in words."""
     return ", ".join(dict.fromkeys(str(table.sources[number].path) for number in table.source[frames].tolist()))
 
 
@@ -406,7 +406,7 @@ def _report_gone(table: FrameTable, gone: Integers, kept: Integers, which: str, 
 
 
 def frames_at(table: FrameTable, steps: Integers) -> Integers:
-    """The frame of each step in a table whose steps ascend, -1 where it has none."""
+    """Return the frame of each step in a table whose steps ascend, -1 where it has none."""
     places = np.minimum(np.searchsorted(table.step, steps), len(table) - 1)
     return np.where(table.step[places] == steps, places, -1).astype(np.int64)
 

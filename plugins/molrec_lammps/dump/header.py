@@ -71,7 +71,7 @@ class Header:
 
 
 def read_header(reader: LineReader) -> Header:
-    """The header that begins at the reader's line; the reader then stands at the first row.
+    """Return the header that begins at the reader's line; the reader then stands at the first row.
 
     `FormatError` names the line of what is wrong; `CutHeader`: the text ends before the header does.
     """
@@ -108,7 +108,7 @@ def read_header(reader: LineReader) -> Header:
 
 
 def column_names(words: str, path: Path, line: int) -> tuple[str, ...]:
-    """The columns an ATOMS item names; none at all, or one named twice, is an error."""
+    """Return the columns an ATOMS item names; none at all, or one named twice, is an error."""
     names = tuple(words.split())
     if not names:
         raise FormatError(path, f"line {line}", found="'ITEM: ATOMS' without column names", expected="names of columns")
@@ -132,7 +132,7 @@ def layout_of_box(words: tuple[str, ...]) -> tuple[str, tuple[bool, bool, bool] 
 
 
 def shown(line: bytes | str, limit: int = 60) -> str:
-    """A line as an error shows it."""
+    """Return a line as an error shows it."""
     text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
     text = " ".join(text[: 4 * limit].split())
     return repr(text if len(text) <= limit else text[: limit - 1] + "…")
@@ -146,7 +146,7 @@ def _line(reader: LineReader) -> bytes:
 
 
 def _item(line: bytes, path: Path, number: int, items: dict[str, tuple[str, list[bytes]]]) -> tuple[str, str]:
-    """The name of an item and the words after it."""
+    """Return the name of an item and the words after it."""
     text = line.decode("utf-8", "replace").strip()
     if not text.startswith("ITEM:"):
         raise FormatError(path, f"line {number}", found=shown(line), expected=_next(items))
@@ -163,7 +163,7 @@ def _item(line: bytes, path: Path, number: int, items: dict[str, tuple[str, list
 
 
 def _next(items: dict[str, tuple[str, list[bytes]]]) -> str:
-    """The item that comes next in words."""
+    """Return the item that comes next in words."""
     return f"'ITEM: {next(name for name in _ORDER if name not in items)}'"
 
 
@@ -248,7 +248,7 @@ class _Frame(Protocol):
 
 
 def rows_end(source: Source, start: int, block: int = _BLOCK_BYTES) -> RowsEnd:
-    """Where the rows that begin at `start` end; every line is counted. `block` is the length that is read first."""
+    """Return where the rows that begin at `start` end; every line is counted. `block` is read first."""
     block = min(block, _BLOCK_BYTES)
     offset, lines, carry = start, 0, b"\n"
     content, content_lines, ending = start, 0, -1

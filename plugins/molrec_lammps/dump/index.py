@@ -69,7 +69,7 @@ def index_source(source: Source) -> FileIndex:
 
 
 def first_header(source: Source) -> Header:
-    """The header of the first frame, of a text or a YAML dump."""
+    """Return the header of the first frame, of a text or a YAML dump."""
     if is_yaml(source.read(0, 256)):
         return read_yaml_header(LineReader(source))
     return read_header(LineReader(source))

@@ -103,7 +103,7 @@ class JoinedSource(Source):
 
 
 def _join_pieces(indexes: Sequence[FileIndex], ids_of: Callable[[FrameTable, int], Integers]) -> list[FileIndex]:
-    """The files as they are, or, where they hold pieces of frames, one index of the frames they make up.
+    """Return the files as they are, or, where they hold pieces of frames, one index of the frames they make up.
 
     `ids_of` reads the ids of a frame. UnsupportedError: some of the files are pieces and others are not.
     """
@@ -138,7 +138,7 @@ def _compared(
     steps: Sequence[Sequence[tuple[int, int]]],
     ids_of: Callable[[FrameTable, int], Integers],
 ) -> dict[tuple[int, int], bool]:
-    """Pairs of files with a step in common: whether no atom is in both; pairs that tell nothing are left out."""
+    """Return pairs of files with a step in common: whether no atom is in both; pairs that tell nothing are left out."""
     found: dict[tuple[int, int], bool] = {}
     conclusive = 0
     for places in steps:
@@ -153,13 +153,13 @@ def _compared(
 
 
 def _one_is_empty(indexes: Sequence[FileIndex], steps: Sequence[Sequence[tuple[int, int]]]) -> bool:
-    """Whether of the frames of every step at most one has atoms, and all files name ids: joining them takes nothing."""
+    """True if at most one frame of each step has atoms, and all files name ids: joining them takes nothing."""
     named = all("id" in names for index in indexes for names in index.table.layouts)
     return named and all(sum(indexes[n].table.count[f] > 0 for n, f in places) < 2 for places in steps)
 
 
 def _joined(indexes: Sequence[FileIndex], by_step: dict[int, list[tuple[int, int]]]) -> FileIndex:
-    """One index of the frames that pieces make up, in step order."""
+    """Return one index of the frames that pieces make up, in step order."""
     table = join_tables([index.table for index in indexes])
     first_of = np.concatenate([[0], np.cumsum([len(index.table) for index in indexes])])
     last_of_file = set((first_of[1:] - 1).tolist())
@@ -282,7 +282,7 @@ def open_named(paths: Sequence[Path], steps: str, report: Report) -> list[Dump]:
 
 
 def _by_columns(paths: Sequence[Path]) -> list[list[Path]]:
-    """Files by the columns of their first frames; all together where one cannot be read, as its reader says."""
+    """Return files by the columns of their first frames; all together where one cannot be read, as its reader says."""
     groups: dict[frozenset[str], list[Path]] = {}
     for path in paths:
         try:
@@ -296,14 +296,14 @@ def _by_columns(paths: Sequence[Path]) -> list[list[Path]]:
 
 
 def _precedence(dump: Dump) -> tuple[int, bool, int, str]:
-    """What makes one of several dumps the one that others are joined to: the least counts."""
+    """Return what makes one of several dumps the one that others are joined to: the least counts."""
     names = {name for layout in dump.table.layouts for name in layout}
     placed = any(names.issuperset(flavour) for flavour in FLAVOURS.values())
     return -len(dump.table), not placed, -len(names), str(dump.paths[0])
 
 
 def in_pieces(paths: Sequence[Path]) -> bool:
-    """Whether files hold pieces of frames, not frames."""
+    """True if files hold pieces of frames, not frames."""
     try:
         dump = open_dump(paths, "last", Report())
     except (MolrecError, OSError):
@@ -329,13 +329,13 @@ def leave_out(dump: Dump, why: str, named: bool, report: Report, what: str = "")
 
 
 def _by_itself(paths: Sequence[Path]) -> str:
-    """How the files of one dump are converted on their own, in words."""
+    """Return how the files of one dump are converted on their own, in words."""
     shown = " ".join(str(path) for path in paths[:3]) + (" …" if len(paths) > 3 else "")
     return f"mrec convert {shown} {paths[0].stem}.mrec converts it by itself"
 
 
 def join_dumps(dumps: Sequence[Dump], by_order: bool, report: Report, *, named: bool = False) -> list[DumpPart]:
-    """The parts of the trajectory: the first dump, and of the others the columns and steps it shares with it.
+    """Return the parts of the trajectory: the first dump, and of the others the columns and steps it shares with it.
 
     A dump whose frames are not those of the first seen otherwise is left out, which is reported; so is every number
     that both state, for they may be written to other digits. UnsupportedError: one that a user `named` is left out.

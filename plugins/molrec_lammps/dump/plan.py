@@ -41,7 +41,7 @@ def _element_columns(
     units: UnitsStyle | None,
     report: Report,
 ) -> list[OutColumn]:
-    """The columns `element` and `element_text`, as far as there are any.
+    """Return the columns `element` and `element_text`, as far as there are any.
 
     `names` has the columns of the dump, and whether each is absent from some frames.
     """
@@ -98,7 +98,7 @@ def _by_type(
     units: UnitsStyle | None,
     report: Report,
 ) -> OutColumn | None:
-    """An element for each type, where the user, labels or masses tell."""
+    """Return an element for each type, where the user, labels or masses tell."""
     types = first.values["type"]
     highest = int(types.max(initial=0))
     given = parse_elements(options.elements)
@@ -134,7 +134,7 @@ def _by_type(
 
 
 def _labels(reader: RowReader, first: Rows) -> dict[int, str]:
-    """The label of each type, where the dump states both."""
+    """Return the label of each type, where the dump states both."""
     if "typelabel" not in first.values:
         return {}
     numbers, rows = np.unique(first.values["type"], return_index=True)
@@ -144,7 +144,7 @@ def _labels(reader: RowReader, first: Rows) -> dict[int, str]:
 
 
 def _masses(first: Rows, types: NDArray[np.int64]) -> dict[int, float]:
-    """The mass of each type, where the dump states masses."""
+    """Return the mass of each type, where the dump states masses."""
     if "mass" not in first.values:
         return {}
     numbers, rows = np.unique(types, return_index=True)
@@ -164,7 +164,7 @@ class Plan:
     unwrapped: bool
 
     def names(self) -> set[str]:
-        """Names of the columns."""
+        """Return names of the columns."""
         return {column.name for column in self.columns}
 
 
@@ -176,7 +176,7 @@ def plan_columns(
     units: UnitsStyle | None,
     report: Report,
 ) -> Plan:
-    """The columns that come from the dump. `first` has all columns of its first frames."""
+    """Return the columns that come from the dump. `first` has all columns of its first frames."""
     kinds, combinations = _combinations(reader)
     flavours = flavours_of(combinations)
     unwrapped = any(is_unwrapped(flavour) for flavour in flavours)
@@ -210,7 +210,7 @@ def plan_columns(
 
 
 def system_columns(plan: Plan, facts: RunFacts) -> list[OutColumn]:
-    """The columns of the data file that the dump does not have, by id: for frames whose atoms come and go."""
+    """Return the columns of the data file that the dump does not have, by id: for frames whose atoms come and go."""
     atoms = facts.atoms
     if atoms is None:
         return []
@@ -223,7 +223,7 @@ def system_columns(plan: Plan, facts: RunFacts) -> list[OutColumn]:
 
 
 def _combinations(reader: RowReader) -> tuple[NDArray[np.int64], list[dict[str, None]]]:
-    """The sets of columns frames have, and which of them each frame has."""
+    """Return the sets of columns frames have, and which of them each frame has."""
     code = np.zeros(len(reader.parts[0].frames), dtype=np.int64)
     layouts = []
     for part in reader.parts:
@@ -242,7 +242,7 @@ def _combinations(reader: RowReader) -> tuple[NDArray[np.int64], list[dict[str, 
 
 
 def _names(combinations: list[dict[str, None]], flavours: list[str | None]) -> dict[str, bool]:
-    """Columns besides the coordinates that count, in order, and whether each is absent from some frames."""
+    """Return columns besides the coordinates that count, in order, and whether each is absent from some frames."""
     names: dict[str, bool] = {}
     for here, flavour in zip(combinations, flavours, strict=True):
         counted = FLAVOURS[flavour] if flavour is not None else ()

@@ -109,7 +109,7 @@ def dump_record(
     sides: Sequence[SideSource] = (),
     named: bool = False,
 ) -> Record:
-    """A record of a dump: its frames in step order, and what `facts` says beside it.
+    """Return a record of a dump: its frames in step order, and what `facts` says beside it.
 
     The columns of the dumps in `joined` are joined by step and id; a column the first has too is taken from there, and
     a dump that holds other atoms is left out. With `named` the paths are all a user named: those with other columns at
@@ -174,7 +174,7 @@ def _record(
 
 
 def _units(dumps: Sequence[Dump], facts: RunFacts, asked: str | None, report: Report) -> UnitsStyle | None:
-    """The units style: `--units`, else what the dump states, else what the run knows."""
+    """Return the units style: `--units`, else what the dump states, else what the run knows."""
     stated: tuple[str, str] | None = None
     for dump in dumps:
         for index in dump.indexes:
@@ -205,7 +205,7 @@ def _units(dumps: Sequence[Dump], facts: RunFacts, asked: str | None, report: Re
 
 
 def _first_rows(reader: RowReader, columns: frozenset[str]) -> tuple[Rows, Rows]:
-    """All columns of the first frames, and of at least two frames what tells where columns go.
+    """Return all columns of the first frames, and of at least two frames what tells where columns go.
 
     Of large frames only one is read whole.
     """
@@ -220,7 +220,7 @@ def _first_rows(reader: RowReader, columns: frozenset[str]) -> tuple[Rows, Rows]
 
 
 def _is_ragged(reader: RowReader, first: Rows, hinted: bool, report: Report) -> bool:
-    """Whether the atoms change: their number, or at an equal number their ids in the first frames or the last."""
+    """True if the atoms change: their number, or at an equal number their ids in the first frames or the last."""
     counts = reader.table.count
     if (counts != counts[0]).any():
         report.converted(
@@ -270,7 +270,7 @@ def _system(
     idset: IdSet | None,
     report: Report,
 ) -> tuple[Frame, Relations | None]:
-    """The section `system`, and the relations that are in the trajectory instead, because atoms come and go."""
+    """Return the section `system`, and the relations that are in the trajectory instead, because atoms come and go."""
     relations, others = relations_of(facts)
     system = Frame(others)
     if placement.ragged and facts.atoms is not None and reader.has_ids:
@@ -332,7 +332,7 @@ def _times(dump: Dump, facts: RunFacts, by_order: bool, report: Report) -> NDArr
 def _per_step(
     dump: Dump, facts: RunFacts, by_order: bool, report: Report
 ) -> dict[str, tuple[MetaDeclaration, NDArray[Any]]]:
-    """Thermo output for the steps it has, and the file's own step numbers where frames are numbered by their order."""
+    """Return thermo output for the steps it has, and the file's own step numbers where frames are numbered anew."""
     if by_order:
         own = np.concatenate([index.table.step for index in dump.indexes])
         if facts.thermo is not None:
@@ -359,7 +359,7 @@ def _per_step(
 
 
 def _stated_thermo(dump: Dump, report: Report) -> dict[str, tuple[MetaDeclaration, NDArray[Any]]]:
-    """The thermo output that stands in the frames of a YAML dump, as printed; it counts before that of a log."""
+    """Return the thermo output that stands in the frames of a YAML dump, as printed; it counts before that of a log."""
     steps = dump.table.step
     found: dict[str, NDArray[np.float64]] = {}
     for index in dump.indexes:

@@ -157,7 +157,7 @@ class Vocabulary:
         self._lock = threading.Lock()
 
     def codes(self, column: Words) -> NDArray[np.int32]:
-        """The numbers of a column's words."""
+        """Return the numbers of a column's words."""
         with self._lock:
             for word in column.words:
                 if word not in self._numbers:
@@ -188,7 +188,7 @@ class Rows:
         return np.diff(self.offset)
 
     def take(self, positions: Integers) -> Rows:
-        """Some of the frames, by position; all of them have the same number of rows."""
+        """Return some of the frames, by position; all of them have the same number of rows."""
         if len(positions) == len(self.frames):
             return self
         rows = int(self.offset[1]) if len(self.frames) else 0
@@ -197,18 +197,18 @@ class Rows:
         return Rows(self.frames[positions], np.arange(len(positions) + 1, dtype=np.int64) * rows, grid, present)
 
     def mask(self, names: Iterable[str]) -> NDArray[np.bool_] | None:
-        """Which rows have all the columns `names`; None: every one."""
+        """Return which rows have all the columns `names`; None: every one."""
         masks = [self.present[name] for name in names if name in self.present]
         return np.repeat(np.logical_and.reduce(masks), self.counts) if masks else None
 
 
 def new_column(name: str, rows: int) -> NDArray[Any]:
-    """An array for the values of a column; what is in it is not defined."""
+    """Return an array for the values of a column; what is in it is not defined."""
     return np.empty(rows, dtype=_DTYPES[kind_of(name)])
 
 
 def row_bytes(wanted: Collection[str]) -> int:
-    """Bytes of one row of columns."""
+    """Return bytes of one row of columns."""
     return max(8, sum(np.dtype(_DTYPES[kind_of(name)]).itemsize for name in wanted))
 
 
@@ -244,7 +244,7 @@ _DTYPES_OF_NAMES = {"integer": "i64", "text": "string", "real": "f64"}
 
 
 def flavours_of(combinations: Sequence[Iterable[str]]) -> list[str | None]:
-    """The flavour that counts for each set of columns of a dump whose frames do not all have the same.
+    """Return the flavour that counts for each set of columns of a dump whose frames do not all have the same.
 
     One that all frames have is preferred, then one kind, wrapped or unwrapped; else each frame's own counts.
     """
@@ -258,17 +258,17 @@ def flavours_of(combinations: Sequence[Iterable[str]]) -> list[str | None]:
 
 
 def is_unwrapped(flavour: str | None) -> bool:
-    """Whether coordinates of a flavour are unwrapped."""
+    """True if coordinates of a flavour are unwrapped."""
     return flavour in ("xu", "xsu")
 
 
 def is_scaled(flavour: str | None) -> bool:
-    """Whether coordinates of a flavour are fractions of the cell."""
+    """True if coordinates of a flavour are fractions of the cell."""
     return flavour in ("xs", "xsu")
 
 
 def own_names(columns: Sequence[str], taken: Iterable[str]) -> dict[str, str]:
-    """Names in the record of columns that keep their own; names in `taken` are others' already."""
+    """Return names in the record of columns that keep their own; names in `taken` are others' already."""
     used = set(taken)
     names = {}
     for column in columns:
@@ -323,7 +323,7 @@ class IdSet:
         return len(self.ids)
 
     def places(self, ids: Integers) -> Integers | None:
-        """The place of each of `ids`, None when one is not in the set."""
+        """Return the place of each of `ids`, None when one is not in the set."""
         if not len(ids):
             return ids
         low, high = int(ids.min()), int(ids.max())
@@ -352,7 +352,7 @@ class IdSet:
         return None if len(order) and order.min() < 0 else order
 
     def in_order(self, ids: Integers) -> bool:
-        """Whether ids of whole frames are the set, frame after frame, already."""
+        """True if ids of whole frames are the set, frame after frame, already."""
         rows = ids.reshape(-1, len(self.ids)) if len(self.ids) else ids.reshape(0, 0)
         return bool(len(rows) and (rows[0] == self.ids).all() and (rows == self.ids).all())
 
@@ -387,7 +387,7 @@ def ascending_order(ids: Integers, counts: Integers) -> Integers | None:
 
 
 def repeated_row(ids: Integers) -> int | None:
-    """The first row of one frame whose id stands in an earlier row, None when there is none."""
+    """Return the first row of one frame whose id stands in an earlier row, None when there is none."""
     order = np.argsort(ids, kind="stable")
     again = order[1:][ids[order][1:] == ids[order][:-1]]
     return int(again.min()) if len(again) else None

@@ -38,7 +38,7 @@ class Source:
         self.cut: str | None = None
 
     def read(self, start: int, stop: int) -> bytes:
-        """The bytes from `start` to `stop`, fewer where the text ends before."""
+        """Return the bytes from `start` to `stop`, fewer where the text ends before."""
         raise NotImplementedError
 
     def read_into(self, start: int, memory: NDArray[np.uint8]) -> int:
@@ -48,15 +48,15 @@ class Source:
         return len(text)
 
     def again(self) -> Source:
-        """A source of the same text for another pass."""
+        """Return a source of the same text for another pass."""
         return self
 
     def parts(self) -> list[Source]:
-        """The files the text comes from."""
+        """Return the files the text comes from."""
         return [self]
 
     def place(self, line: int) -> tuple[Path, int]:
-        """The file a line of the text stands in, and its number there."""
+        """Return the file a line of the text stands in, and its number there."""
         return self.path, line
 
     def close(self) -> None:
@@ -188,7 +188,7 @@ class StreamSource(Source):
 
 
 def open_source(path: Path, *, hold: bool = True) -> Source:
-    """The source for a file: plain by position; compressed from memory when its text is short, else as a stream."""
+    """Return the source for a file: plain by position; compressed from memory if its text is short, else a stream."""
     file = FileSource(path, hold=hold)
     if compression_of(file.read(0, 8)) is None:
         return file
@@ -211,7 +211,7 @@ class LineReader:
         self._base, self._text = offset, b""
 
     def peek(self) -> bytes | None:
-        """The next line with its end, as far as there is one; None at the end of the text."""
+        """Return the next line with its end, as far as there is one; None at the end of the text."""
         while True:
             at = self.offset - self._base
             end = self._text.find(b"\n", at)
@@ -231,7 +231,7 @@ class LineReader:
             self._base, self._text = offset, b""
 
     def next(self) -> bytes | None:
-        """The next line, stepped over."""
+        """Return the next line, stepped over."""
         line = self.peek()
         if line is not None:
             self.offset += len(line)

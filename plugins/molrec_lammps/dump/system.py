@@ -45,7 +45,7 @@ class RunFacts:
         return atoms if atoms is not None and "id" in atoms.columns else None
 
     def knows(self, column: str) -> bool:
-        """Whether the data file states a column of the atoms."""
+        """True if the data file states a column of the atoms."""
         return self.atoms is not None and column in self.atoms.columns
 
 
@@ -55,7 +55,7 @@ _LASTING = ("type_id", "mol_id")
 
 
 def atoms_of(facts: RunFacts, ids: Rows, taken: set[str], report: Report) -> Block:
-    """The block `atoms` of `system` for ascending `ids`: id, and the data file's columns that are not in `taken`.
+    """Return the block `atoms` of `system` for ascending `ids`: id, and the data file's columns not in `taken`.
 
     An atom the data file does not have is null in each of them.
     """
@@ -87,20 +87,20 @@ def atoms_of(facts: RunFacts, ids: Rows, taken: set[str], report: Report) -> Blo
 
 
 def relations_of(facts: RunFacts) -> tuple[dict[str, Block], dict[str, Block]]:
-    """The data file's blocks that name rows of `atoms`, and its other blocks."""
+    """Return the data file's blocks that name rows of `atoms`, and its other blocks."""
     blocks = {} if facts.system is None else {n: b for n, b in facts.system.blocks.items() if n != "atoms"}
     relations = {name: block for name, block in blocks.items() if _endpoints_of(block)}
     return relations, {name: block for name, block in blocks.items() if name not in relations}
 
 
 def _endpoints_of(block: Block) -> list[str]:
-    """The columns of a block that name rows of `atoms`."""
+    """Return the columns of a block that name rows of `atoms`."""
     targets = {**{name: "atoms" for name in ENDPOINTS if name in block.columns}, **block.targets}
     return [name for name, target in targets.items() if target == "atoms"]
 
 
 def _renumbered(block: Block, rows: Rows) -> tuple[Block, int]:
-    """A relation with `rows[old]` for each endpoint, and how many rows fell out because an atom is not there (-1)."""
+    """Return a relation with `rows[old]` for each endpoint, and how many rows lack an atom (-1) and fell out."""
     keep = np.ones(block.count, dtype=np.bool_)
     moved = {}
     for name in _endpoints_of(block):
@@ -118,7 +118,7 @@ def _renumbered(block: Block, rows: Rows) -> tuple[Block, int]:
 
 
 def restricted(relations: Mapping[str, Block], facts: RunFacts, ids: Rows, report: Report) -> dict[str, Block]:
-    """The relations between the atoms with these ids, by their rows."""
+    """Return the relations between the atoms with these ids, by their rows."""
     atoms = facts.atoms
     if atoms is None:
         return {}
@@ -132,7 +132,7 @@ def restricted(relations: Mapping[str, Block], facts: RunFacts, ids: Rows, repor
 
 
 def places_of(ids: NDArray[np.uint64], among: NDArray[np.uint64]) -> Rows:
-    """The row of each of `ids` among ascending ids, -1 where it is not there."""
+    """Return the row of each of `ids` among ascending ids, -1 where it is not there."""
     if not len(among):
         return np.full(len(ids), -1, dtype=np.int64)
     places = np.minimum(np.searchsorted(among, ids), len(among) - 1)
@@ -180,7 +180,7 @@ class Relations:
         self.ids = ids
 
     def declarations(self) -> dict[str, BlockDeclaration]:
-        """How the blocks are declared."""
+        """Return how the blocks are declared."""
         return {
             name: BlockDeclaration(
                 {
@@ -204,7 +204,7 @@ class RelationUpdates:
         self._lost: dict[str, list[int]] = {name: [] for name in names}
 
     def updates(self, ids: Integers, offset: Integers) -> dict[str, BlockUpdates]:
-        """The updates of frames whose rows have these ids."""
+        """Return the updates of frames whose rows have these ids."""
         places: list[int] = []
         stated: dict[str, list[Block]] = {name: [] for name in self._names}
         for position, (start, stop) in enumerate(zip(offset[:-1].tolist(), offset[1:].tolist(), strict=True)):

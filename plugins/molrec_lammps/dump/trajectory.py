@@ -58,7 +58,7 @@ class Placement:
     system: tuple[OutColumn, ...] = ()
 
     def declarations(self) -> dict[str, BlockDeclaration]:
-        """How the blocks are declared: `atoms` first, the others aligned with it."""
+        """Return how the blocks are declared: `atoms` first, the others aligned with it."""
         return {
             name: BlockDeclaration(
                 {column.name: ColumnDeclaration(column.dtype, nullable=column.nullable) for column in columns},
@@ -71,20 +71,20 @@ class Placement:
 
 
 def place_single(columns: Sequence[OutColumn], rows: int) -> Placement:
-    """The places of the columns of a single frame."""
+    """Return the places of the columns of a single frame."""
     settled = tuple(column for column in columns if column.name in IDENTITY_COLUMNS)
     state = [column for column in columns if column.name not in IDENTITY_COLUMNS]
     return Placement({ATOMS: state} if state else {}, rows, system=settled)
 
 
 def place_ragged(columns: Sequence[OutColumn], rows: int, *, with_ids: bool) -> Placement:
-    """The places of the columns of frames with other atoms each; `rows` is the largest number."""
+    """Return the places of the columns of frames with other atoms each; `rows` is the largest number."""
     identity = [OutColumn("id", "u64", (), _ids)] if with_ids else []
     return Placement({ATOMS: [*identity, *columns]}, rows, ragged=True)
 
 
 def place_aligned(columns: Sequence[OutColumn], rows: int, first: Rows) -> Placement:
-    """The places of the columns of frames with the same atoms; `first` are the first frames."""
+    """Return the places of the columns of frames with the same atoms; `first` are the first frames."""
     state = [column for column in columns if column.name in STATE_COLUMNS]
     groups: dict[str, list[OutColumn]] = {}
     for column in columns:
@@ -102,7 +102,7 @@ def place_aligned(columns: Sequence[OutColumn], rows: int, first: Rows) -> Place
 
 
 def _changed_frames(rows: Rows, names: Collection[str], before: Rows | None) -> NDArray[np.bool_]:
-    """Which frames differ, bit for bit, in some of the columns `names` from the frame before them.
+    """Return which frames differ, bit for bit, in some of the columns `names` from the frame before them.
 
     `before` is the frame before the first; without one the first counts as different. All have the same atoms.
     """
@@ -256,7 +256,7 @@ class _Pass:
         self._watched = sorted({name for column in aligned for name in column.reads})
 
     def batch(self, rows: Rows) -> FrameBatch:
-        """The batch of some frames."""
+        """Return the batch of some frames."""
         updates = {}
         for name, columns in self._blocks.items():
             block = self._every_frame(rows, columns) if name == ATOMS else self._where_changed(rows, columns)
@@ -293,7 +293,7 @@ class _Pass:
         return _made(positions, rows.take(positions), columns) if len(positions) else None
 
     def _facts(self, frames: NDArray[np.int64], updates: dict[str, BlockUpdates]) -> FrameBatch:
-        """A batch with steps, times, per-step values and cells."""
+        """Return a batch with steps, times, per-step values and cells."""
         table = self._reader.table
         own = self._reader.parts[0].frames[frames]
         times = self._per_frame.times
@@ -317,7 +317,7 @@ class _Pass:
 
 
 def _made(positions: NDArray[np.int64], rows: Rows, columns: list[OutColumn]) -> BlockUpdates:
-    """The updates of a block at some frames, whose rows these are."""
+    """Return the updates of a block at some frames, whose rows these are."""
     values, validity = {}, {}
     for column in columns:
         made, mask = column.make(rows)

@@ -50,13 +50,13 @@ _INTEGER = re.compile(r"-?\d+")
 
 
 def is_yaml(head: bytes) -> bool:
-    """Whether a text begins like a YAML dump."""
+    """True if a text begins like a YAML dump."""
     lines = [line.strip() for line in head.removeprefix(b"\xef\xbb\xbf").lstrip().split(b"\n", 3)[:3]]
     return lines[:2] == [b"---", b"creator: LAMMPS"] and (len(lines) < 3 or lines[2].startswith(b"timestep:"))
 
 
 def yaml_rows(text: bytes) -> bytes:
-    """Rows of a YAML dump as those of a text dump: values parted by single blanks, a row a line."""
+    """Return rows of a YAML dump as those of a text dump: values parted by single blanks, a row a line."""
     if text.startswith(b"  - [ "):
         text = text[6:]
     text = text.replace(b", ]\n  - [ ", b"\n").replace(b" , ", b" ")
@@ -64,7 +64,7 @@ def yaml_rows(text: bytes) -> bytes:
 
 
 def yaml_index(source: Source) -> FileIndex:
-    """The frames of a YAML dump. A file without a whole frame, or with a fault in a header, is a `FormatError`."""
+    """Return the frames of a YAML dump. `FormatError`: no frame is whole, or a header has a fault."""
     reader = LineReader(source, block=2**12)
     found = FoundFrames(source)
     breaks: list[str] = []
@@ -97,7 +97,7 @@ def yaml_index(source: Source) -> FileIndex:
 
 
 def read_yaml_header(reader: LineReader) -> Header:
-    """The header of the document at the reader's line."""
+    """Return the header of the document at the reader's line."""
     return _document(reader).header
 
 
@@ -120,7 +120,7 @@ class _Rows:
             self.rows.append((step, *thermo))
 
     def thermo(self) -> Thermo | None:
-        """All of it by step, of one step the later."""
+        """Return all of it by step, of one step the later."""
         if not self.rows:
             return None
         by_step = {step: dict(zip(words, values, strict=True)) for step, words, values in self.rows}
@@ -137,7 +137,7 @@ class _Rows:
 
 
 def _document(reader: LineReader) -> _Document:
-    """The header that begins at the reader's line; the reader then stands at the first row."""
+    """Return the header that begins at the reader's line; the reader then stands at the first row."""
     path, start, first = reader.source.path, reader.offset, reader.line
     _expect(reader, "---")
     values: dict[str, str] = {}
@@ -185,7 +185,7 @@ def _document(reader: LineReader) -> _Document:
 def _box(
     rows: Sequence[tuple[int, str]], boundary: str, path: Path, line: int
 ) -> tuple[tuple[str, ...], tuple[float, ...]]:
-    """The cell as the words and numbers of a text dump's BOX BOUNDS."""
+    """Return the cell as the words and numbers of a text dump's BOX BOUNDS."""
     letters = _items(boundary, path, line)
     if len(letters) != 6 or not set(letters) <= set("pfsm"):
         raise FormatError(path, f"line {line}", found=f"boundary {boundary}", expected="the letters of six boundaries")
@@ -269,7 +269,7 @@ def _rows_end(source: Source, header: Header) -> RowsEnd:
 
 
 def _slow_rows(text: bytes) -> bytes:
-    """Rows that another program wrote, whatever their white space."""
+    """Return rows that another program wrote, whatever their white space."""
     lines = []
     for line in text.split(b"\n")[: -1 if text.endswith(b"\n") else None]:
         bare = line.strip().removeprefix(b"- [").removesuffix(b"]").strip()

@@ -106,7 +106,7 @@ class AveTime:
         return np.concatenate([[0], np.cumsum(self.rows)]).astype(np.int64)
 
     def latest(self) -> AveTime:
-        """One output a step, the later of two, by ascending steps."""
+        """Return one output a step, the later of two, by ascending steps."""
         _, back = np.unique(self.steps[::-1], return_index=True)
         keep = len(self.steps) - 1 - back
         if np.array_equal(keep, np.arange(len(self.steps))):
@@ -124,7 +124,7 @@ def read_ave_time_file(path: Path, vector: bool | None = None) -> AveTime:
 
 
 def parse_ave_time(text: bytes, path: Path, vector: bool | None = None) -> AveTime:
-    """The outputs a text holds. A line cut off at the end of the text, or an output not whole there, is left out."""
+    """Return the outputs a text holds. A line or an output that is cut off at the end is left out."""
     lines = text.split(b"\n")
     torn = lines.pop() if lines else b""
     broken = f"{path}, line {len(lines) + 1}: the file ends inside a line, which is left out" if torn.strip() else None
@@ -172,7 +172,7 @@ def join_outputs(parts: Sequence[AveTime]) -> AveTime:
 
 
 def _titles(lines: Sequence[bytes]) -> tuple[list[str], str | None, str]:
-    """The lines before the first numbers, three at most unless they are comments; the fix they name, and its style."""
+    """Return the lines before the first numbers, three at most unless comments; the fix they name, and its style."""
     titles: list[str] = []
     for line in lines:
         if _NUMERIC.match(line) or line.strip() == b"---" or (len(titles) >= 3 and not line.startswith(b"#")):
@@ -187,7 +187,7 @@ def _is_data(line: bytes) -> bool:
 
 
 def _looks_like_rows(data: Sequence[tuple[int, bytes]]) -> bool:
-    """Whether the first line counts the lines below it, which are numbered from 1."""
+    """True if the first line counts the lines below it, which are numbered from 1."""
     words = data[0][1].split() if data else []
     if len(words) != 2 or not words[1].isdigit() or not 0 < int(words[1]) < len(data):
         return False
@@ -253,7 +253,7 @@ def _vectors(
 
 
 def _whole(lines: Sequence[bytes], count: int, titles: Sequence[str]) -> dict[str, Floats]:
-    """What stands behind the number of rows of each output, `count` numbers, as the titles name it."""
+    """Return what stands behind the number of rows of each output, `count` numbers, as the titles name it."""
     table = _floats(lines).reshape(len(lines), count) if count else np.zeros((len(lines), 0))
     names = next((found for word in ("Timestep", "TimeStep") if (found := _named(titles, word, count + 1))), ())
     names = names[1:] or tuple(f"total_{number}" for number in range(1, count + 1))
@@ -261,7 +261,7 @@ def _whole(lines: Sequence[bytes], count: int, titles: Sequence[str]) -> dict[st
 
 
 def _long(lines: Sequence[bytes], path: Path, fix: str | None, titles: Sequence[str], broken: str | None) -> AveTime:
-    """A file of `fix ave/correlate/long`: outputs of any number of rows, the time first."""
+    """Return a file of `fix ave/correlate/long`: outputs of any number of rows, the time first."""
     steps: list[tuple[int, bytes]] = []
     counts: list[int] = []
     kept: list[bytes] = []
@@ -322,7 +322,7 @@ def _from_yaml(lines: Sequence[bytes], path: Path, fix: str | None, broken: str 
 
 
 def _named(titles: Sequence[str], first: str, count: int) -> tuple[str, ...]:
-    """The columns that a title line names behind `# TimeStep` or `# Row`; none where none names as many."""
+    """Return the columns that a title line names behind `# TimeStep` or `# Row`; none where none names as many."""
     for title in titles:
         words = title.lstrip("#").split()
         if words[:1] == [first] and len(words) == count + 1:
@@ -378,7 +378,7 @@ class AveCommand:
 
 
 def ave_commands(commands: Iterable[Command]) -> list[AveCommand]:
-    """The commands that write a file, in order; those that cannot be evaluated are left out."""
+    """Return the commands that write a file, in order; those that cannot be evaluated are left out."""
     found = []
     for command in commands:
         if command.name == "fix" and len(command.args) > 6 and not command.fault:
@@ -440,7 +440,7 @@ def read_ave_time(paths: Sequence[Path], context: ReadContext) -> Record:
 
 
 def averages_of(paths: Sequence[Path], commands: Mapping[Path, AveCommand], report: Report) -> Averages:
-    """What files hold; `commands` are those that wrote them, where a script tells."""
+    """Return what files hold; `commands` are those that wrote them, where a script tells."""
     fixes: dict[str, list[AveTime]] = {}
     named: dict[str, AveCommand] = {}
     for path in paths:
@@ -476,7 +476,7 @@ def averages_of(paths: Sequence[Path], commands: Mapping[Path, AveCommand], repo
 
 
 def _names(output: AveTime, command: AveCommand | None) -> list[str]:
-    """The columns: as the titles name them, else as the command does, else by number; no name twice."""
+    """Return the columns: as the titles name them, else as the command does, else by number; no name twice."""
     count = output.values.shape[1]
     names = list(output.names)
     if len(names) != count and command is not None and len(command.values) == count:
@@ -487,7 +487,7 @@ def _names(output: AveTime, command: AveCommand | None) -> list[str]:
 
 
 def _style(output: AveTime, command: AveCommand | None) -> str:
-    """The style of the fix, as far as the command or the titles tell."""
+    """Return the style of the fix, as far as the command or the titles tell."""
     return command.style if command is not None else output.style
 
 

@@ -180,7 +180,7 @@ class _Pass:
         self._own = dict.fromkeys((side.name for side in sides), 0)
 
     def batch(self, batch: FrameBatch, ordinals: Integers, borrowed: bool) -> FrameBatch:
-        """The batch with what the sides present in it."""
+        """Return the batch with what the sides present in it."""
         ids, state = self._states(batch)
         blocks = dict(batch.blocks)
         for side in self._sides:
@@ -195,7 +195,7 @@ class _Pass:
         return replace(batch, blocks=blocks)
 
     def _states(self, batch: FrameBatch) -> tuple[list[Integers | None], Integers]:
-        """The ids of the atoms at each frame, and a number that tells their states apart."""
+        """Return the ids of the atoms at each frame, and a number that tells their states apart."""
         if self._ids is not None or not any(side.references for side in self._sides):
             return [self._ids] * batch.n_frames, np.zeros(batch.n_frames, dtype=np.int64)
         updates = batch.blocks.get(_ATOMS)
@@ -268,7 +268,7 @@ class OpenSide:
         return self.dump.first.shape is not None
 
     def relation(self, report: Report) -> LocalBlock | None:
-        """The relation it states when the atoms have ids, None when it states none."""
+        """Return the relation it states when the atoms have ids, None when it states none."""
         if self.is_grid:
             return None
         block = local_block(self.dump, self.source.attributes, True, report)
@@ -281,7 +281,7 @@ def open_sides(sources: Sequence[SideSource], report: Report, steps: str) -> lis
 
 
 def without_restated(facts: RunFacts, sides: Sequence[OpenSide], report: Report) -> RunFacts:
-    """The facts without the relations that local dumps state otherwise: these change, and are in the trajectory."""
+    """Return the facts without the relations that local dumps state otherwise: these are in the trajectory."""
     if facts.system is None or facts.atoms is None:
         return facts
     gone = []
@@ -300,7 +300,7 @@ def without_restated(facts: RunFacts, sides: Sequence[OpenSide], report: Report)
 
 
 def _restates(block: LocalBlock, facts: RunFacts) -> bool:
-    """Whether the first and the last frame of a dump state the very relation of the data file."""
+    """True if the first and the last frame of a dump state the very relation of the data file."""
     assert facts.system is not None
     assert facts.atoms is not None
     stated = facts.system.blocks[block.name]
@@ -320,14 +320,14 @@ def _restates(block: LocalBlock, facts: RunFacts) -> bool:
 
 
 def _sorted(rows: Integers) -> Integers:
-    """Rows of a relation in an order of their own; one read from its end is the same."""
+    """Return rows of a relation in an order of their own; one read from its end is the same."""
     turn = rows[:, 0] > rows[:, -1]
     rows = np.where(turn[:, None], rows[:, ::-1], rows)
     return rows[np.lexsort(rows.T[::-1])]
 
 
 def add_sides(record: Record, sides: Sequence[OpenSide], report: Report) -> Record:
-    """The record with the blocks of local and grid dumps in its trajectory."""
+    """Return the record with the blocks of local and grid dumps in its trajectory."""
     if not sides:
         return record
     main: Trajectory = record.trajectory if record.trajectory is not None else BareTrajectory([s.dump for s in sides])
@@ -368,7 +368,7 @@ def add_sides(record: Record, sides: Sequence[OpenSide], report: Report) -> Reco
 
 
 def bare_record(sides: Sequence[OpenSide], units: str | None, report: Report) -> Record:
-    """The record of local and grid dumps alone."""
+    """Return the record of local and grid dumps alone."""
     word = units or _stated_units(sides)
     times = [frame.time is not None for side in sides for frame in side.dump.frames]
     if all(times):
@@ -388,7 +388,7 @@ def bare_record(sides: Sequence[OpenSide], units: str | None, report: Report) ->
 
 
 def _stated_units(sides: Sequence[OpenSide]) -> str | None:
-    """The units style dumps state, None where none does."""
+    """Return the units style dumps state, None where none does."""
     return next((frame.units for side in sides for frame in side.dump.frames if frame.units in UNITS), None)
 
 
@@ -397,7 +397,7 @@ def _several(side: OpenSide, sides: Sequence[OpenSide]) -> bool:
 
 
 def _shared_steps(side: OpenSide, main: Trajectory, report: Report) -> bool:
-    """Whether a dump has frames of the trajectory's steps; what does not fit is reported."""
+    """True if a dump has frames of the trajectory's steps; what does not fit is reported."""
     mine, theirs = main.steps, side.dump.steps
     shared = int(np.isin(theirs, mine).sum())
     how = f"mrec convert {side.dump.paths[0]} {side.dump.paths[0].stem}.mrec converts it by itself"

@@ -62,7 +62,7 @@ class SideDump:
         return str(self.paths[0]) + (" …" if len(self.paths) > 1 else "")
 
     def read(self, frames: Sequence[int]) -> Iterator[tuple[list[int], dict[str, NDArray[np.float64]], bytes]]:
-        """Columns (f64, NaN where a number is `nan`) of some frames at a time, and their text.
+        """Yield columns (f64, NaN where a number is `nan`) of some frames at a time, and their text.
 
         FormatError: a row is not as it should be.
         """
@@ -156,7 +156,7 @@ def open_side(paths: Sequence[Path], report: Report, steps: str = "step", *, pie
 def _each_once(
     places: Sequence[tuple[ItemFrame, Source]], steps: str, gone: list[tuple[ItemFrame, Source]]
 ) -> dict[int, tuple[ItemFrame, Source]]:
-    """The frame of each step, those that give way added to `gone`. FormatError: nothing says which of two it is."""
+    """Return the frame of each step, those that give way added to `gone`. FormatError: nothing says which of two."""
     found: dict[int, tuple[ItemFrame, Source]] = {}
     for place in places:
         frame, source = place
@@ -179,7 +179,7 @@ def _each_once(
 
 
 def _rows_of(place: tuple[ItemFrame, Source]) -> list[bytes]:
-    """The rows of a frame, sorted."""
+    """Return the rows of a frame, sorted."""
     frame, source = place
     return sorted(line.rstrip() for line in source.read(frame.rows, frame.stop).split(b"\n") if line.strip())
 
@@ -196,7 +196,7 @@ def _check_alike(frame: ItemFrame, first: ItemFrame, source: Source) -> None:
 
 
 def _joined(places: Sequence[tuple[ItemFrame, Source]]) -> tuple[ItemFrame, Source]:
-    """The pieces of a frame as one frame, its rows those of all."""
+    """Return the pieces of a frame as one frame, its rows those of all."""
     first = places[0][0]
     if first.shape is not None:
         raise UnsupportedError(
@@ -242,7 +242,7 @@ class GridBlock:
         return self.dump.first.shape
 
     def declaration(self) -> BlockDeclaration:
-        """How the block is declared."""
+        """Return how the block is declared."""
         return BlockDeclaration(
             {own: ColumnDeclaration("f64") for own in self.others.values()},
             structural_shape=self.shape,
@@ -250,7 +250,7 @@ class GridBlock:
         )
 
     def rows(self, frames: Sequence[int], ids: Sequence[Integers | None]) -> tuple[Integers, dict[str, NDArray[Any]]]:
-        """Row counts and columns of some frames."""
+        """Return row counts and columns of some frames."""
         parts: dict[str, list[NDArray[np.float64]]] = {own: [] for own in self.others.values()}
         for batch, columns, _ in self.dump.read(frames):
             for name, own in self.others.items():
@@ -264,7 +264,7 @@ class GridBlock:
 
 
 def grid_block(dump: SideDump, report: Report, *, id: str | None = None) -> GridBlock:
-    """The block of a grid dump."""
+    """Return the block of a grid dump."""
     wanted = "grid" if id is None else f"grid_{id}"
     name = own_names([wanted], ())[wanted]
     size = " x ".join(map(str, dump.first.shape or ()))

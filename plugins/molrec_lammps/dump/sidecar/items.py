@@ -94,7 +94,7 @@ def _kind_of_items(source: Source) -> str | None:
 
 
 def index_items(source: Source) -> ItemIndex:
-    """The frames of a file. FormatError names the line of what is wrong, or says that no frame is whole."""
+    """Return the frames of a file. FormatError names the line of what is wrong, or says that no frame is whole."""
     reader = LineReader(source, block=2**12)
     index = ItemIndex(source)
     breaks: list[str] = []
@@ -123,7 +123,7 @@ def index_items(source: Source) -> ItemIndex:
 
 
 def _frame(reader: LineReader) -> ItemFrame:
-    """The header at the reader's line; the reader then stands at the first row."""
+    """Return the header at the reader's line; the reader then stands at the first row."""
     path = reader.source.path
     items: dict[str, tuple[str, list[bytes]]] = {}
     label: str | None = None
@@ -196,7 +196,7 @@ def _finish(
 
 @lru_cache(maxsize=64)
 def _box(words: str, bounds: tuple[bytes, ...]) -> Box:
-    """The cell; many frames have the same."""
+    """Return the cell; many frames have the same."""
     values = np.array([[float(word) for word in row.split()] for row in bounds])
     return Box(*(part[0] for part in cells_of(tuple(words.split()), values[None])))
 
@@ -267,7 +267,7 @@ def dump_kind(path: Path) -> str:
 
 
 def how_to_read(style: str, files: list[Path]) -> str:
-    """Which format reads dumps of a style, in words; a format that is not installed is said to be so."""
+    """Return which format reads dumps of a style, in words; a format that is not installed is said to be so."""
     from molrec_convert.plugins import formats
 
     name = OTHER_STYLES.get(style)

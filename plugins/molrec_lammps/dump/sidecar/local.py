@@ -63,7 +63,7 @@ class LocalBlock:
         return bool(self.atoms)
 
     def declaration(self) -> BlockDeclaration:
-        """How the block is declared."""
+        """Return how the block is declared."""
         columns = {name: ColumnDeclaration("u64") for name in _ENDPOINTS[: len(self.atoms)]}
         if self.type_column is not None:
             columns |= {"type": ColumnDeclaration("string"), "type_id": ColumnDeclaration("u64")}
@@ -75,7 +75,7 @@ class LocalBlock:
         )
 
     def rows(self, frames: Sequence[int], ids: Sequence[Integers | None]) -> tuple[Integers, dict[str, NDArray[Any]]]:
-        """Row counts and columns of some frames; `ids` are the ascending ids of the atoms at each of them."""
+        """Return row counts and columns of some frames; `ids` are the ascending ids of the atoms at each of them."""
         counts: list[int] = []
         parts: list[dict[str, NDArray[Any]]] = []
         known = dict(zip(frames, ids, strict=True)) if len(set(frames)) == len(frames) else None
@@ -167,7 +167,7 @@ def local_block(
     id: str | None = None,
     labels: Mapping[str, Mapping[int, str]] | None = None,
 ) -> LocalBlock:
-    """The block of a local dump: a relation where its columns name as many atoms as one has, and ids are known."""
+    """Return the block of a local dump: a relation where its columns name all its atoms, and ids are known."""
     columns = dump.first.columns
     meaning = {name: attributes.get(name, name) for name in columns}
     kind, atoms = _atoms(meaning)
@@ -194,7 +194,7 @@ def local_block(
 
 
 def local_attributes(commands: Iterable[Command]) -> dict[str, str]:
-    """What columns `c_ID[n]` of a local dump are: attributes of the `compute property/local` commands of a run."""
+    """Return what columns `c_ID[n]` of a local dump are: attributes of `compute property/local` commands."""
     found: dict[str, str] = {}
     for command in commands:
         if command.name != "compute" or len(command.args) < 4 or command.args[2] != "property/local" or command.fault:
@@ -209,7 +209,7 @@ def local_attributes(commands: Iterable[Command]) -> dict[str, str]:
 
 
 def told_columns(words: Sequence[str]) -> dict[str, str]:
-    """What a user says columns are: `c_b[2]=batom1`. UsageError: a word is none of that, or no attribute is known."""
+    """Return what a user says columns are: `c_b[2]=batom1`. UsageError: a word is no such pair."""
     found = {}
     for word in words:
         name, equals, attribute = word.partition("=")
@@ -223,7 +223,7 @@ def told_columns(words: Sequence[str]) -> dict[str, str]:
 
 
 def _atoms(meaning: Mapping[str, str]) -> tuple[str | None, tuple[str, ...]]:
-    """The kind of relation whose atoms are all named, and the columns that name them."""
+    """Return the kind of relation whose atoms are all named, and the columns that name them."""
     for kind, (_, count) in _KINDS.items():
         columns = {found: name for name, found in meaning.items() if found.startswith(f"{kind}atom")}
         wanted = [f"{kind}atom{number}" for number in range(1, count + 1)]
@@ -233,7 +233,7 @@ def _atoms(meaning: Mapping[str, str]) -> tuple[str | None, tuple[str, ...]]:
 
 
 def _renamed(columns: Sequence[str], meaning: Mapping[str, str], taken: set[str]) -> dict[str, str]:
-    """Names in the record; an attribute that is known is called by its name, unless two columns would be."""
+    """Return names in the record; an attribute that is known is called by its name, unless two columns would be."""
     meant = [meaning[name] for name in columns]
     wanted = [found if meant.count(found) == 1 else name for name, found in zip(columns, meant, strict=True)]
     names = own_names(wanted, taken)

@@ -75,7 +75,7 @@ class DumpColumn:
 def choose_columns(
     there: Mapping[str, SourceColumn], asked: Sequence[str], *, unwrapped: bool, plain_types: bool, report: Report
 ) -> list[DumpColumn]:
-    """The columns to write. `asked` (`--dump-columns`) are LAMMPS' names or the record's; all there are without it.
+    """Return the columns to write. `asked` (`--dump-columns`) are names of LAMMPS or the record; without it all.
 
     `plain_types`: the names of types are their numbers, which `type` says already. UsageError: a name that is none.
     """
@@ -103,7 +103,7 @@ def choose_columns(
 
 
 def _record_name(name: str, there: Mapping[str, SourceColumn]) -> str | None:
-    """The column of the record that a name of LAMMPS' or the record's is, None where there is none."""
+    """Return the column of the record that a name of LAMMPS' or the record's is, None where there is none."""
     for candidate in (_BACK.get(name, name), name):
         if candidate in there:
             return candidate
@@ -131,7 +131,7 @@ def _name(name: str, unwrapped: bool) -> str:
 
 
 def _told_apart(columns: Sequence[DumpColumn], report: Report) -> list[DumpColumn]:
-    """Each name once and without blanks; others are dropped."""
+    """Return each name once and without blanks; others are dropped."""
     found: dict[str, DumpColumn] = {}
     for column in columns:
         if not column.name or any(c.isspace() for c in column.name):

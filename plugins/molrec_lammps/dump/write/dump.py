@@ -127,7 +127,7 @@ class _DumpWriter:
         self.units, self.timed, self.rotated = self._units(), False, False
 
     def _units(self) -> str | None:
-        """The units style the numbers are in, None where nothing tells. UnsupportedError: they are of none."""
+        """Return the units style the numbers are in, None where nothing tells. UnsupportedError: they are of none."""
         others = ["length", *(["time"] if self.options.dump_time else [])]
         columns = [column.source for column in self.columns]
         units = style_written(self.record, columns, others, self.report, kept=self.kept)
@@ -139,7 +139,7 @@ class _DumpWriter:
         return units
 
     def frames(self) -> Iterator[AtomFrames]:
-        """The frames, in batches."""
+        """Yield the frames, in batches."""
         box = self.box if self.box is not None and self.box.defined else None
         return frames_of(self.trajectory, self.wanted, self.rows, box)
 
@@ -250,7 +250,7 @@ class _DumpWriter:
         return found
 
     def _positions(self, frames: AtomFrames) -> Any:
-        """Positions f64[rows, 3], a function that makes them where they are needed."""
+        """Return positions f64[rows, 3], a function that makes them where they are needed."""
         return lambda: np.stack([self._values(name, frames) for name in ("x", "y", "z")], axis=-1)
 
     def _values(self, name: str, frames: AtomFrames) -> NDArray[Any]:
@@ -280,7 +280,7 @@ class _DumpWriter:
     def _turned(
         self, column: DumpColumn, group: Turned, frames: AtomFrames, rotation: NDArray[np.float64]
     ) -> NDArray[Any]:
-        """One number a row of what turns with the cell."""
+        """Return one number a row of what turns with the cell."""
         spread = np.repeat(np.arange(frames.n_frames), frames.counts)
         values = [self._values(name, frames) for name in group.columns]
         origin = None if frames.origin is None else frames.origin[spread]
@@ -292,7 +292,7 @@ class _DumpWriter:
         )
 
     def _known(self, names: Iterable[str], frames: AtomFrames) -> NDArray[np.bool_] | None:
-        """The rows in which all of these columns hold a value, None for all rows."""
+        """Return the rows in which all of these columns hold a value, None for all rows."""
         found: NDArray[np.bool_] | None = None
         for name in names:
             fixed = self.fixed.get(name)
@@ -310,7 +310,7 @@ class _DumpWriter:
         return tiled(fixed.text, frames.n_frames)
 
     def _checked(self, column: DumpColumn, values: NDArray[Any], mask: NDArray[np.bool_] | None) -> Any:
-        """The values to write; numbers that are missing as nan, elements as X."""
+        """Return the values to write; numbers that are missing as nan, elements as X."""
         node = f"atoms/{column.source}"
         if values.dtype.kind in "cV":
             raise UnsupportedError(f"{node}: {values.dtype} is nothing a dump can hold")
@@ -351,7 +351,7 @@ class _DumpWriter:
         self.columns = [DumpColumn("type", source, "types") if c.name == "type" else c for c in self.columns]
 
     def _first_columns(self, columns: Mapping[str, Column]) -> Mapping[str, Column]:
-        """The columns of types and elements as the system or the first frame has them."""
+        """Return the columns of types and elements as the system or the first frame has them."""
         if all(name in columns for name in TYPE_COLUMNS if name in self.there):
             return columns
         frame = next(iter(self.trajectory), None)
@@ -359,7 +359,7 @@ class _DumpWriter:
         return {name: c for block in blocks.values() for name, c in block.columns.items()} | dict(columns)
 
     def _plain_types(self, columns: Mapping[str, Column]) -> bool:
-        """Whether the names of types are their numbers, where they can be told without reading the frames."""
+        """True if the names of types are their numbers, where they can be told without reading the frames."""
         if "type" not in self.there or "type_id" not in self.there:
             return False
         columns = self._first_columns(columns)
@@ -369,7 +369,7 @@ class _DumpWriter:
 
 
 def _trajectory(record: Record) -> Trajectory:
-    """The trajectory, or the one state there is as a trajectory of one frame."""
+    """Return the trajectory, or the one state there is as a trajectory of one frame."""
     if record.trajectory is not None:
         return record.trajectory
     frame = record.frame

@@ -54,7 +54,7 @@ class AtomFrames:
         return len(self.step)
 
     def take(self, start: int, stop: int) -> AtomFrames:
-        """The frames from `start` to `stop`."""
+        """Return the frames from `start` to `stop`."""
         ends = np.concatenate([[0], np.cumsum(self.counts)])
         rows = slice(int(ends[start]), int(ends[stop]))
         frames = slice(start, stop)
@@ -71,7 +71,7 @@ class AtomFrames:
 
 
 def atom_columns(trajectory: Trajectory) -> dict[str, tuple[str, SourceColumn]]:
-    """The columns of atoms that the frames hold: name → block, and what the column is."""
+    """Return the columns of atoms that the frames hold: name → block, and what the column is."""
     found: dict[str, tuple[str, SourceColumn]] = {}
     for name, block in trajectory.declaration.blocks.items():
         if name == ATOMS or block.aligned_with in (ATOMS, f"/system/{ATOMS}"):
@@ -83,7 +83,7 @@ def atom_columns(trajectory: Trajectory) -> dict[str, tuple[str, SourceColumn]]:
 def frames_of(
     trajectory: Trajectory, wanted: Mapping[str, str], rows: int | None, box: Box | None
 ) -> Iterator[AtomFrames]:
-    """The frames, in batches. `wanted` is column → block; `rows` is how many atoms `system` has (None: unknown).
+    """Yield the frames, in batches. `wanted` is column → block; `rows` is how many atoms `system` has (None: unknown).
 
     `box` is the cell of frames before the first that has one.
     """
@@ -110,7 +110,7 @@ class _Resolver:
         self.before: dict[str, BlockUpdates] = {}
 
     def resolve(self, batch: FrameBatch) -> AtomFrames:
-        """The frames of a batch."""
+        """Return the frames of a batch."""
         columns: dict[str, NDArray[Any]] = {}
         masks: dict[str, NDArray[np.bool_]] = {}
         counts: NDArray[np.int64] | None = None
@@ -138,7 +138,7 @@ class _Resolver:
         return AtomFrames(batch.step, batch.time, counts, columns, masks, vectors, origin, boundary)
 
     def _joined(self, block: str, updates: BlockUpdates | None) -> BlockUpdates | None:
-        """The updates of a batch with the last one before it in front, at position -1 where the first is later."""
+        """Return the updates of a batch with the one before it in front, at position -1 where the first is later."""
         before = self.before.get(block)
         if updates is None or not len(updates.frames):
             return before
@@ -185,7 +185,7 @@ class _Resolver:
 
 
 def _rows(updates: BlockUpdates, picked: NDArray[np.int64]) -> tuple[Any, NDArray[np.int64]]:
-    """The rows of the updates that frames resolve to, and how many each frame has."""
+    """Return the rows of the updates that frames resolve to, and how many each frame has."""
     sizes = np.diff(updates.offset)[picked]
     start = updates.offset[picked]
     if len(picked) and bool((start[1:] == start[:-1] + sizes[:-1]).all()):
@@ -212,7 +212,7 @@ class DumpBoxes:
         self.asked, self.rotate, self.report = asked, rotate, report
 
     def of(self, frames: AtomFrames, positions: Callable[[], Floats]) -> _Boxes:
-        """The items of some frames. UnsupportedError: no cell, or one LAMMPS cannot hold."""
+        """Return the items of some frames. UnsupportedError: no cell, or one LAMMPS cannot hold."""
         vectors, origin, boundary = frames.vectors, frames.origin, frames.boundary
         if self.asked and vectors is not None:
             raise UsageError(f"--box {','.join(self.asked)}: the record has a cell of its own")
@@ -289,7 +289,7 @@ def _lines(vectors: Floats, origin: Floats, boundary: NDArray[np.bool_], plain: 
 
 
 def bounds_around(vectors: Floats, origin: Floats) -> tuple[Floats, Floats]:
-    """Bounds of the boxes around cells, [n, 3], such that undoing them gives origin and lengths bit for bit."""
+    """Return bounds of the boxes around cells, [n, 3], such that undoing them gives origin and lengths bit for bit."""
     tilts = np.stack([vectors[:, 0, 1], vectors[:, 0, 2], vectors[:, 1, 2]], axis=-1)
     lengths = np.diagonal(vectors, axis1=1, axis2=2)
     below, above = np.zeros_like(origin), np.zeros_like(origin)
@@ -300,7 +300,7 @@ def bounds_around(vectors: Floats, origin: Floats) -> tuple[Floats, Floats]:
 
 
 def _searched(start: Floats, fits: Callable[[Floats], NDArray[np.bool_]]) -> Floats:
-    """The numbers nearest `start`, a few steps away at most, that fit; `start` where none does."""
+    """Return the numbers nearest `start`, a few steps away at most, that fit; `start` where none does."""
     found, done = start.copy(), fits(start)
     up, down = start.copy(), start.copy()
     for _ in range(6):
@@ -325,7 +325,7 @@ def places(
     there: Mapping[str, SourceColumn],
     unwrapped: bool,
 ) -> Floats:
-    """One column, f64[rows]. `values` gives the rows of a column of the record.
+    """Return one column, f64[rows]. `values` gives the rows of a column of the record.
 
     UnsupportedError: the record lacks what it is made of.
     """
