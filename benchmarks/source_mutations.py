@@ -56,14 +56,14 @@ TABLE = (
     # the model
     Mutation(
         "model: a column on both sides",
-        "shared = sorted((columns & set(block.columns)) - _BOTH)",
-        "shared = sorted(())",
+        "for name in sorted(({*columns} & {*system}) - _BOTH):",
+        "for name in sorted(()):",
         "model conversion/test_system_trajectory.py",
     ),
     Mutation(
         "model: row counts of updates",
-        "wrong = np.flatnonzero(sizes != block.count)",
-        "wrong = np.flatnonzero(sizes < 0)",
+        "wrong = np.flatnonzero(block.counts != rows)",
+        "wrong = np.flatnonzero(block.counts < 0)",
         "conversion/test_system_trajectory.py",
     ),
     Mutation(
