@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING
 
 from molrec_convert.formats import Capability, Format
 from molrec_convert.hookspecs import hookimpl
-from molrec_lammps import detect as sniffing
-from molrec_lammps.options import UNITS_STYLES, DataOptions, DumpOptions, RunOptions
-from molrec_lammps.write.options import DataTarget, DumpTarget, RunTarget, SettingsTarget
+from molrec_lammps import detect
+from molrec_lammps.options import (
+    UNITS_STYLES,
+    DataOptions,
+    DataTarget,
+    DumpOptions,
+    DumpTarget,
+    RunOptions,
+    RunTarget,
+    SettingsTarget,
+)
 
 if TYPE_CHECKING:
     from molrec_convert.model import Record
@@ -33,7 +41,7 @@ DATA = Format(
     name="lammps-data",
     title="LAMMPS data file",
     patterns=("*.data", "data.*", "*.lmpdat", "*.lammpsdata"),
-    sniff=sniffing.data_format_score,
+    sniff=detect.data_format_score,
     reads="molrec_lammps.data.record:read_data",
     read_options=DataOptions,
     writes="molrec_lammps.write.data:write_data",
@@ -58,7 +66,7 @@ DUMP = Format(
     name="lammps-dump",
     title="LAMMPS dump: text, YAML, local, grid",
     patterns=("*.lammpstrj", "*.dump", "dump.*", "*.lammpsdump"),
-    sniff=sniffing.dump_score,
+    sniff=detect.dump_score,
     reads="molrec_lammps.dump.record:read_dump",
     read_options=DumpOptions,
     writes="molrec_lammps.dump.write.dump:write_dump",
@@ -82,7 +90,7 @@ RUN = Format(
     name="lammps-run",
     title="LAMMPS run (directory, input script, log)",
     patterns=("in.*", "*.in", "log.*", "*.log"),
-    sniff=sniffing.run_score,
+    sniff=detect.run_score,
     reads="molrec_lammps.run.run:read_run",
     read_options=RunOptions,
     writes="molrec_lammps.write.run:write_run",
@@ -115,8 +123,8 @@ SETTINGS = Format(
     name="lammps-settings",
     title="LAMMPS force field (commands to include)",
     patterns=("settings.lmp", "*.settings", "*.settings.lmp"),
-    writes="molrec_lammps.write.settings:write_settings",
-    predicts="molrec_lammps.write.settings:predict_settings",
+    writes="molrec_lammps.write.run:write_settings",
+    predicts="molrec_lammps.write.run:predict_settings",
     reports_losses_itself=True,
     write_options=SettingsTarget,
     unit_styles=UNITS_STYLES,
@@ -129,7 +137,7 @@ SETTINGS = Format(
 AVE_TIME = Format(
     name="lammps-ave-time",
     title="LAMMPS averages (fix ave/time, ave/chunk, ave/histo, ave/correlate)",
-    sniff=sniffing.ave_score,
+    sniff=detect.ave_score,
     reads="molrec_lammps.log.averages:read_ave_time",
     carries={
         "metrics": Capability(read="exact, of single values"),

@@ -24,7 +24,7 @@ from molrec_convert.model import Block, Box, Column, Frame, MemoryTrajectory, Me
 from molrec_convert.model.dtypes import same_bits
 from molrec_convert.report import Report
 from molrec_lammps.write.box import bounds_of
-from molrec_lammps.write.text import as_text, number_text, row_pieces, tiled
+from molrec_lammps.write.units import as_text, number_text, row_pieces, tiled
 
 SMALL = """small system, units = real
 

@@ -15,7 +15,7 @@ from molrec_convert.model import Block, Column, Frame
 from molrec_convert.report import Fate
 from molrec_lammps.dump import batch as dump_batch
 from molrec_lammps.dump.record import RunFacts, Thermo
-from molrec_lammps.log.clock import Clock
+from molrec_lammps.log.metrics import Clock
 
 
 def topology() -> Frame:

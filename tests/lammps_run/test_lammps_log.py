@@ -14,11 +14,9 @@ from lammps_runs import lammps, needs_lammps, run_script
 
 from molrec_convert.model.names import name_fault, unescape_name
 from molrec_lammps.log import tables as log_tables
+from molrec_lammps.log.averages import numbers
 from molrec_lammps.log.log import Log, read_log
-from molrec_lammps.log.numbers import numbers
-from molrec_lammps.log.tables import find_tables
-from molrec_lammps.log.thermo import Thermo, header_names
-from molrec_lammps.log.thermo_table import thermo_of
+from molrec_lammps.log.tables import Thermo, find_tables, header_names, thermo_of
 
 MELT = """
 units lj

@@ -15,8 +15,8 @@ import molrec_convert
 from molrec_convert.formats import ReadContext
 from molrec_convert.model import Metrics, Record, Series
 from molrec_convert.report import Fate, Report
+from molrec_lammps.log.log import performance_of, wall_seconds
 from molrec_lammps.log.metrics import UNSTATED, curve
-from molrec_lammps.log.performance import performance_of, wall_seconds
 from molrec_lammps.options import RunOptions
 from molrec_lammps.run.run import read_run
 

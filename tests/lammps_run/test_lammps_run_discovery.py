@@ -12,11 +12,9 @@ from molrec_convert.errors import FormatError, UnsupportedError, UsageError
 from molrec_convert.formats import ReadContext
 from molrec_convert.report import Fate, Report
 from molrec_lammps.options import RunOptions
-from molrec_lammps.run.commands import settings_of
-from molrec_lammps.run.discovery import choose_data, classify, find_logs, find_script
-from molrec_lammps.run.dumps import choose_dumps
+from molrec_lammps.run.discovery import choose_data, choose_dumps, classify, find_logs, find_script
 from molrec_lammps.run.run import read_run
-from molrec_lammps.run.settings import Settings
+from molrec_lammps.run.settings import Settings, settings_of
 from molrec_lammps.script.script import read_script
 
 DATA = "title\n\n1 atoms\n1 atom types\n0 9 xlo xhi\n0 9 ylo yhi\n0 9 zlo zhi\n\nAtoms # atomic\n\n1 1 1 2 3\n"

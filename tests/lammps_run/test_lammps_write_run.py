@@ -24,7 +24,7 @@ from molrec_convert.model.forcefield.document import ForceField, table_from_rows
 from molrec_convert.quantities.units import unit_of_quantity
 from molrec_convert.report import Fate, Report
 from molrec_lammps.potential.potential import Coefficient, Potential, PotentialStyle
-from molrec_lammps.write.coefficients import coefficient_commands, coefficient_sections, style_commands
+from molrec_lammps.write.commands import coefficient_commands, coefficient_sections, style_commands
 from molrec_lammps.write.units import Conversion
 
 #: What real LAMMPS ran, with the terms of its energy: see `energies.tsv` of the reference files.

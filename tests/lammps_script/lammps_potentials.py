@@ -8,8 +8,7 @@ from molrec_lammps.data.file import parse_data
 from molrec_lammps.data.potential import potential_of_data
 from molrec_lammps.potential.potential import CATEGORIES, Potential
 from molrec_lammps.potential.style_table import find_style
-from molrec_lammps.script.potential import PotentialReader, states_potential
-from molrec_lammps.script.read_data import ReadData
+from molrec_lammps.script.potential import PotentialReader, ReadData, states_potential
 from molrec_lammps.script.script import Command, find_file, read_script
 
 #: Commands that are part of the force field and have to stay where they are.

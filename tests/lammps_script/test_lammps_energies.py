@@ -15,9 +15,9 @@ from molrec_convert.model.forcefield.registry import STANDARD
 from molrec_convert.model.forcefield.units import angle_unit
 from molrec_convert.report import Report
 from molrec_lammps.potential.potential import Coefficient, Potential, PotentialStyle
-from molrec_lammps.potential.reading import table_rows
 from molrec_lammps.potential.record import force_field, potential_of
 from molrec_lammps.potential.style_table import style_rows
+from molrec_lammps.potential.to_lammps import table_rows
 
 POINTS = np.array([[0.03, 0.02, -0.05], [1.43, 0.11, 0.2], [1.92, 1.38, 0.02], [3.15, 1.51, 0.81]])
 #: Around the second and, mirrored, around the first atom.

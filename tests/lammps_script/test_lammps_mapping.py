@@ -14,8 +14,7 @@ from molrec_convert.model import ForceField
 from molrec_convert.report import Report
 from molrec_lammps.potential.potential import Coefficient, Potential, PotentialStyle
 from molrec_lammps.potential.record import force_field, potential_of
-from molrec_lammps.potential.style_patterns import Pattern, Slot, is_number
-from molrec_lammps.potential.style_table import PARTS, StyleRow, find_style, style_rows
+from molrec_lammps.potential.style_table import PARTS, Pattern, Slot, StyleRow, find_style, is_number, style_rows
 
 ROWS = [row for row in style_rows().values() if not row.part]
 TYPES = {"pair": 3, "bond": 3, "angle": 3, "dihedral": 3, "improper": 3}

@@ -10,8 +10,8 @@ from independent import run_independent
 from test_lammps_energies import BONDED, bonded_potential, energy, points_of
 
 from molrec_convert.report import Report
-from molrec_lammps.potential.reading import table_rows
 from molrec_lammps.potential.record import force_field
+from molrec_lammps.potential.to_lammps import table_rows
 
 pytestmark = pytest.mark.interop
 

@@ -19,11 +19,10 @@ from molrec_convert.model.forcefield.definitions import to_definitions
 from molrec_convert.model.forcefield.document import table_from_rows
 from molrec_convert.model.frame import Column
 from molrec_convert.report import Fate, Report
-from molrec_lammps.potential.files import cmap_text, read_cmap
 from molrec_lammps.potential.potential import Coefficient, Potential, PotentialStyle
 from molrec_lammps.potential.record import force_field, potential_of, relation_styles, type_names
-from molrec_lammps.potential.settings import special_bonds
-from molrec_lammps.potential.style_patterns import Pattern, number_word
+from molrec_lammps.potential.rows import cmap_text, read_cmap, special_bonds
+from molrec_lammps.potential.style_table import Pattern, number_word
 
 
 def rows(category: str, *texts: str, style: str = "", index: int = 0, part: str = "") -> list[Coefficient]:

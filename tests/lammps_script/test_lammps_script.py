@@ -13,11 +13,17 @@ from hypothesis import strategies as st
 from lammps_runs import lammps, needs_lammps
 
 from molrec_convert.errors import MissingInputError
-from molrec_lammps.run.commands import settings_of
-from molrec_lammps.script.formula import NotEvaluable, evaluate
-from molrec_lammps.script.lines import logical_lines, split_words, strip_comment, substitute
+from molrec_lammps.run.settings import settings_of
 from molrec_lammps.script.script import parse_script, read_script
-from molrec_lammps.script.variables import Variables
+from molrec_lammps.script.syntax import (
+    NotEvaluable,
+    Variables,
+    evaluate,
+    logical_lines,
+    split_words,
+    strip_comment,
+    substitute,
+)
 
 HERE = Path("in.lmp")
 

@@ -12,7 +12,7 @@ from lammps_runs import lammps, needs_lammps
 
 from molrec_convert.errors import FormatError
 from molrec_lammps.potential.potential import Potential
-from molrec_lammps.script.types import BadType, pairs_of, types_of
+from molrec_lammps.script.settings import BadType, pairs_of, types_of
 
 TERMS = ("ebond", "eangle", "edihed", "eimp", "evdwl", "ecoul", "elong", "etail", "epair", "emol", "pe")
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import molrec_convert
 from molrec_convert.errors import UnsupportedError
-from molrec_lammps.potential.hybrid import HYBRID
+from molrec_lammps.potential.potential import HYBRID
 from molrec_lammps.potential.style_table import bare_style, find_style, is_style, style_rows
 
 CATEGORIES = ("pair", "bond", "angle", "dihedral", "improper")

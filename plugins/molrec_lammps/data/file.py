@@ -23,22 +23,40 @@ from molrec_convert.text.contents import forget
 from molrec_convert.text.texts import Texts
 from molrec_lammps.common.atom_styles import AtomStyle, Column, style_named
 from molrec_lammps.common.text import Buffer, Cursor, decode, load
-from molrec_lammps.data.checks import (
+from molrec_lammps.data.header import TYPE_KINDS, Header, check_type_counts, read_header
+from molrec_lammps.data.rows import (
+    DTYPES,
     AtomIndex,
+    BadRow,
     check_each_once,
     check_endpoints,
     check_masses,
     check_positive,
     check_types,
     index_atoms,
+    property_table,
+    read_columns,
 )
-from molrec_lammps.data.header import TYPE_KINDS, Header, check_type_counts, read_header
-from molrec_lammps.data.labels import RawSection, label_comments, raw_section, read_labels
-from molrec_lammps.data.properties import property_table
-from molrec_lammps.data.rows import DTYPES, BadRow, read_columns
-from molrec_lammps.data.sections import COEFFICIENTS, RELATIONS, SHAPES, Section, locate_sections
-from molrec_lammps.data.shapes import Bodies, check_flags, check_shape_numbers, check_shapes, read_bodies
-from molrec_lammps.data.style import StyleChoice, choose_layout
+from molrec_lammps.data.sections import (
+    COEFFICIENTS,
+    RELATIONS,
+    SHAPES,
+    RawSection,
+    Section,
+    label_comments,
+    locate_sections,
+    raw_section,
+    read_labels,
+)
+from molrec_lammps.data.shapes import (
+    Bodies,
+    StyleChoice,
+    check_flags,
+    check_shape_numbers,
+    check_shapes,
+    choose_layout,
+    read_bodies,
+)
 from molrec_lammps.detect import refuse_restart
 
 __all__ = ["DataFile", "Outline", "Table", "Tables", "fill_together", "filled", "outline_data", "parse_data"]

@@ -15,9 +15,8 @@ from molrec_convert.errors import FormatError
 from molrec_convert.report import Report
 from molrec_lammps.data.file import DataFile
 from molrec_lammps.data.header import TYPE_KINDS
-from molrec_lammps.data.labels import RawSection
-from molrec_lammps.potential.hybrid import HYBRID
-from molrec_lammps.potential.potential import CATEGORIES, Coefficient, Potential, PotentialStyle
+from molrec_lammps.data.sections import RawSection
+from molrec_lammps.potential.potential import CATEGORIES, HYBRID, Coefficient, Potential, PotentialStyle
 from molrec_lammps.potential.style_table import bare_style, find_style, is_style
 
 __all__ = ["check_comments", "names_style", "potential_of_data"]

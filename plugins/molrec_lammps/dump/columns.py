@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from molrec_convert.errors import FormatError
 from molrec_convert.model import Block
 from molrec_convert.model.dtypes import DTYPES, dtype_name
-from molrec_lammps.common.type_names import names_column
+from molrec_lammps.common.text import names_column
 from molrec_lammps.dump.batch import RowReader
 from molrec_lammps.dump.rows import FLAVOURS, Rows, is_scaled
 

@@ -24,7 +24,7 @@ from molrec_convert.text.rows import Field, read_rows
 from molrec_lammps.common.triclinic import restricted_cell, undo_bounds
 from molrec_lammps.dump.header import Header, layout_of_box
 from molrec_lammps.dump.source import Source
-from molrec_lammps.log.thermo import Thermo
+from molrec_lammps.log.tables import Thermo
 
 __all__ = [
     "FileIndex",

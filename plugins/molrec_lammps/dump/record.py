@@ -34,7 +34,7 @@ from molrec_lammps.dump.sidecar.items import dump_kind
 from molrec_lammps.dump.sidecar.local import told_columns
 from molrec_lammps.dump.system import Relations, RunFacts, atoms_of, relations_of, report_differences, restricted
 from molrec_lammps.dump.trajectory import DumpTrajectory, PerFrame, Placement, place_aligned, place_ragged, place_single
-from molrec_lammps.log.thermo import Thermo
+from molrec_lammps.log.tables import Thermo
 
 __all__ = [
     "RunFacts",

@@ -15,8 +15,8 @@ from molrec_convert.model import Block, BlockDeclaration, BlockUpdates, Column, 
 from molrec_convert.model.dtypes import empty, same_bits
 from molrec_convert.model.names import ENDPOINTS
 from molrec_convert.report import Report
-from molrec_lammps.log.clock import Clock
-from molrec_lammps.log.thermo import Thermo
+from molrec_lammps.log.metrics import Clock
+from molrec_lammps.log.tables import Thermo
 
 __all__ = ["Relations", "RunFacts", "atoms_of", "relations_of", "report_differences"]
 

@@ -39,7 +39,7 @@ from molrec_convert.errors import FormatError
 from molrec_lammps.dump.frames import FileIndex, FoundFrames, finish
 from molrec_lammps.dump.header import CutHeader, Header, RowsEnd, check_rows, column_names, shown
 from molrec_lammps.dump.source import LineReader, Source
-from molrec_lammps.log.thermo import Thermo, header_names
+from molrec_lammps.log.tables import Thermo, header_names
 
 __all__ = ["is_yaml", "read_yaml_header", "yaml_index", "yaml_rows"]
 

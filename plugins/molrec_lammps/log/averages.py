@@ -39,11 +39,11 @@ from molrec_convert.formats import ReadContext
 from molrec_convert.model import Metrics, Observable, Observables, Record, Series
 from molrec_convert.model.names import escape_name, name_fault
 from molrec_convert.report import Report
+from molrec_convert.text.rows import Field, RowFault, read_rows
 from molrec_lammps.common.text import load
 from molrec_lammps.log.metrics import curve, report_unstated
-from molrec_lammps.log.numbers import numbers
-from molrec_lammps.script.lines import decode
 from molrec_lammps.script.script import Command
+from molrec_lammps.script.syntax import decode
 
 __all__ = [
     "AveCommand",
@@ -52,10 +52,21 @@ __all__ = [
     "ave_commands",
     "averages_of",
     "join_outputs",
+    "numbers",
     "parse_ave_time",
     "read_ave_time",
     "read_ave_time_file",
 ]
+
+
+def numbers(text: bytes) -> NDArray[np.float64] | None:
+    """Return all numbers of `text` as f64[n], correctly rounded; None when anything else stands between them."""
+    try:
+        values: NDArray[np.float64] = read_rows(b"\n".join(text.split()), None, [Field("real")]).columns[0]
+    except RowFault:
+        return None
+    return values
+
 
 #: What the first title line calls the averages of each style.
 _STYLES = {

@@ -8,23 +8,154 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
+from molrec_lammps.common.commands import COMMANDS
 from molrec_lammps.common.text import Buffer, load
-from molrec_lammps.log.echo import Echo, echoed_commands
-from molrec_lammps.log.performance import performance_of, wall_seconds
-from molrec_lammps.log.tables import Table, find_tables
-from molrec_lammps.log.thermo import Thermo
-from molrec_lammps.log.thermo_table import thermo_of
-from molrec_lammps.script.lines import decode
-from molrec_lammps.script.script import Command
+from molrec_lammps.log.tables import Table, Thermo, find_tables, thermo_of
+from molrec_lammps.script.script import Command, parse_line
+from molrec_lammps.script.syntax import decode, split_at_variable, strip_comment
 
-__all__ = ["Log", "Outcome", "Run", "echo_everything", "read_log"]
+__all__ = [
+    "Echo",
+    "Log",
+    "Outcome",
+    "Run",
+    "echo_everything",
+    "echoed_commands",
+    "performance_of",
+    "read_log",
+    "wall_seconds",
+]
+
+_TRIPLE = '"""'
+
+
+@dataclass(frozen=True)
+class Echo:
+    """One echoed command, where in the log (byte) it stands, and its line as last echoed."""
+
+    command: Command
+    position: int
+    line: str
+
+
+def echoed_commands(lines: Iterable[tuple[int, int, str]], path: Path) -> list[Echo]:
+    """The commands among the `lines` (byte position, line number, text) outside the thermo tables of a log."""
+    found: list[Echo] = []
+    printed: list[re.Pattern[str]] = []
+    for position, number, text in _joined(lines):
+        if printed and printed[0].fullmatch(text.strip()):
+            printed.pop(0)
+            continue
+        words = text.split(None, 1)
+        command = parse_line(text, path, number) if words and words[0] in COMMANDS else None
+        if command is None or command.args[:2] == ("CPU", "="):
+            continue
+        if found and _substitutes(found[-1].line, text):
+            typed = found[-1].command
+            command = replace(command, text=typed.text, raw_args=typed.raw_args, line=typed.line)
+            found[-1] = Echo(command, found[-1].position, text)
+        else:
+            found.append(Echo(command, position, text))
+        printed = [_output_of(line) for line in command.args[0].split("\n")] if _prints(command) else []
+    return [_judged(echo) for echo in found]
+
+
+def _prints(command: Command) -> bool:
+    return command.name == "print" and bool(command.args)
+
+
+def _output_of(text: str) -> re.Pattern[str]:
+    """What a line of a `print` looks like when it is printed: anything where its variables stand."""
+    pattern = ""
+    rest = text.strip()
+    while (parts := split_at_variable(rest)) is not None:
+        pattern += re.escape(parts[0]) + ".*"
+        rest = parts[1]
+    return re.compile(pattern + re.escape(rest))
+
+
+def _joined(lines: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
+    """Echoed commands whole: one with an open triple quote goes on over the lines below."""
+    pending: tuple[int, int, str] | None = None
+    for position, number, text in lines:
+        if pending is not None:
+            pending = (pending[0], pending[1], f"{pending[2]}\n{text}")
+        elif text.count(_TRIPLE) % 2 and text.split(None, 1)[0] in COMMANDS:
+            pending = (position, number, text)
+        else:
+            yield position, number, text
+            continue
+        if pending[2].count(_TRIPLE) % 2 == 0:
+            yield pending
+            pending = None
+    if pending is not None:
+        yield pending
+
+
+def _substitutes(typed: str, text: str) -> bool:
+    """Whether `text` is the line `typed` with its first `$` outside quotes replaced."""
+    parts = split_at_variable(strip_comment(typed).strip())
+    below = text.strip()
+    return parts is not None and below.startswith(parts[0]) and below.endswith(parts[1])
+
+
+def _judged(echo: Echo) -> Echo:
+    """The echo, with a fault where a `$` is left that LAMMPS would have replaced."""
+    if split_at_variable(strip_comment(echo.line)) is None:
+        return echo
+    return replace(echo, command=replace(echo.command, fault="the log does not show its variables substituted"))
+
+
+#: Numbers as LAMMPS prints them; what is longer is damage, and no line of this kind.
+_COUNT, _REAL = r"(\d{1,18})", r"(\d{1,18}(?:\.\d{0,18})?(?:e[+-]\d\d)?)"
+_LOOP = re.compile(
+    rf"^Loop time of {_REAL} on {_COUNT} procs (?:\({_COUNT} MPI x {_COUNT} OpenMP\) )?"
+    rf"for {_COUNT} steps with {_COUNT} atoms",
+    re.M,
+)
+_PERFORMANCE = re.compile(r"^Performance: (.*)$", re.M)
+_RATE = re.compile(rf"(?<!\S){_REAL} ([^\s,]+/[^\s,]+)")
+_CPU = re.compile(rf"^{_REAL}% CPU use with {_COUNT} MPI tasks x {_COUNT[:-1]}|no) OpenMP threads", re.M)
+_BUILDS = re.compile(rf"^(Neighbor list|Dangerous) builds = {_COUNT}", re.M)
+_WALL = re.compile(rf"\nTotal wall time: {_COUNT}:{_COUNT}:{_COUNT}")
+
+
+def performance_of(text: str) -> dict[str, Any]:
+    """What the text below a table says, by name; empty where the run did not end.
+
+    `loop_time` (s), `processors`, `performance` (the rates as printed, by unit), `cpu_use` (%), `mpi_tasks`,
+    `openmp_threads`, `neighbor_builds`, `dangerous_builds`.
+    """
+    loop = _LOOP.search(text)
+    if loop is None:
+        return {}
+    following = _LOOP.search(text, loop.end())
+    text = text[loop.start() : len(text) if following is None else following.start()]
+    found: dict[str, Any] = {"loop_time": float(loop[1]), "processors": int(loop[2])}
+    rates = _PERFORMANCE.search(text)
+    if rates is not None:
+        found["performance"] = {unit: float(value) for value, unit in _RATE.findall(rates[1])}
+    cpu = _CPU.search(text)
+    if cpu is not None:
+        found.update(cpu_use=float(cpu[1]), mpi_tasks=int(cpu[2]))
+        if cpu[3] != "no":
+            found["openmp_threads"] = int(cpu[3])
+    for kind, count in _BUILDS.findall(text):
+        found["neighbor_builds" if kind == "Neighbor list" else "dangerous_builds"] = int(count)
+    return found
+
+
+def wall_seconds(text: str) -> list[int]:
+    """Seconds of every `Total wall time` of a log."""
+    return [int(h) * 3600 + int(m) * 60 + int(s) for h, m, s in _WALL.findall(text)]
+
 
 State = Literal["finished", "error", "unfinished"]
 

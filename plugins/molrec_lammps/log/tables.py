@@ -9,17 +9,19 @@ releases.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from molrec_convert.model.names import escape_name, name_fault
 from molrec_convert.text.rows import Field, RowFault, count_lines, read_rows
 from molrec_lammps.common.commands import COMMANDS
 from molrec_lammps.common.text import Buffer
 
-__all__ = ["Table", "find_tables"]
+__all__ = ["HEADER_NAMES", "Table", "Thermo", "find_tables", "header_names", "replaced_rows", "thermo_of"]
 
 _CHUNK = 4 * 2**20
 #: Lines between a header and its first row that may be foreign.
@@ -305,3 +307,128 @@ def _line_end(data: Buffer, position: int) -> int:
     """Just behind the newline that ends the line of `position`."""
     found = data.find(b"\n", position)
     return len(data) if found < 0 else found + 1
+
+
+#: Header word of a thermo table → per-step key of a record. Source: Record, "Per-step keys"; LAMMPS `thermo_style`.
+HEADER_NAMES = {
+    "PotEng": "pe",
+    "KinEng": "ke",
+    "TotEng": "etotal",
+    "Temp": "temp",
+    "Press": "press",
+    "Volume": "volume",
+}
+
+
+@dataclass(frozen=True)
+class Thermo:
+    """Thermo rows of a run: `steps` int64[n] ascending and unique, `columns` per-step key → float64[n].
+
+    A column that some tables of a log print and others do not is NaN where it was not printed; `printed` says of such
+    a column which rows have it (bool[n]). A column that is not in `printed` is in all.
+    """
+
+    steps: NDArray[np.int64]
+    columns: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    printed: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
+
+    def rows_of(self, steps: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Row of each of `steps` (int64[m]), -1 where there is none."""
+        if not len(self.steps):
+            return np.full(len(steps), -1, dtype=np.int64)
+        rows = np.minimum(np.searchsorted(self.steps, steps), len(self.steps) - 1)
+        return np.where(self.steps[rows] == steps, rows, -1).astype(np.int64)
+
+
+def header_names(words: Iterable[str]) -> dict[str, str]:
+    """Header word → per-step key: the standard keys by `HEADER_NAMES`, others under themselves.
+
+    A word that cannot name a node (`S/CPU`), or that is itself the key another word maps to (`pe` beside `PotEng`,
+    possible through `thermo_modify colname`), is escaped by the `%XX` rule, so that distinct words have distinct keys.
+    """
+    words = list(dict.fromkeys(words))
+    names = {word: HEADER_NAMES[word] for word in words if word in HEADER_NAMES}
+    taken = set(names.values())
+    for word in words:
+        if word in names:
+            continue
+        name = escape_name(word) if "%" in word or name_fault(word) is not None else word
+        if name in taken:
+            name = f"%{ord(name[0]):02X}{name[1:]}"
+        names[word] = name
+        taken.add(name)
+    return names
+
+
+def thermo_of(tables: Sequence[Table]) -> Thermo | None:
+    """The rows of all tables by step. Of a step that comes again the later row counts.
+
+    Rows of earlier tables that lie within the steps of a later one give way to it too: a run that went back (a
+    restart, `reset_timestep`) replaces what it repeats, also where it printed at other steps. Where one run goes on
+    from the last step of the one before, what only the one before printed of that step is kept.
+    """
+    tables = [table for table in tables if len(table.steps)]
+    if not tables:
+        return None
+    names = header_names(word for table in tables for i, word in enumerate(table.header) if i != table.step_column)
+    kept = _kept_rows(tables)
+    total = sum(int(rows.size) for rows in kept)
+    steps = np.zeros(total, dtype=np.int64)
+    columns = {name: np.full(total, np.nan) for name in names.values()}
+    printed = {name: np.zeros(total, dtype=np.bool_) for name in names.values()}
+    start = 0
+    before: Table | None = None
+    for table, rows in zip(tables, kept, strict=True):
+        stop = start + rows.size
+        steps[start:stop] = table.steps[rows]
+        for index, word in enumerate(table.header):
+            if index != table.step_column:
+                columns[names[word]][start:stop] = table.values[rows, index]
+                printed[names[word]][start:stop] = True
+        if before is not None and rows.size and rows[0] == 0 and before.steps[-1] == table.steps[0]:
+            for index, word in enumerate(before.header):
+                if word not in table.header:
+                    columns[names[word]][start] = before.values[-1, index]
+                    printed[names[word]][start] = True
+        start, before = stop, table
+    order = np.argsort(steps, kind="stable")
+    return Thermo(
+        steps[order],
+        {name: values[order] for name, values in columns.items()},
+        {name: known[order] for name, known in printed.items() if not known.all()},
+    )
+
+
+def replaced_rows(tables: Sequence[Table]) -> tuple[int, int]:
+    """How many rows give way to later ones: because steps went back, and where a run goes on from the one before.
+
+    A run that goes on repeats the last step of the one before, so that its first row is that row again.
+    """
+    tables = [table for table in tables if len(table.steps)]
+    lost = sum(len(table.steps) - int(rows.size) for table, rows in zip(tables, _kept_rows(tables), strict=True))
+    seams = sum(before.steps[-1] == table.steps[0] for before, table in pairwise(tables))
+    return max(0, lost - int(seams)), min(lost, int(seams))
+
+
+def _kept_rows(tables: Sequence[Table]) -> list[NDArray[np.int64]]:
+    """Rows of each table that no later row replaces, the last of equal steps within a table."""
+    covered: list[tuple[int, int]] = []
+    kept = []
+    for table in reversed(tables):
+        steps = table.steps
+        if bool((np.diff(steps) > 0).all()):
+            rows = np.arange(len(steps), dtype=np.int64)
+        else:
+            _, last = np.unique(steps[::-1], return_index=True)
+            rows = np.sort(len(steps) - 1 - last).astype(np.int64)
+        low, high = int(steps.min()), int(steps.max())
+        merged = [(low, high)]
+        for first, final in covered:
+            if final < low or first > high:
+                merged.append((first, final))
+                continue
+            rows = rows[(steps[rows] < first) | (steps[rows] > final)]
+            merged[0] = (min(merged[0][0], first), max(merged[0][1], final))
+        covered = merged
+        kept.append(rows)
+    return kept[::-1]

@@ -12,12 +12,10 @@ from typing import Any
 
 from molrec_convert.model import ForceField
 from molrec_convert.report import Report
-from molrec_lammps.potential.names import relation_styles, type_names
-from molrec_lammps.potential.pair_reading import PairReading
-from molrec_lammps.potential.pairs import PairWriting
-from molrec_lammps.potential.potential import Potential
-from molrec_lammps.potential.reading import Reading
-from molrec_lammps.potential.writing import Writing
+from molrec_lammps.potential.from_lammps import PairWriting, Writing
+from molrec_lammps.potential.potential import Potential, relation_styles, type_names
+from molrec_lammps.potential.to_lammps import Reading
+from molrec_lammps.potential.to_lammps_pairs import PairReading
 
 __all__ = ["force_field", "potential_of", "relation_styles", "type_names"]
 

@@ -14,8 +14,7 @@ from molrec_convert.model.forcefield.categories import to_degrees, to_radians
 from molrec_convert.model.forcefield.registry import STANDARD
 from molrec_convert.model.forcefield.styles import StyleDefinition
 from molrec_convert.quantities.dimensions import check_dimension
-from molrec_lammps.potential.style_patterns import UNKNOWN_UNIT, Slot, Value, gathered
-from molrec_lammps.potential.style_table import PARTS, bare_style, find_style
+from molrec_lammps.potential.style_table import PARTS, UNKNOWN_UNIT, Slot, Value, bare_style, find_style, gathered
 
 __all__ = [
     "PAIR_PARTS",

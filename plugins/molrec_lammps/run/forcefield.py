@@ -14,17 +14,42 @@ import numpy as np
 from molrec_convert.errors import MolrecError
 from molrec_convert.model import ForceField
 from molrec_convert.report import Report
-from molrec_lammps.data.file import DataFile, Table
+from molrec_lammps.data.file import DataFile, Table, parse_data
 from molrec_lammps.data.potential import potential_of_data
 from molrec_lammps.potential.potential import Potential
 from molrec_lammps.potential.record import force_field
-from molrec_lammps.run.commands import settings_of
-from molrec_lammps.run.files import DataFiles
-from molrec_lammps.script.potential import PotentialReader, states_potential
-from molrec_lammps.script.read_data import ReadData
-from molrec_lammps.script.script import Command, Script
+from molrec_lammps.run.settings import settings_of
+from molrec_lammps.script.potential import PotentialReader, ReadData, states_potential
+from molrec_lammps.script.script import Command, Script, find_file, plain_name
 
-__all__ = ["RunPotential", "counting_part", "read_potential", "record_force_field", "with_commands"]
+__all__ = ["DataFiles", "RunPotential", "counting_part", "read_potential", "record_force_field", "with_commands"]
+
+
+class DataFiles:
+    """Finds data files in the `folders` of a run and reads them; `atom_style` is that of the commands.
+
+    Of files of one name those the user `named` count.
+    """
+
+    def __init__(
+        self, folders: Sequence[Path], atom_style: str | None, stated_by: str, named: Sequence[Path] = ()
+    ) -> None:
+        self.folders, self.atom_style, self.stated_by = list(folders), atom_style, stated_by
+        self.named = {plain_name(path): path for path in reversed(named)}
+        self._parsed: dict[Path, DataFile] = {}
+
+    def read(self, words: ReadData) -> DataFile | None:
+        """The file a command names; None where it is not there."""
+        path = self.named.get(plain_name(words.file)) or find_file(words.file, self.folders)
+        return None if path is None else self.parse(path, [header for _, header, _ in words.fixes if header])
+
+    def parse(self, path: Path, counts: Sequence[str] = ()) -> DataFile:
+        """One file; `counts` are the header keywords of fixes."""
+        if path not in self._parsed:
+            self._parsed[path] = parse_data(
+                path, atom_style=self.atom_style, stated_by=self.stated_by, counts=tuple(counts)
+            )
+        return self._parsed[path]
 
 
 @dataclass

@@ -22,25 +22,67 @@ from molrec_lammps.common.units import UNITS, check_units
 from molrec_lammps.data.file import DataFile
 from molrec_lammps.data.record import data_frame
 from molrec_lammps.dump.record import RunFacts, dump_record
-from molrec_lammps.dump.sidecar.augmented import add_sides, open_sides
-from molrec_lammps.log.clock import Clock, clock_of
+from molrec_lammps.dump.sidecar.augmented import SideSource, add_sides, open_sides
+from molrec_lammps.dump.sidecar.local import local_attributes, told_columns
+from molrec_lammps.log.averages import AveCommand, Averages, ave_commands, averages_of
 from molrec_lammps.log.log import Log, echo_everything
-from molrec_lammps.log.metrics import metrics_of, report_unstated
-from molrec_lammps.log.thermo import Thermo
-from molrec_lammps.log.thermo_table import thermo_of
-from molrec_lammps.run.commands import settings_of
-from molrec_lammps.run.discovery import Sources, find_logs, find_script, runs_of
-from molrec_lammps.run.documents import method_document, normalized, status_document
-from molrec_lammps.run.dumps import DumpFiles, choose_beside, choose_dumps, units_of_dumps
-from molrec_lammps.run.merge import merged_settings
-from molrec_lammps.run.settings import Settings
-from molrec_lammps.run.sides import averages_of_run, commands_of, side_sources
-from molrec_lammps.run.state import keep_state, with_properties
+from molrec_lammps.log.metrics import Clock, clock_of, metrics_of, report_unstated
+from molrec_lammps.log.tables import Thermo, thermo_of
+from molrec_lammps.run.discovery import (
+    DumpFiles,
+    Sources,
+    choose_beside,
+    choose_dumps,
+    find_logs,
+    find_script,
+    left_out,
+    runs_of,
+    units_of_dumps,
+)
+from molrec_lammps.run.documents import keep_state, method_document, normalized, status_document, with_properties
+from molrec_lammps.run.settings import Settings, merged_settings, settings_of
 from molrec_lammps.run.system import RunSystem
-from molrec_lammps.script.script import Command, Script
-from molrec_lammps.script.setup import RunSetup
+from molrec_lammps.script.script import Command, RunSetup, Script, find_file
 
-__all__ = ["read_run"]
+__all__ = ["averages_of_run", "commands_of", "read_run", "side_sources"]
+
+
+def commands_of(script: Script | None, logs: Sequence[Log]) -> list[Command]:
+    """All commands that are known of a run: the script's, then those its logs echo."""
+    typed = [] if script is None else script.commands
+    return [*typed, *(command for log in logs for command in log.commands)]
+
+
+def side_sources(dumps: Sequence[DumpFiles], commands: Sequence[Command], words: Sequence[str]) -> list[SideSource]:
+    """The local and grid dumps of a run, with what their columns mean; what the user says of them in `words` counts."""
+    told = told_columns(words)
+    attributes = {**local_attributes(commands), **told}
+    return [
+        SideSource(dump.files, attributes=told)
+        if dump.command is None
+        else SideSource(dump.files, dump.command.id, attributes, "%" in dump.command.file)
+        for dump in dumps
+    ]
+
+
+def averages_of_run(sources: Sources, commands: Sequence[Command], report: Report) -> Averages:
+    """The averages of a run: the files the user names and its commands write, without commands those that are there."""
+    written: dict[Path, AveCommand] = {}
+    files = list(sources.named["ave"])
+    for command in ave_commands(commands):
+        path = next((path for path in files if path.name == Path(command.file).name), None)
+        path = path or find_file(command.file, sources.folders)
+        if path is None:
+            report.warn(f"{command.text!r} names a file that is not there")
+            continue
+        written[path] = command
+    if written or files:
+        left_out(report, [path for path in sources.found["ave"] if path not in written], "the run does not write it")
+    else:
+        files = list(sources.found["ave"])
+    files += written
+    unique = {path.resolve(): path for path in reversed(files)}
+    return averages_of(list(unique.values())[::-1], written, report)
 
 
 @dataclass

@@ -2,21 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from molrec_convert.errors import FormatError
-from molrec_lammps.potential.hybrid import HYBRID, PARTS, HybridWords, mapped_pairs, split_hybrid, sub_style_among
-from molrec_lammps.potential.potential import Coefficient, PotentialStyle
-from molrec_lammps.potential.style_patterns import is_number
-from molrec_lammps.potential.style_table import bare_style, find_style
-from molrec_lammps.script.cutoffs import FORGETFUL, without_cutoffs
-from molrec_lammps.script.rows import Rows
+from molrec_lammps.potential.potential import (
+    HYBRID,
+    PARTS,
+    Coefficient,
+    HybridWords,
+    PotentialStyle,
+    mapped_pairs,
+    split_hybrid,
+    sub_style_among,
+)
+from molrec_lammps.potential.style_table import bare_style, find_style, is_number
 from molrec_lammps.script.script import Command
-from molrec_lammps.script.settings import SettingsReader
-from molrec_lammps.script.types import BadType, pairs_of, types_of
+from molrec_lammps.script.settings import BadType, SettingsReader, pairs_of, types_of
 
-__all__ = ["CoefficientReader"]
+__all__ = ["FORGETFUL", "CoefficientReader", "Rows", "without_cutoffs"]
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+#: Styles that start over when stated again, although the name is the same.
+FORGETFUL = frozenset({"table", "table/rx", "list"})
+#: Styles whose optional coefficients stay: no cutoffs, or cutoffs that are not set back.
+_KEEPING = _names("""
+    coul/diel hbond/dreiding/lj hbond/dreiding/lj/angleoffset hbond/dreiding/morse hbond/dreiding/morse/angleoffset
+    buck/long/coul/long lepton lepton/coul lj/charmm/coul/charmm lj/charmm/coul/charmm/implicit lj/charmm/coul/long
+    lj/charmm/coul/long/soft lj/charmm/coul/msm lj/charmmfsw/coul/charmmfsh lj/charmmfsw/coul/long lj/long/coul/long
+    lj/long/dipole/long lj/long/tip4p/long srp
+    """)
+#: Styles that set back the cutoffs of unlike types alone.
+_UNLIKE = frozenset(
+    {"buck6d/coul/gauss/dsf", "buck6d/coul/gauss/long", "cosine/squared", "lj/cut/coul/debye", "ufm", "zero"}
+)
+
+
+def without_cutoffs(style: str, types: tuple[int, ...], words: tuple[str, ...]) -> tuple[str, ...]:
+    """The coefficients of a pair after its style was stated again."""
+    if style in _KEEPING or (style in _UNLIKE and types[0] == types[1]):
+        return words
+    known = find_style("pair", style)
+    if known is None or known.every:
+        return words
+    for length in range(len(words)):
+        if known.read(words[:length]) is not None:
+            return (*words[:length], *(word for word in words[length:] if word == "wca"))
+    return words
+
+
+_Place = tuple[str, tuple[int, ...]]
+_Key = tuple[str, int, str]
+
+
+class Rows:
+    """Rows by what they are of, each with the number of its statement."""
+
+    def __init__(self) -> None:
+        self._rows: dict[_Place, dict[_Key, tuple[int, Coefficient]]] = {}
+        self._number = 0
+
+    def all(self) -> list[Coefficient]:
+        """The rows in force, in the order of their statements."""
+        return [row for _, row in sorted((entry for own in self._rows.values() for entry in own.values()), key=_first)]
+
+    def put(self, row: Coefficient, hybrid: str) -> None:
+        """One row; `hybrid` is the kind of hybrid its category is, "" for none.
+
+        Under a plain hybrid a pair or type has one sub-style, the last; under an overlay `none` takes off all.
+        """
+        own = self._rows.setdefault((row.category, row.types), {})
+        if hybrid:
+            overlay = row.category == "pair" and hybrid != "hybrid" and row.style != "none"
+            gone = [key for key in own if (key[0] == "none" if overlay else key[:2] != (row.style, row.index))]
+            for key in gone:
+                del own[key]
+        self._number += 1
+        own[(row.style, row.index, row.part)] = (self._number, row)
+
+    def undo(self, category: str, style: str, index: int) -> None:
+        """No row of a sub-style (of the only style: "" and 0) is in force any more."""
+        for place, own in self._rows.items():
+            if place[0] == category:
+                own.pop((style, index, ""), None)
+
+    def drop(self, category: str) -> None:
+        """No row of the category is in force any more."""
+        for place in [place for place in self._rows if place[0] == category]:
+            del self._rows[place]
+
+    def change(self, category: str, how: Callable[[Coefficient], Coefficient]) -> None:
+        """Every row of the category becomes what `how` makes of it."""
+        for place, own in self._rows.items():
+            if place[0] == category:
+                self._rows[place] = {key: (number, how(row)) for key, (number, row) in own.items()}
+
+
+def _first(entry: tuple[int, Coefficient]) -> int:
+    return entry[0]
 
 
 class CoefficientReader(SettingsReader):

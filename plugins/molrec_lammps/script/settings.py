@@ -2,16 +2,104 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from molrec_convert.errors import FormatError
 from molrec_lammps.common.units import UNITS
 from molrec_lammps.data.header import TYPE_KINDS
 from molrec_lammps.potential.potential import Potential
 from molrec_lammps.potential.style_table import bare_style
 from molrec_lammps.script.script import Command
-from molrec_lammps.script.types import is_label, types_of
-from molrec_lammps.script.words import check_special_bonds, is_number
 
-__all__ = ["SettingsReader"]
+__all__ = ["BadType", "SettingsReader", "check_special_bonds", "is_label", "is_number", "pairs_of", "types_of"]
+
+_RANGE = re.compile(r"(\d*)(\*?)(\d*)")
+
+
+class BadType(Exception):
+    """A word that is no type here: what stands there, and what should."""
+
+    def __init__(self, found: str, expected: str) -> None:
+        super().__init__(f"found {found}, expected {expected}")
+        self.found, self.expected = found, expected
+
+
+def is_label(word: str) -> bool:
+    """Whether the word is a type label rather than a number or a range."""
+    return bool(word) and not (word[0].isdigit() or word[0] in "*#+-")
+
+
+def types_of(word: str, count: int, labels: Sequence[str], kind: str) -> range:
+    """The types a word means: `count` types of the `kind` ("atom") there are, `labels` are theirs in order."""
+    if is_label(word):
+        if word not in labels:
+            known = ", ".join(label for label in labels if label)
+            raise BadType(
+                f"the {kind} type label {word!r}",
+                f"one of {known}" if known else f"a type number, as no {kind} type has a label",
+            )
+        number = list(labels).index(word) + 1
+        return range(number, number + 1)
+    match = _RANGE.fullmatch(word)
+    expected = f"a type from 1 to {count}, a range such as '1*{max(count, 1)}', or a type label"
+    if match is None or not word:
+        raise BadType(f"{word!r} as {kind} type", expected)
+    low, star, high = match.groups()
+    first = int(low or 1)
+    last = int(high or count) if star else first
+    if not 1 <= first <= last <= count:
+        there = f"{count} {kind} type{'' if count == 1 else 's'}"
+        raise BadType(f"{word!r} with {there}", expected if count else f"a data file with {kind} types")
+    return range(first, last + 1)
+
+
+def pairs_of(one: str, other: str, count: int, labels: Sequence[str]) -> list[tuple[int, int]]:
+    """The pairs of atom types two words mean: those with I <= J of both ranges, and two plain types in either order."""
+    first, second = types_of(one, count, labels, "atom"), types_of(other, count, labels, "atom")
+    if "*" not in _bare(one) + _bare(other) and second[0] < first[0]:
+        first, second = second, first
+    pairs = [(i, j) for i in first for j in second if i <= j]
+    if not pairs:
+        raise BadType(f"'{one} {other}', which holds no pair I <= J", f"'{other} {one}'")
+    return pairs
+
+
+def _bare(word: str) -> str:
+    return "" if is_label(word) else word
+
+
+_NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
+_PRESETS = frozenset({"amber", "charmm", "dreiding", "fene"})
+_FLAGS = frozenset({"angle", "dihedral", "one/five"})
+
+
+def is_number(word: str) -> bool:
+    """Whether LAMMPS takes the word for a number."""
+    return _NUMBER.fullmatch(word) is not None
+
+
+def check_special_bonds(words: Sequence[str]) -> str:
+    """What is wrong with the words of `special_bonds`, "" for nothing."""
+    at = 0
+    if not words:
+        return "'special_bonds' alone"
+    while at < len(words):
+        word = words[at]
+        if word in _PRESETS:
+            at += 1
+        elif word in ("lj", "coul", "lj/coul"):
+            weights = words[at + 1 : at + 4]
+            if len(weights) < 3 or not all(is_number(weight) and 0 <= float(weight) <= 1 for weight in weights):
+                return repr(" ".join(words[at : at + 4]))
+            at += 4
+        elif word in _FLAGS:
+            if words[at + 1 : at + 2] not in (["yes"], ["no"], ("yes",), ("no",)):
+                return repr(" ".join(words[at : at + 2]))
+            at += 2
+        else:
+            return repr(word)
+    return ""
 
 
 class SettingsReader:

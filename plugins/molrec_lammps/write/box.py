@@ -6,7 +6,8 @@ bit for bit. Source: the manual, "read_data", "Howto triclinic".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,11 +16,28 @@ from numpy.typing import NDArray
 
 from molrec_convert.errors import UnsupportedError, UsageError
 from molrec_convert.model import Box
+from molrec_convert.model.names import unescape_name
+from molrec_convert.quantities.standard import COLUMNS, VECTORS, Turning, full_tensor, tensor_as
 from molrec_convert.report import Report
+from molrec_lammps.common.atom_styles import ATOM_STYLES, AtomStyle, style_named
 from molrec_lammps.common.triclinic import general_rotation, restricted_vectors
-from molrec_lammps.write.text import number_text, number_texts
+from molrec_lammps.write.types import State
+from molrec_lammps.write.units import number_text, number_texts
 
-__all__ = ["Cell", "asked_box", "bounds_of", "cell_of", "header_lines", "held"]
+__all__ = [
+    "Cell",
+    "Turned",
+    "asked_box",
+    "bounds_of",
+    "cell_of",
+    "header_lines",
+    "held",
+    "style_of_state",
+    "turn",
+    "turned_of",
+    "unturned",
+    "warning_of",
+]
 
 Floats = NDArray[np.float64]
 _AXES = "xyz"
@@ -160,3 +178,116 @@ def _high(low: float, length: float) -> float:
 def _words(box: Box) -> str:
     low, high, _ = bounds_of(box)
     return ", ".join(f"{name} {low[axis]:g} to {high[axis]:g}" for axis, name in enumerate(_AXES))
+
+
+Reals = NDArray[np.float64]
+#: How many numbers a vector and a tensor (Voigt, whole) have.
+_WIDTHS = {"point": (3,), "vector": (3,), "tensor": (6, 9)}
+_NUMBERED = re.compile(r"(.+)\[(\d+)\]")
+_ALONE = frozenset({"image_x", "image_y", "image_z"})
+
+
+@dataclass(frozen=True)
+class Turned:
+    """What turns together: the columns of a vector, or one column with several numbers a row; and how."""
+
+    columns: tuple[str, ...]
+    kind: Turning
+
+
+def turned_of(name: str, widths: Mapping[str, tuple[int, ...]]) -> Turned | None:
+    """Return what a column of a record turns with, None where it does not turn, or what it belongs to is not there.
+
+    `widths` has the shape of a row of every column there is.
+    """
+    _, kind = COLUMNS.get(name, ("", ""))
+    if kind not in _WIDTHS:
+        return None
+    if widths[name]:
+        return Turned((name,), kind) if len(widths[name]) == 1 and widths[name][0] in _WIDTHS[kind] else None
+    group = next((group for group in VECTORS if name in group), None)
+    if group is None or any(widths.get(other) != () for other in group):
+        return None
+    return Turned(group, kind)
+
+
+def turn(values: Reals, kind: Turning, rotation: Reals, origin: Reals | None = None) -> Reals:
+    """Return points or vectors f64[n, 3], or tensors f64[n, 6] (Voigt) or [n, 9], turned; `rotation` is f64[n, 3, 3].
+
+    `origin` f64[n, 3] is what points are turned about.
+    """
+    if kind == "tensor":
+        made = np.einsum("nab,nbc,ndc->nad", rotation, full_tensor(values), rotation)
+        return tensor_as(made, "voigt") if values.shape[-1] == 6 else made.reshape(values.shape)
+    if kind == "point" and origin is not None:
+        return np.asarray(np.einsum("nij,nj->ni", rotation, values - origin) + origin)
+    return np.asarray(np.einsum("nij,nj->ni", rotation, values))
+
+
+def unturned(names: Iterable[str], widths: Mapping[str, tuple[int, ...]]) -> list[str]:
+    """Return those of the names that may be parts of a vector or tensor, and are not turned."""
+    named = list(names)
+    rest = [name for name in named if name not in _ALONE and _unknown(name, widths)]
+    together: dict[str, list[str]] = {}
+    for name in rest:
+        own = unescape_name(name)
+        numbered = _NUMBERED.fullmatch(own)
+        stem = f"{numbered[1]}[]" if numbered else own[:-1] + "?" if own[-1] in "xyz" else own
+        together.setdefault(stem, []).append(name)
+    found = [name for name in rest if widths[name] and widths[name][0] in (3, 6, 9)]
+    found += [name for group in together.values() if len(group) in (3, 6, 9) for name in group]
+    found += [name for name in rest if COLUMNS.get(name, ("", ""))[1] == "quaternion"]
+    return [name for name in named if name in set(found)]
+
+
+def warning_of(names: Iterable[str]) -> str:
+    """Return what is said of columns that were not turned."""
+    return (
+        f"not turned with the cell: {' '.join(map(unescape_name, names))}, for nobody says whether they are vectors or "
+        "tensors"
+    )
+
+
+def _unknown(name: str, widths: Mapping[str, tuple[int, ...]]) -> bool:
+    """True if a column is not turned, and not known to be nothing that turns."""
+    if turned_of(name, widths) is not None:
+        return False
+    return name not in COLUMNS or COLUMNS[name][1] != ""
+
+
+_RELATIONS = ("bonds", "angles", "dihedrals", "impropers")
+#: Styles by the columns that tell them, the first that fits counts.
+_TOLD_BY = (
+    ("sphere", ("diameter", "density")),
+    ("spin", ("spx", "spy", "spz", "sp")),
+    ("dipole", ("mux", "muy", "muz", "charge")),
+    ("electron", ("eradius", "spin")),
+)
+
+
+def style_of_state(state: State, document: Mapping[str, Any], asked: str | None, report: Report) -> AtomStyle:
+    """The atom style to write. UsageError: `asked` (`--target-atom-style`) names none."""
+    if asked is not None:
+        return style_named(asked, "--target-atom-style")
+    own = document.get("atom_style")
+    if isinstance(own, str) and own:
+        return style_named(own, "the record's atom style")
+    style = _least(state)
+    report.derived("atom style", f"{style.name}, the least that holds what the record has")
+    return style
+
+
+def _least(state: State) -> AtomStyle:
+    related = [name for name in _RELATIONS if name in state.blocks and state.blocks[name].count]
+    molecules = bool(related) or "mol_id" in state.atoms or "mol" in state.atoms
+    charged = "charge" in state.atoms
+    if not molecules:
+        for name, columns in _TOLD_BY:
+            if all(column in state.atoms for column in columns):
+                return ATOM_STYLES[name]
+        return ATOM_STYLES["charge" if charged else "atomic"]
+    if charged:
+        return ATOM_STYLES["full"]
+    if any(name in related for name in ("dihedrals", "impropers")):
+        return ATOM_STYLES["molecular"]
+    return ATOM_STYLES["angle" if "angles" in related else "bond"]

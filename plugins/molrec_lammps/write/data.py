@@ -24,20 +24,25 @@ from molrec_convert.quantities.dimensions import units_object, units_words
 from molrec_convert.report import Report
 from molrec_lammps.common.atom_styles import AtomStyle
 from molrec_lammps.data.sections import SHAPES
-from molrec_lammps.write.atoms import AtomRows, atom_rows, velocity_rows
-from molrec_lammps.write.box import Cell, header_lines
-from molrec_lammps.write.coefficients import coefficient_sections
+from molrec_lammps.write.atoms import AtomRows, RelationRows, atom_rows, relation_rows, velocity_rows
+from molrec_lammps.write.box import Cell, header_lines, style_of_state, unturned, warning_of
+from molrec_lammps.write.commands import coefficient_sections
 from molrec_lammps.write.force_field import potential_of_record
-from molrec_lammps.write.masses import Masses, brings_masses, masses_of, named_masses
 from molrec_lammps.write.preserved import Preserved, preserved_of
-from molrec_lammps.write.relations import RelationRows, relation_rows
-from molrec_lammps.write.state import State, lammps_document, report_meta, state_of
-from molrec_lammps.write.style import style_of_state
-from molrec_lammps.write.text import number_text, row_pieces
-from molrec_lammps.write.turning import unturned, warning_of
-from molrec_lammps.write.type_order import ordered
-from molrec_lammps.write.types import Types, atom_types
-from molrec_lammps.write.units import preset_of, style_written, title_with_units
+from molrec_lammps.write.types import (
+    Masses,
+    State,
+    Types,
+    atom_types,
+    brings_masses,
+    lammps_document,
+    masses_of,
+    named_masses,
+    ordered,
+    report_meta,
+    state_of,
+)
+from molrec_lammps.write.units import number_text, preset_of, row_pieces, style_written, title_with_units
 
 __all__ = ["DataPlan", "data_plan", "write_data", "write_plan"]
 

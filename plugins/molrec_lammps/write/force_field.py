@@ -19,13 +19,18 @@ from molrec_convert.formats import WriteContext
 from molrec_convert.model import ForceField, Record
 from molrec_convert.quantities.dimensions import units_words
 from molrec_convert.report import Report
-from molrec_lammps.potential.files import cmap_text
 from molrec_lammps.potential.potential import Coefficient, Potential, PotentialStyle
 from molrec_lammps.potential.record import potential_of
-from molrec_lammps.potential.style_patterns import UNKNOWN_UNIT, is_number
-from molrec_lammps.potential.style_table import ANGSTROM_UNITS, StyleRow, bare_style, find_style
-from molrec_lammps.write.text import number_text
-from molrec_lammps.write.units import Conversion
+from molrec_lammps.potential.rows import cmap_text
+from molrec_lammps.potential.style_table import (
+    ANGSTROM_UNITS,
+    UNKNOWN_UNIT,
+    StyleRow,
+    bare_style,
+    find_style,
+    is_number,
+)
+from molrec_lammps.write.units import Conversion, number_text
 
 __all__ = ["FileFolder", "PotentialFiles", "potential_of_record", "with_pair_style"]
 

@@ -18,9 +18,8 @@ from molrec_convert.quantities.dimensions import same_units, units_words
 from molrec_lammps.common.atom_styles import AtomStyle
 from molrec_lammps.data.sections import SHAPES, Shape
 from molrec_lammps.write.box import Cell
-from molrec_lammps.write.state import State
-from molrec_lammps.write.text import number_text, row_pieces
-from molrec_lammps.write.units import SECTIONS
+from molrec_lammps.write.types import State
+from molrec_lammps.write.units import SECTIONS, number_text, row_pieces
 
 __all__ = ["Preserved", "TextSection", "preserved_of"]
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from molrec_convert.errors import FormatError, UsageError
 from molrec_convert.model import BlockDeclaration, ColumnDeclaration
 from molrec_convert.report import Report
-from molrec_lammps.common.type_names import names_column
+from molrec_lammps.common.text import names_column
 from molrec_lammps.dump.rows import own_names
 from molrec_lammps.dump.sidecar.dump import SideDump
 from molrec_lammps.dump.system import places_of

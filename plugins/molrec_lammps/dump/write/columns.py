@@ -21,7 +21,7 @@ from molrec_convert.model.names import unescape_name
 from molrec_convert.quantities.elements import NUMBERS
 from molrec_convert.report import Report
 from molrec_lammps.dump.rows import FLAVOURS
-from molrec_lammps.write.type_order import order_fault
+from molrec_lammps.write.types import order_fault
 
 __all__ = [
     "TYPE_COLUMNS",

@@ -28,10 +28,9 @@ from molrec_convert.report import Report
 from molrec_lammps.dump.rows import kind_of
 from molrec_lammps.dump.write.columns import TYPE_COLUMNS, DumpColumn, SourceColumn, TypeNumbers, choose_columns
 from molrec_lammps.dump.write.frames import AtomFrames, DumpBoxes, atom_columns, frames_of, places
-from molrec_lammps.write.state import ATOMS, report_meta
-from molrec_lammps.write.text import as_text, number_text, row_pieces, tiled
-from molrec_lammps.write.turning import Turned, turn, turned_of, unturned, warning_of
-from molrec_lammps.write.units import style_written
+from molrec_lammps.write.box import Turned, turn, turned_of, unturned, warning_of
+from molrec_lammps.write.types import ATOMS, report_meta
+from molrec_lammps.write.units import as_text, number_text, row_pieces, style_written, tiled
 
 __all__ = ["write_dump"]
 

@@ -20,10 +20,9 @@ from molrec_convert.model import BlockUpdates, Box, FrameBatch, Trajectory
 from molrec_convert.report import Report
 from molrec_lammps.common.triclinic import general_rotation, overhang
 from molrec_lammps.dump.write.columns import DumpColumn, SourceColumn
-from molrec_lammps.write.box import asked_box
-from molrec_lammps.write.state import ATOMS
-from molrec_lammps.write.text import number_text
-from molrec_lammps.write.turning import turn
+from molrec_lammps.write.box import asked_box, turn
+from molrec_lammps.write.types import ATOMS
+from molrec_lammps.write.units import number_text
 
 __all__ = ["AtomFrames", "DumpBoxes", "atom_columns", "bounds_around", "frames_of", "places"]
 
