@@ -23,7 +23,7 @@ __all__ = ["from_ase", "from_universe", "plugin_function", "resolve"]
 
 
 def plugin_function(plugin: str, name: str, library: str | None = None) -> Callable[..., Any]:
-    """A function a plugin offers. Plugin and extra have one name, and the library it needs unless that is named."""
+    """Return a function a plugin offers. Plugin and extra have one name, and the library it needs unless that is named."""
     library = library or plugin
     found: dict[str, str] = getattr(plugin_manager().get_plugin(plugin), "FUNCTIONS", {})
     try:
@@ -41,7 +41,7 @@ def plugin_function(plugin: str, name: str, library: str | None = None) -> Calla
 
 
 def from_ase(atoms: Any, as_: Arrangement | None = None, *, report: Report | None = None) -> Record | Collection:
-    """A record of `ase.Atoms`; of several a record with a trajectory, or where their atoms differ a collection.
+    """Return a record of `ase.Atoms`; of several a record with a trajectory, or where their atoms differ a collection.
 
     `as_` says which. Arrays, cell, constraints, `info` and the results a calculator holds are kept, whatever has no
     form in a record is in `report` as dropped. `UnsupportedError` where ASE is not installed.
@@ -59,7 +59,7 @@ def from_universe(
     hints: Names[str] = (),
     report: Report | None = None,
 ) -> Record:
-    """A record of an `MDAnalysis.Universe` or an `AtomGroup`, with the topology as it is now.
+    """Return a record of an `MDAnalysis.Universe` or an `AtomGroup`, with the topology as it is now.
 
     `frames`: None for all, a slice, numbers or flags, `u.trajectory[...]`, or "current" for the frame as it stands,
     with what was changed in it. Transformations and auxiliary data take part; frames are read when they are asked

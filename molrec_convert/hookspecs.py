@@ -25,7 +25,7 @@ hookimpl = pluggy.HookimplMarker("molrec_convert")
 
 @hookspec
 def molrec_formats() -> Iterable[Format]:  # type: ignore[empty-body]
-    """The formats this plugin reads or writes."""
+    """Return the formats this plugin reads or writes."""
 
 
 @hookspec
@@ -53,7 +53,7 @@ def molrec_units_converted(record: Record, source: Record, conversion: UnitConve
 
 @hookspec(firstresult=True)
 def molrec_style_dimension(category: str, style: str, name: str, definitions: int) -> str | None:
-    """The dimension of a parameter of a force-field style that is not in the registry, `energy/length**2`.
+    """Return the dimension of a parameter of a force-field style that is not in the registry, `energy/length**2`.
 
     `name` is a column of its table or a parameter of the style itself; "" is a pure number, None: not known.
     """
@@ -66,4 +66,4 @@ def molrec_commands(app: Any) -> None:
 
 @hookspec
 def molrec_styles() -> Iterable[StyleDefinition]:  # type: ignore[empty-body]
-    """Force-field styles this plugin adds to the registry."""
+    """Return force-field styles this plugin adds to the registry."""

@@ -58,7 +58,7 @@ _problems: list[str] = []
 
 @functools.cache
 def plugin_manager() -> pluggy.PluginManager:
-    """The one plugin manager, with every plugin that loads registered."""
+    """Return the one plugin manager, with every plugin that loads registered."""
     manager = pluggy.PluginManager(GROUP)
     manager.add_hookspecs(hookspecs)
     manager.register(importlib.import_module("molrec_convert.stores.plugin"), name="stores")
@@ -82,12 +82,12 @@ def plugin_manager() -> pluggy.PluginManager:
 
 
 def plugin_names() -> list[str]:
-    """Names of the plugins in use, the stores first."""
+    """Return names of the plugins in use, the stores first."""
     return [name for name, plugin in plugin_manager().list_name_plugin() if plugin is not None]
 
 
 def problems() -> list[str]:
-    """One sentence for each plugin that was skipped."""
+    """Return one sentence for each plugin that was skipped."""
     plugin_manager()
     formats()
     return list(_problems)
@@ -95,7 +95,9 @@ def problems() -> list[str]:
 
 @functools.cache
 def formats() -> dict[str, Format]:
-    """All formats by name. Two plugins that claim one name are an error; a plugin that fails is named and skipped."""
+    """Return all formats by name. Two plugins that claim one name are an error; a plugin that fails is named and
+    skipped.
+    """
     found: dict[str, Format] = {}
     owner: dict[str, str] = {}
     for name, brought in _brought("molrec_formats"):
@@ -117,7 +119,7 @@ def formats_of(plugin: str) -> dict[str, Format]:
 
 @functools.cache
 def style_registry() -> Registry:
-    """The styles of the contract and those of the plugins; a plugin whose styles clash is named and skipped."""
+    """Return the styles of the contract and those of the plugins; a plugin whose styles clash is named and skipped."""
     from molrec_convert.model.forcefield.registry import STANDARD
 
     registry = STANDARD
@@ -130,7 +132,7 @@ def style_registry() -> Registry:
 
 
 def format_named(name: str) -> Format:
-    """The format of that name, or an error that lists the names there are."""
+    """Return the format of that name, or an error that lists the names there are."""
     known = formats()
     if name not in known:
         raise UsageError(f"there is no format {name!r}; there are {', '.join(sorted(known))}")
@@ -138,7 +140,7 @@ def format_named(name: str) -> Format:
 
 
 def detect(paths: Sequence[Path]) -> Format:
-    """The format of one source: by content first, by name second.
+    """Return the format of one source: by content first, by name second.
 
     Several paths are one source when one format takes them all, or combines theirs (a data file and a dump).
     """
@@ -185,7 +187,7 @@ def detect_target(path: Path) -> Format:
 
 
 def read_head(path: Path) -> bytes:
-    """The first 64 KiB of a file's content, decompressed by magic bytes; empty for a directory.
+    """Return the first 64 KiB of a file's content, decompressed by magic bytes; empty for a directory.
 
     Of a compressed file that is damaged or cut short what is whole of its beginning.
     """
@@ -278,7 +280,7 @@ def _named(candidates: Iterable[Format], path: Path, *, text: bool = True) -> li
 
 
 def _suffix_of(pattern: str) -> str | None:
-    """The suffix a pattern stands for: `.xyz` for `*.xyz`; None for other patterns."""
+    """Return the suffix a pattern stands for: `.xyz` for `*.xyz`; None for other patterns."""
     return pattern[1:].lower() if pattern.startswith("*.") else None
 
 

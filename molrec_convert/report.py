@@ -104,7 +104,7 @@ class Report:
         del self.items[items:], self.warnings[warnings:], self.truncations[truncations:]
 
     def of(self, fate: Fate) -> Iterator[Item]:
-        """The items of one fate, in order; what a writer drops of what a reader carried is not carried."""
+        """Return the items of one fate, in order; what a writer drops of what a reader carried is not carried."""
         gone = {_last(item.name) for item in self.items if item.fate is Fate.DROPPED}
         return (i for i in self.items if i.fate is fate and not (fate is Fate.CARRIED and _called(i) & gone))
 
@@ -114,11 +114,11 @@ class Report:
         return bool(self.truncations) or any(True for _ in self.of(Fate.DROPPED))
 
     def losses(self) -> list[str]:
-        """One line for each thing that is not in the target."""
+        """Return one line for each thing that is not in the target."""
         return [*self.truncations, *(str(item) for item in self.of(Fate.DROPPED))]
 
     def to_json(self) -> dict[str, Any]:
-        """The whole report as a JSON document: one list of `{name, detail}` per fate, warnings, truncations."""
+        """Return the whole report as a JSON document: one list of `{name, detail}` per fate, warnings, truncations."""
         document: dict[str, Any] = {
             fate.value: [{"name": item.name, "detail": item.detail} for item in self.of(fate)] for fate in Fate
         }

@@ -239,7 +239,7 @@ def stats_command(
     record: int | slice | None,
     select: str | None,
 ) -> None:
-    """Summarize the numbers of COLLECTION: counts, elements, ranges and histograms of every column and key.
+    """Show what the numbers of COLLECTION are like: counts, elements, ranges and histograms of every column and key.
 
     All records are read once. Text goes to standard output; --html and --png write files as well.
     """

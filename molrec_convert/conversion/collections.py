@@ -116,7 +116,7 @@ class JoinedCollection(Collection):
                 source.close()
 
     def _member(self, record: Record) -> Record:
-        """The record as one of this collection: without a force field of its own, its per-step keys those of all."""
+        """Return the record without a force field of its own, with the per-step keys of all."""
         member = as_member(record, self._report)
         changes: dict[str, Any] = {"forcefield": None, "_close": None}
         if member.trajectory is not None:
@@ -176,7 +176,7 @@ class _Survey:
         return declaration
 
     def document(self) -> dict[str, Any]:
-        """Units and version, and of the documents of collections what all of them say."""
+        """Return units and version, and what the documents of all collections agree on."""
         if self._silent and self._units:
             listed = ", ".join(self._silent[:3]) + (f" and {len(self._silent) - 3} more" if self._silent[3:] else "")
             self._report.warn(f"no units are stated by {listed}: they are taken for those of the others")
@@ -193,7 +193,7 @@ class _Survey:
         return collection_document({**common, "molrec_version": self._version, "units": units})
 
     def forcefield(self) -> ForceField | None:
-        """The force field all sources have; one that not all have is reported as dropped."""
+        """Return the force field all sources have; one that not all have is reported as dropped."""
         found = [(name, entry) for name, entry in self._forcefields if entry is not None]
         if not found:
             return None
@@ -232,7 +232,7 @@ class _Survey:
 
 
 def _counted(trajectory: Trajectory | None) -> tuple[int, int | None]:
-    """Frames of a trajectory, and the rows its first update of `atoms` has."""
+    """Return the number of frames of a trajectory, and of rows in its first update of `atoms`."""
     if trajectory is None:
         return 0, None
     count, rows = 0, None
@@ -245,7 +245,7 @@ def _counted(trajectory: Trajectory | None) -> tuple[int, int | None]:
 
 
 def parse_fractions(text: str) -> dict[str, float]:
-    """`train=0.8,valid=0.1,test=0.1`; refused unless they are positive and add up to one (`UsageError`)."""
+    """Return `train=0.8,valid=0.1,test=0.1` as a mapping; `UsageError` unless all are positive and add up to one."""
     fractions: dict[str, float] = {}
     for part in text.split(","):
         name, equals, number = part.partition("=")
@@ -270,7 +270,7 @@ def parse_fractions(text: str) -> dict[str, float]:
 def split_positions(
     collection: Collection, fractions: Mapping[str, float], *, by: str | None = None, seed: int = 0
 ) -> dict[str, NDArray[np.int64]]:
-    """The records of each side, in their order. With `by` those with equal values of that index column stay together.
+    """Return the records of each side, in order; with `by`, equal values of that index column stay on one side.
 
     A record without a value is a group of its own. Raises `UsageError` for an unknown column, or an empty side.
     """
@@ -298,7 +298,7 @@ def split_positions(
 
 
 def _groups(column: Column) -> tuple[NDArray[np.int64], list[bytes]]:
-    """The group of each record, and a label of each group that says what its value is."""
+    """Return the group of each record, and a label of each group that says what its value is."""
     values = column.values
     if values.dtype.kind == "f":
         # equal numbers are one group, whatever their sign or their NaN
@@ -327,7 +327,7 @@ def _hash(label: bytes, seed: int) -> bytes:
 
 
 def _assign(order: Sequence[int], sizes: Sequence[int], fractions: Sequence[float], count: int) -> list[int]:
-    """The side of each group: each goes, in this order, where most records are lacking."""
+    """Return the side of each group: each goes, in this order, where most records are lacking."""
     lacking = [fraction * count for fraction in fractions]
     sides = [0] * len(sizes)
     for group in order:

@@ -50,7 +50,7 @@ def joined_observables(sources: Sequence[Source], trajectory: ChainedTrajectory,
 def _over_frames(
     sources: Sequence[Source], entries: Sequence[Observable | None], trajectory: ChainedTrajectory
 ) -> Observable | None:
-    """The rows of the frames that are taken, None where an entry has no row for each frame of its source."""
+    """Return the rows of the frames that are taken, None where an entry has no row for each frame of its source."""
     parts = []
     first = entries[0]
     for source, entry, (start, stop) in zip(sources, entries, trajectory.ranges, strict=True):
@@ -102,7 +102,7 @@ def _shifted(series: Series, shift: int) -> Series:
 
 
 def _joined(key: str, parts: Sequence[Series | None], ends: Sequence[int | None]) -> tuple[Series, int]:
-    """One curve of several, and how many values are left out: of steps that more than one has one is taken."""
+    """Return one curve of several, and how many values are left out: of steps that more than one has one is taken."""
     events: list[Event] = []
     left = 0
     for number, series in enumerate(parts):
@@ -260,7 +260,7 @@ def _method(sources: Sequence[Source], report: Report) -> dict[str, Any] | None:
 
 
 def _status(sources: Sequence[Source], report: Report) -> dict[str, Any] | None:
-    """The last one's, which says how it all ended."""
+    """Return the last one's, which says how it all ended."""
     having = [source for source in sources if source.record.status is not None]
     if len(having) > 1:
         report.converted("status", f"is that of {having[-1].name}, the last")

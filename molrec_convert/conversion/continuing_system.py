@@ -104,7 +104,7 @@ def _find_constants(sources: Sequence[Source]) -> None:
 
 
 def _declared(trajectory: Trajectory, home: str) -> set[str]:
-    """The columns a trajectory has of the rows of a block."""
+    """Return the columns a trajectory has of the rows of a block."""
     return {
         key
         for name, block in trajectory.declaration.blocks.items()
@@ -114,7 +114,7 @@ def _declared(trajectory: Trajectory, home: str) -> set[str]:
 
 
 def _homes(source: Source) -> list[tuple[str, str]]:
-    """The columns of the system that are brought to the trajectory, each with its block."""
+    """Return the columns of the system that are brought to the trajectory, each with its block."""
     system = source.record.system
     assert system is not None or not source.constants
     return [
@@ -127,7 +127,7 @@ def _homes(source: Source) -> list[tuple[str, str]]:
 
 
 def _without(name: str, block: Block, moved: set[tuple[str, str]], sources: Sequence[Source]) -> Block:
-    """A block of the system without the columns that moved; ids all systems have may stay."""
+    """Return a block of the system without the columns that moved; ids all systems have may stay."""
     stay = all(source.atoms is not None and _ID in source.atoms.columns for source in sources)
     columns = {
         key: column
@@ -168,7 +168,7 @@ def _identity(source: Source) -> dict[str, Column]:
 
 
 def _counts(source: Source) -> set[int]:
-    """The number of atoms in the first frame and in the last; none where ids say which atoms come and go."""
+    """Return the number of atoms in the first frame and in the last; none where ids say which atoms come and go."""
     if source.atoms is not None:
         return {source.atoms.count}
     trajectory = source.trajectory
@@ -247,7 +247,7 @@ def _check_column(first: Source, one: Column, source: Source, other: Column, key
 
 
 def _changing(source: Source) -> set[str]:
-    """Columns of atoms that change, as far as is known without reading all frames."""
+    """Return columns of atoms that change, as far as is known without reading all frames."""
     blocks = source.trajectory.declaration.blocks
     return {
         key
@@ -324,7 +324,7 @@ def _check_relation(name: str, known: Block, block: Block, source: Source) -> No
 
 
 def _canonical(name: str, block: Block, order: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
-    """The atoms each row joins, and its type, in an order of their own; None where it has no such columns."""
+    """Return the atoms each row joins, and its type, in an order of their own; None where it has no such columns."""
     ends = [key for key in ENDPOINTS if key in block.columns and block.targets.get(key, _ATOMS) == _ATOMS]
     if not ends:
         return None

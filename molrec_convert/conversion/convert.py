@@ -343,7 +343,7 @@ def _paths(sources: PathLike | Sequence[PathLike]) -> list[Path]:
 def _joined(
     groups: Groups, options: Mapping[str, Any], context: ReadContext, *, overlap: Overlap, shift_time: bool
 ) -> Record:
-    """The records of all sources as one, in time."""
+    """Return the records of all sources as one, in time."""
     from molrec_convert.conversion.continuing import join_records
 
     records: list[tuple[str, Record]] = []
@@ -360,7 +360,7 @@ def _joined(
 
 
 def _only(source: Collection, path: Path, report: Report) -> Record:
-    """The record of a collection of one; `UsageError` for another one."""
+    """Return the record of a collection of one; `UsageError` for another one."""
     if len(source) == 1:
         return as_standalone_record(source, 0, report)
     count = len(source)
@@ -369,7 +369,7 @@ def _only(source: Collection, path: Path, report: Report) -> Record:
 
 
 def _groups(paths: list[Path], from_format: str | None, target: Format, each: bool, where: Path) -> Groups:
-    """The sources among the paths: one that all of them form, or one each where they become a collection."""
+    """Return the sources among the paths: one that all of them form, or one each where they become a collection."""
     named = None if from_format is None else format_named(from_format)
     if each and target.kind != "collection":
         raise UsageError(
@@ -398,7 +398,7 @@ def _groups(paths: list[Path], from_format: str | None, target: Format, each: bo
 def _source(
     groups: Groups, options: Mapping[str, Any], context: ReadContext, frames: Frames | None
 ) -> Record | Collection:
-    """The one source, or a collection of all of them; of files of configurations, and of each of several, `frames`."""
+    """Return the one source, or a collection of all of them, with only the chosen `frames` where that applies."""
 
     def opener(chosen: Format, paths: list[Path]) -> Record | Collection:
         source = open_source(chosen, paths, dataclasses.replace(context, options=options[chosen.name]))
@@ -436,7 +436,7 @@ class ManyRecordsError(UsageError):
 def _fitting(
     source: Record | Collection, target: Format, report: Report, ways: Sequence[str] = ()
 ) -> Record | Collection:
-    """The source as the target takes it: the record of a collection of one where a record is wanted.
+    """Return the source as the target takes it: the record of a collection of one where a record is wanted.
 
     `ways`: what else its configurations could become, which an error tells.
     """
@@ -451,7 +451,7 @@ def _fitting(
 
 
 def _divide(options: Mapping[str, Any], sources: Sequence[Format], target: Format) -> tuple[dict[str, Any], Any]:
-    """The options of each reader, by format, and of the writer. One that several have goes to all of them."""
+    """Return the options of each reader, by format, and of the writer. One that several have goes to all of them."""
     reads = {entry.name: {field.name for field in dataclasses.fields(entry.read_options)} for entry in sources}
     writes = {entry.name for entry in dataclasses.fields(target.write_options)}
     every = writes.union(*reads.values())

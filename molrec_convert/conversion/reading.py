@@ -61,7 +61,7 @@ def read(
     progress: Progress | None = None,
     **options: Any,
 ) -> Record | Collection:
-    """The record in one source: a store, a foreign file, a run directory, or several files that belong together.
+    """Read the record in one source: a store, a foreign file, a run directory, or several files that belong together.
 
     A source of many records gives a `Collection`, also when it holds one: of it `record` takes one out, by its number,
     as a `Record` (a slice: a smaller collection), `select` those that fit, as `Collection.select` takes them.
@@ -94,7 +94,7 @@ def open(path: PathLike, **options: Any) -> Record | Collection: ...
 
 
 def open(path: PathLike, **options: Any) -> Record | Collection:
-    """A record, or a collection, opened lazily; the same as `read` of one path. Use it as a context manager."""
+    """Open a record or a collection lazily, like `read` of one path. Use it as a context manager."""
     opened: Record | Collection = read(path, **options)
     return opened
 
@@ -123,7 +123,7 @@ def uses_of(groups: Sequence[tuple[Format, Sequence[Path]]]) -> list[Use]:
 def choose(
     source: Record | Collection, record: int | slice | None, select: Selection | None, context: ReadContext
 ) -> Record | Collection:
-    """The record or records asked for; what a hook amends is the record that is taken out."""
+    """Return the record or records asked for; a record that is taken out is passed to the hook that amends records."""
     if record is None and select is None:
         return source
     try:

@@ -46,7 +46,7 @@ _STATED = ("units", "molrec_version")
 def choose_records(
     source: Record | Collection, record: int | slice | None, select: Selection | None, report: Report
 ) -> Record | Collection:
-    """The record, or the records, of a collection that are asked for; the source itself when nothing is.
+    """Return the record, or the records, of a collection that are asked for; the source itself when nothing is.
 
     A number is one record, which stands alone; closing it closes the collection. Raises `UsageError` where there is no
     such record, or nothing to choose from.
@@ -66,7 +66,7 @@ def choose_records(
 
 
 def positions(source: Collection, record: int | slice | None, select: Selection | None) -> list[int]:
-    """The records of a collection asked for by number, or by condition; `UsageError` where there are none."""
+    """Return the records of a collection asked for by number, or by condition; `UsageError` where there are none."""
     where = "the collection" if source.path is None else source.path
     if record is not None and select is not None:
         raise UsageError("records are chosen by number or by condition, not by both")
@@ -87,7 +87,7 @@ def positions(source: Collection, record: int | slice | None, select: Selection 
 
 
 def as_standalone_record(collection: Collection, index: int, report: Report) -> Record:
-    """A record of a collection with what the collection says of it; closing it closes the collection."""
+    """Return a record of a collection with what the collection says of it; closing it closes the collection."""
     record = record_of(collection, index, report)
     _report_left(collection, record, index, report)
     return dataclasses.replace(record, path=collection.path, _close=collection.close)
@@ -217,7 +217,7 @@ class ShapedCollection(Collection):
         return self.source.unknown_values()
 
     def close(self) -> None:
-        """Let go of the source's file."""
+        """Close the source's file."""
         self.source.close()
 
     def _shaped(self, record: Record) -> Record:
@@ -270,7 +270,7 @@ def shape(
     precision: float | Mapping[str, float] | None,
     report: Report,
 ) -> Record | Collection:
-    """The record, or each of a collection, with the frames, columns and precision asked for."""
+    """Return the record, or each of a collection, with the frames, columns and precision asked for."""
     if frames is None and columns is None and precision is None:
         return record
     if not isinstance(record, Record):
@@ -301,14 +301,14 @@ def take_configurations(source: Collection, frames: Frames, report: Report) -> C
 
 
 def _pick(trajectory: Trajectory, frames: Sequence[int | slice]) -> PickedTrajectory:
-    """The frames of a list of numbers and slices."""
+    """Return the frames of a list of numbers and slices."""
     return PickedTrajectory(trajectory, ordinals_of(frames, frame_count(trajectory)))
 
 
 def _slice_observables(
     observables: Observables, count: int | None, view: TrajectoryView | PickedTrajectory, report: Report
 ) -> Observables:
-    """The observables over the frames of a view of `count`: those of the trajectory's frames lose the others' rows."""
+    """Return the observables, of those over the trajectory's frames only the rows of the frames in a view."""
     rows = view.ordinals if isinstance(view, PickedTrajectory) else slice(view.start, view.stop, view.step)
     kept = dict(observables)
     for name, entry in observables.items():
@@ -354,7 +354,7 @@ def _out_of_range(count: int, frame: int) -> str:
 def _select(
     trajectory: Trajectory | None, frame: Frame | None, system: Frame | None, columns: list[str], report: Report
 ) -> tuple[Trajectory | None, Frame | None]:
-    """Only these columns, and those that say what a particle is: they stay in `system`, or where atoms come and go."""
+    """Return only these columns, and those that say what a particle is, in the system or where atoms come and go."""
     here = set() if frame is None else {*_column_names(frame)}
     settled = set() if system is None or _ATOMS not in system.blocks else {*system[_ATOMS].columns}
     if trajectory is not None:

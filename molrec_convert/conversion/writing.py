@@ -59,7 +59,7 @@ def fingerprint(
 
 
 def _source_files(path: Path, target: Path | None) -> Iterable[Path]:
-    """The files of a source; in a directory neither hidden ones nor the target that may lie there too."""
+    """Return the files of a source; in a directory neither hidden ones nor the target that may lie there too."""
     if not path.is_dir():
         return [path]
     mine = None if target is None else target.absolute()
@@ -246,7 +246,7 @@ _COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 
 
 def numbered(target: Path, number: int, count: int, chosen: Format) -> Path:
-    """The name of one of `count` records: the number, with as many digits as the last has, before the suffix."""
+    """Return the name of one of `count` records: the number, with as many digits as the last has, before the suffix."""
     name, suffix = target.name, ""
     for ending in _COMPRESSED:
         if name.lower().endswith(ending):
@@ -264,7 +264,7 @@ def numbered(target: Path, number: int, count: int, chosen: Format) -> Path:
 def records_of(
     collection: Collection, target: Path, chosen: Format, report: Report
 ) -> Iterator[tuple[Path, Callable[[], Record]]]:
-    """The name of each record, and what opens it as it stands alone; closing it leaves the collection open."""
+    """Yield the name of each record, and what opens it as it stands alone; closing it leaves the collection open."""
     count = len(collection)
     for number in range(count):
 
