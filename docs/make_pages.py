@@ -38,7 +38,7 @@ carried ones too, `--quiet` shows errors only, and `--report FILE` has all of it
 | 2 | the call is wrong |
 | 3 | refused: the conversion would lose something (`--strict`) |
 | 4 | part of a batch failed |
-| 130 | interrupted; what can go on says so |
+| 130 | interrupted; the message says whether it can continue |
 | 141 | whoever reads the output has gone |
 
 A target has one writer at a time: a second command with the same target ends with exit code 2 and says which process is

@@ -23,7 +23,7 @@ __all__ = ["from_ase", "from_universe", "plugin_function", "resolve"]
 
 
 def plugin_function(plugin: str, name: str, library: str | None = None) -> Callable[..., Any]:
-    """Return a function a plugin offers. Plugin and extra have one name, and the library it needs unless that is named."""
+    """Return a function a plugin offers; extra and library have the name of the plugin unless one is given."""
     library = library or plugin
     found: dict[str, str] = getattr(plugin_manager().get_plugin(plugin), "FUNCTIONS", {})
     try:

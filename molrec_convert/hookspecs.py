@@ -38,7 +38,7 @@ def molrec_record_read(record: Record, context: ReadContext) -> None:
 
 @hookspec
 def molrec_record_written(record: Record, target: Path, report: Report) -> None:
-    """A record, but no collection, has been written under its final name."""
+    """Do something once a record (not a collection) is written under its final name."""
 
 
 @hookspec

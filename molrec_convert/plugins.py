@@ -243,7 +243,7 @@ def _nothing(path: Path, head: bytes) -> str:
     from molrec_convert.stores.lmdb.file.pages import is_lmdb
 
     if not path.is_dir():
-        return "an LMDB file of no known format" if is_lmdb(head) else "content and a name that belong to no format"
+        return "an LMDB file of no known format" if is_lmdb(head) else "neither content nor a name of a known format"
     inside = path / _LMDB_FILE
     if not inside.is_file():
         return "a directory without files of any format" if any(path.iterdir()) else "an empty directory"

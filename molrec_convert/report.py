@@ -68,37 +68,37 @@ class Report:
     _seen: set[Item] = field(default_factory=set, repr=False)
 
     def carried(self, name: str, detail: str = "") -> None:
-        """The item is in the target as it was in the source."""
+        """Record an item that is in the target as it was in the source."""
         self.add(Item(Fate.CARRIED, name, detail))
 
     def converted(self, name: str, detail: str) -> None:
-        """The item is in the target in another form; `detail` says how."""
+        """Record an item that is in the target in another form; `detail` says how."""
         self.add(Item(Fate.CONVERTED, name, detail))
 
     def derived(self, name: str, detail: str) -> None:
-        """The target states something the source does not; `detail` says from what it was worked out."""
+        """Record what the target states and the source does not; `detail` says what it was derived from."""
         self.add(Item(Fate.DERIVED, name, detail))
 
     def dropped(self, name: str, detail: str) -> None:
-        """The target does not hold the item; `detail` says why."""
+        """Record an item that the target does not hold; `detail` says why."""
         self.add(Item(Fate.DROPPED, name, detail))
 
     def warn(self, text: str) -> None:
-        """Something the user should read, though nothing is lost."""
+        """Record what the user should read, though nothing is lost."""
         if text not in self.warnings:
             self.warnings.append(text)
 
     def truncated(self, text: str) -> None:
-        """A source ends in the middle of an item; what stood whole before it is in the target."""
+        """Record that a source ends in the middle of an item; what was whole before it is in the target."""
         if text not in self.truncations:
             self.truncations.append(text)
 
     def mark(self) -> tuple[int, int, int]:
-        """Where the report stands now, for `rewind`."""
+        """Return where the report stands now, for `rewind`."""
         return len(self.items), len(self.warnings), len(self.truncations)
 
     def rewind(self, mark: tuple[int, int, int]) -> None:
-        """Forget what was recorded since `mark`: a reading that is given up said it."""
+        """Remove what was recorded since `mark`, by a reading that was given up."""
         items, warnings, truncations = mark
         self._seen.difference_update(self.items[items:])
         del self.items[items:], self.warnings[warnings:], self.truncations[truncations:]
@@ -127,7 +127,7 @@ class Report:
         return document
 
     def extend(self, other: Report) -> None:
-        """Take over all that another report says."""
+        """Add all that another report says."""
         for item in other.items:
             self.add(item)
         for text in other.warnings:

@@ -122,7 +122,7 @@ class FormatTests:
     # What a user sees of the format before anything is read
 
     def test_format_is_listed_with_its_options(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """`mrec formats` lists the format; every option has a line of help and a flag of `mrec convert`."""
+        """Check that the format is listed, and every option has a line of help and a flag of `mrec convert`."""
         assert run(["formats"]) == 0
         listed = [line.split("  ")[0] for line in capsys.readouterr().out.splitlines()]
         assert self.format in listed
@@ -136,7 +136,7 @@ class FormatTests:
         assert any(path is not None for path in (self.entry.reads, self.entry.writes))
 
     def test_nothing_heavy_is_imported_before_it_is_used(self, source: list[Path]) -> None:
-        """Listing and recognizing formats imports neither the reader nor the libraries it needs."""
+        """Check that listing and recognizing formats imports neither the reader nor the libraries it needs."""
         reads = self.entry.reads
         lazy = [*self.libraries, *([reads.partition(":")[0]] if isinstance(reads, str) else [])]
         code = (
@@ -151,13 +151,13 @@ class FormatTests:
         assert (done.stdout.strip(), done.returncode) == ("[]", 0), done.stderr
 
     def test_sample_is_recognized(self, source: list[Path]) -> None:
-        """Content or name of the sample tell its format."""
+        """Check that content or name of the sample tell its format."""
         if not self.detected:
             pytest.skip("the format is read with --from only")
         assert plugins.detect(source).name == self.format
 
     def test_other_content_is_not_claimed(self, tmp_path: Path) -> None:
-        """The sniffer answers with a score from 0 to 1 whatever it gets, and 0 of what nobody could recognize."""
+        """Check that the sniffer returns a score from 0 to 1 whatever it gets, and 0 for what has no meaning."""
         noise = bytes(random.Random(0).randrange(256) for _ in range(4096))
         for head in (b"", b"\n\n\n", b"\0" * 64, noise):
             assert self.entry.sniff(head, tmp_path / "some.file") == 0, f"the sniffer claims {head[:16]!r}"
@@ -167,14 +167,14 @@ class FormatTests:
     # Reading
 
     def test_paths_are_strings_or_path_objects(self, source: list[Path]) -> None:
-        """Both kinds of paths, absolute and relative, give the same."""
+        """Check that both kinds of paths, absolute and relative, give the same."""
         expected = self.facts(source)
         assert expected, "the sample holds nothing"
         _assert_same(expected, self.facts([str(path) for path in source]))
         _assert_same(expected, self.facts([os.path.relpath(path) for path in source]))
 
     def test_whole_and_streamed_reads_agree(self, source: list[Path]) -> None:
-        """Frames read one by one, in batches of any size, from a later start, and by column are the same."""
+        """Check that frames read one by one, in batches of any size, from a later start, and by column are the same."""
         with self.read(source) as found:
             expected = facts_of(found)
             if isinstance(found, Collection):
@@ -211,7 +211,7 @@ class FormatTests:
 
     @pytest.mark.parametrize("suffix", _COMPRESS)
     def test_compressed_input_is_read_alike(self, source: list[Path], suffix: str, tmp_path: Path) -> None:
-        """A compressed file holds what the plain one does, by whatever name."""
+        """Check that a compressed file holds what the plain one does, by whatever name."""
         if suffix not in self.compression or not all(path.is_file() for path in source):
             pytest.skip(f"files of this format are not compressed as {suffix}")
         packed = []
@@ -223,7 +223,7 @@ class FormatTests:
             assert plugins.detect(packed).name == self.format
 
     def test_source_is_left_alone(self, source: list[Path]) -> None:
-        """Reading changes no file, writes none beside them, and leaves none open."""
+        """Check that reading changes no file, writes none beside them, and leaves none open."""
         before = _tree(source[0].parent)
         self.facts(source)
         assert _tree(source[0].parent) == before
@@ -235,7 +235,7 @@ class FormatTests:
 
     @pytest.mark.parametrize("suffix", _STORES)
     def test_stores_hold_the_source_bit_for_bit(self, source: list[Path], suffix: str, tmp_path: Path) -> None:
-        """What is converted to each store and read back is what the reader gives."""
+        """Check that what is converted to each store and read back is what the reader gives."""
         target = tmp_path / f"stored{suffix}"
         report = molrec_convert.convert(source, target, **self._conversion(source, suffix))
         with self.read(source) as found, molrec_convert.open(target) as stored:
@@ -256,7 +256,7 @@ class FormatTests:
         assert run(["validate", str(target)]) == 0
 
     def test_dry_and_strict_runs_report_the_same_losses(self, source: list[Path], tmp_path: Path) -> None:
-        """`--dry-run` writes nothing and reports what the conversion loses; `--strict` refuses exactly that."""
+        """Check that `--dry-run` writes nothing and reports all losses; `--strict` refuses exactly those."""
         target = tmp_path / "stored.mrec"
         options = self._conversion(source, ".mrec")
         predicted = molrec_convert.convert(source, target, dry_run=True, **options)
@@ -285,30 +285,30 @@ class FormatTests:
     # Faults
 
     def test_unknown_options_are_refused(self, source: list[Path], tmp_path: Path) -> None:
-        """An option the format does not have is an error that names it."""
+        """Check that an option the format does not have is an error that names it."""
         with pytest.raises(UsageError, match="no option 'no_such_option'"):
             molrec_convert.read(*source, format=self.format, no_such_option=1)
         assert run(["convert", *map(str, source), str(tmp_path / "a.mrec"), "--no-such-option"]) == 2
 
     def test_missing_file_is_named(self, tmp_path: Path) -> None:
-        """A file that is not there is named."""
+        """Check that a file that is not there is named."""
         with pytest.raises(MissingInputError, match=r"absent\.file"):
             self.read([tmp_path / "absent.file"])
 
     def test_empty_file_is_refused(self, source: list[Path], tmp_path: Path, capsys: Any) -> None:
-        """An empty file is refused in one sentence."""
+        """Check that an empty file is refused in one sentence."""
         _first_file(source).write_bytes(b"")
         self._assert_refused(source, tmp_path, capsys)
 
     def test_bad_input_is_refused_in_one_sentence(self, source: list[Path], tmp_path: Path, capsys: Any) -> None:
-        """Each of the `bad` files is refused in one sentence that names it; nothing is written."""
+        """Check that each of the `bad` files is refused in one sentence that names it; nothing is written."""
         for content, message in self.bad:
             _first_file(source).write_bytes(content.encode() if isinstance(content, str) else content)
             told = self._assert_refused(source, tmp_path, capsys)
             assert message in told, f"{content!r} is refused with: {told}"
 
     def test_cut_file_gives_what_is_whole_or_is_refused(self, source: list[Path]) -> None:
-        """Of a file that breaks off the whole frames are read and the end is reported, or it is refused."""
+        """Check that of a file that breaks off whole frames are read and the end is reported, or it is refused."""
         path = _first_file(source)
         content = path.read_bytes()
         complete = self.facts(source)
@@ -331,7 +331,7 @@ class FormatTests:
                 assert number >= last or complete.get(name) == value, f"cut to {size} bytes: {name} differs"
 
     def test_damaged_file_is_read_or_refused_in_one_sentence(self, source: list[Path]) -> None:
-        """Whatever bytes a file holds, it is read, or refused by an error of the package that names it."""
+        """Check that a file of whatever bytes is read, or refused by an error of the package that names it."""
         path = _first_file(source)
         if self.entry.crashes(path):
             pytest.skip("a damaged file of this format may end the process, so it is read in another one")
@@ -345,7 +345,7 @@ class FormatTests:
     # Writing
 
     def test_written_file_is_read_again(self, source: list[Path], tmp_path: Path) -> None:
-        """What is written and read again is what it was, but for `not_written`, and written twice the same bytes."""
+        """Check that what is written is read again, but for `not_written`, and two writes give the same bytes."""
         writes = self._skip_unless_written()
         targets = [self.target(tmp_path, name) for name in ("one", "two")]
         reports = []
@@ -364,7 +364,7 @@ class FormatTests:
 
     @pytest.mark.parametrize("suffix", _COMPRESS)
     def test_compressed_target_is_written(self, source: list[Path], suffix: str, tmp_path: Path) -> None:
-        """A target whose name ends in a compression suffix is compressed, and holds the same."""
+        """Check that a target whose name ends in a compression suffix is compressed, and holds the same."""
         writes = self._skip_unless_written()
         plain, packed = self.target(tmp_path, "plain"), self.target(tmp_path, "packed")
         packed = packed.with_name(packed.name + suffix)
@@ -377,7 +377,7 @@ class FormatTests:
         _assert_same(self.facts([plain]), self.facts([packed]))
 
     def test_failed_write_leaves_nothing(self, source: list[Path], tmp_path: Path) -> None:
-        """Where the frames of a record cannot be read, no target and no file beside it is left."""
+        """Check that no target and no file beside it is left if the frames of a record cannot be read."""
         writes = self._skip_unless_written()
         folder = tmp_path / "targets"
         folder.mkdir()

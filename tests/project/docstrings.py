@@ -1,7 +1,7 @@
 """Docstrings of functions that begin with neither a verb nor "True if": `python tests/project/docstrings.py [FOLDER]`.
 
-Which words are verbs follows from the code: those whose forms in -ing or -ed stand somewhere in it, or that follow a word
-like "must" or "cannot". A word before "of" is a noun ("Number of frames").
+Which words are verbs follows from the code: those whose forms in -ing or -ed are used in it, or that follow a
+word like "must". A word before "of" is a noun ("Number of frames").
 """
 
 from __future__ import annotations
@@ -18,7 +18,32 @@ ROOT = Path(__file__).parents[2]
 #: What else a docstring may begin with.
 PHRASES = ("True if ", "See ", "Yield ", "Let ")
 #: Whose forms are other words: "thing" is none of "the".
-_NEVER = frozenset(["a", "all", "an", "as", "both", "in", "nothing", "of", "one", "only", "so", "some", "the", "to"])
+_NEVER = frozenset(
+    [
+        "a",
+        "all",
+        "an",
+        "as",
+        "both",
+        "each",
+        "every",
+        "how",
+        "in",
+        "nothing",
+        "of",
+        "one",
+        "only",
+        "so",
+        "some",
+        "the",
+        "this",
+        "those",
+        "to",
+        "what",
+        "where",
+        "which",
+    ]
+)
 #: Verbs whose forms are irregular, by their ending.
 _FORMS = ("{0}ing", "{0}ed", "{0}d", "{1}ing", "{2}ing", "{2}ed", "{3}ied")
 

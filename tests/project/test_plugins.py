@@ -249,7 +249,7 @@ def test_inputs_of_one_source(tmp_path, monkeypatch):
 def test_unrecognised_and_missing_inputs_say_what_to_do(tmp_path):
     path = tmp_path / "what.ever"
     path.write_text("nothing anyone knows")
-    with pytest.raises(FormatError, match=r"what.ever: found content and a name that belong to no format, .*--from"):
+    with pytest.raises(FormatError, match=r"what.ever: found neither content nor a name of a known format, .*--from"):
         plugins.detect([path])
     with pytest.raises(MissingInputError, match="there is no file or directory"):
         plugins.detect([tmp_path / "absent"])
