@@ -74,7 +74,7 @@ def from_universe(
 
 
 def resolve(record: Record, registry: Registry | None = None) -> linking.Resolution:
-    """What every atom, relation and pair of `record.system` takes from `record.forcefield`.
+    """Return what every atom, relation and pair of `record.system` takes from `record.forcefield`.
 
     `registry` knows the styles; without one those of the contract and of the plugins. `UsageError` for a record
     without a system or without a force field.

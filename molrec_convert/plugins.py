@@ -198,7 +198,7 @@ def read_head(path: Path) -> bytes:
 
 
 def _brought(hook: str) -> Iterator[tuple[str, list[Any]]]:
-    """What each plugin returns from a hook that takes nothing; a plugin that fails is named and skipped."""
+    """Yield what each plugin returns from a hook that takes nothing; a plugin that fails is named and skipped."""
     manager = plugin_manager()
     for name, plugin in manager.list_name_plugin():
         if plugin is None or not hasattr(plugin, hook):
@@ -239,7 +239,7 @@ def _detect_one(path: Path) -> Format:
 
 
 def _nothing(path: Path, head: bytes) -> str:
-    """What a path is that belongs to no format."""
+    """Return what a path is that belongs to no format."""
     from molrec_convert.stores.lmdb.file.pages import is_lmdb
 
     if not path.is_dir():

@@ -147,7 +147,7 @@ def _without(name: str, block: Block, moved: set[tuple[str, str]], sources: Sequ
 
 
 def _identity(source: Source) -> dict[str, Column]:
-    """What a source says of its atoms that holds for all frames, as far as its first frame tells."""
+    """Return what a source says of its atoms that holds for all frames, as far as its first frame tells."""
     found = {} if source.atoms is None else {k: c for k, c in source.atoms.columns.items() if k not in STATE_COLUMNS}
     trajectory = source.trajectory
     wanted = [
@@ -199,7 +199,7 @@ def _check_count(first: Source, source: Source) -> None:
 def _order(
     first: Source, known: Mapping[str, Column], source: Source, identity: Mapping[str, Column], report: Report
 ) -> NDArray[np.int64] | None:
-    """Where the atoms of the first source stand in another, by their ids; None: at the same rows."""
+    """Return where the atoms of the first source stand in another, by their ids; None: at the same rows."""
     atoms = [entry.trajectory.declaration.blocks.get(_ATOMS) for entry in (first, source)]
     if _ID not in known or _ID not in identity or any(a is not None and _ID in a.columns for a in atoms):
         return None

@@ -94,7 +94,7 @@ def as_standalone_record(collection: Collection, index: int, report: Report) -> 
 
 
 def _report_left(collection: Collection, record: Record, index: int, report: Report) -> None:
-    """What a collection says and no record has a place for."""
+    """Report what a collection says and no record has a place for."""
     for part in collection.unknown_parts(index):
         report.dropped(part, "this version has no meaning for it")
     for unknown, _ in collection.unknown_values():

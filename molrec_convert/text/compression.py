@@ -40,7 +40,7 @@ class _Decoder(Protocol):
 
 
 def compression_of(head: bytes) -> str | None:
-    """`"gzip"`, `"bzip2"`, `"xz"`, `"zstd"`, or None: how a file that begins with `head` is compressed."""
+    """Return `"gzip"`, `"bzip2"`, `"xz"`, `"zstd"`, or None: how a file that begins with `head` is compressed."""
     return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
 
 
@@ -68,7 +68,7 @@ def head_of(file: BinaryIO, size: int) -> bytes:
 
 
 def unreadable(path: str | os.PathLike[str], error: OSError) -> OSError:
-    """What the system says of a file, with its name: an input that is not there, or whatever else keeps it."""
+    """Return what the system says of a file, with its name: an input that is not there, or whatever else keeps it."""
     if error.errno == errno.ENOENT:
         return MissingInputError(path)
     return OSError(error.errno, error.strerror or str(error), os.fspath(path))
@@ -93,7 +93,7 @@ class Decompressed:
         self.compression = compression_of(head)
 
     def blocks(self) -> Iterator[bytes]:
-        """Blocks of about a megabyte; never an empty one."""
+        """Yield blocks of about a megabyte; never an empty one."""
         if self.compression is None:
             while block := self._file.read(BLOCK_BYTES):
                 yield block
@@ -148,7 +148,7 @@ class Decompressed:
 
 
 def _decoder(compression: str) -> tuple[Callable[[], _Decoder], tuple[type[Exception], ...]]:
-    """A maker of decoders for one member each, and what they raise on damage."""
+    """Return a maker of decoders for one member each, and what they raise on damage."""
     if compression == "gzip":
         return lambda: zlib.decompressobj(31), _FAULTS
     if compression == "bzip2":

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 PHRASES = ("True if ", "See ", "Yield ", "Let ")
 #: Whose forms are other words: "thing" is none of "the".
 _NEVER = frozenset(
-    [
+    {
         "a",
         "all",
         "an",
@@ -42,7 +42,7 @@ _NEVER = frozenset(
         "what",
         "where",
         "which",
-    ]
+    }
 )
 #: Verbs whose forms are irregular, by their ending.
 _FORMS = ("{0}ing", "{0}ed", "{0}d", "{1}ing", "{2}ing", "{2}ed", "{3}ied")
