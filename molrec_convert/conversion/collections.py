@@ -166,7 +166,7 @@ class _Survey:
         return count
 
     def declaration(self) -> Declaration:
-        """Return what all sources can follow; what some of them lack is reported, and what has to be left out for that."""
+        """Return what all sources can follow; report what some of them lack and what has to be left out for that."""
         declaration = joined_sources(self._declarations, self._report)
         for name, entry in self._declarations:
             for key in entry.meta.keys() - declaration.meta.keys():
