@@ -63,7 +63,7 @@ WRITING = {
 COLLECTIONS = {
     "extended XYZ frames of any size": 215,
     "extended XYZ frames to a collection": 215,
-    "merging records": 3,
+    "merging records": 31,
     "selecting records": 135,
     "migration of the frames of an XYZ file": 120,
     "migration of the frames of a dump": 73,
