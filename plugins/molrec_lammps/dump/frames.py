@@ -151,6 +151,18 @@ class FoundFrames:
         self._numbers.extend((start, rows, stop, line, step, count, layout, box))
         self._times.append(math.nan if time is None else time)
 
+    def put_run(self, run: Integers, line: int, lines: int, count: int, layout: int, box: int) -> None:
+        """Take frames with the same header, by start, first row and step of each; the last one only ends them.
+
+        `line` is that of the first row of the first frame, `lines` the number of lines of a frame.
+        """
+        start, rows, step = run[:, :-1]
+        table = np.empty((len(start), 8), dtype=np.int64)
+        table[:] = 0, 0, 0, 0, 0, count, layout, box
+        table[:, :5] = np.stack([start, rows, run[0, 1:], line + lines * np.arange(len(start)), step], axis=1)
+        self._numbers.frombytes(table.tobytes())
+        self._times.frombytes(np.full(len(start), np.nan).tobytes())
+
     def layout(self, columns: tuple[str, ...]) -> int:
         """Return the number of the columns of a frame."""
         return self._layouts.setdefault(columns, len(self._layouts))

@@ -13,6 +13,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from molrec_convert.errors import FormatError
 from molrec_convert.text.rows import RowFault
 from molrec_lammps.dump.frames import FileIndex, FoundFrames, finish
@@ -33,6 +36,7 @@ _REACH = 2**16
 _ITEM_BYTES = 256
 #: Longest step number that the quick pass reads.
 _STEP_DIGITS = 18
+_TIMESTEP = np.frombuffer(b"ITEM: TIMESTEP\n", dtype=np.uint8)
 #: What can stand before the number of atoms.
 _ITEMS = (
     [b"ITEM: TIMESTEP"],
@@ -40,6 +44,9 @@ _ITEMS = (
     [b"ITEM: UNITS", b"ITEM: TIMESTEP"],
     [b"ITEM: UNITS", b"ITEM: TIME", b"ITEM: TIMESTEP"],
 )
+
+
+Integers = NDArray[np.int64]
 
 
 class Doubt(Exception):
@@ -148,6 +155,7 @@ class _Window:
 
     def __init__(self, source: Source) -> None:
         self.source = source
+        self._ran = b""
         self.move(0)
 
     def move(self, offset: int) -> None:
@@ -194,6 +202,30 @@ class _Window:
                 return None
             self.text, self.base = text, start
 
+    def run(self, offset: int, rest: bytes) -> Integers | None:
+        """Return start, first row and step of the frames from `offset` on, as int64[3, n]; all have the header `rest`.
+
+        The last one may be cut off by the end of the window. None: there are none, or one of them has another header.
+        """
+        if self._ran is self.text:
+            return None
+        self._ran = self.text
+        begin = offset - self.base
+        sizes = list(map(len, self.text[begin:].split(rest)))[:-1]
+        if len(sizes) < 2:
+            return None
+        data = np.frombuffer(self.text, dtype=np.uint8)
+        end = begin + np.cumsum(sizes) + len(rest) * np.arange(len(sizes))
+        digits = data[np.maximum(end[:, None] - np.arange(1, _STEP_DIGITS + 1), 0)] - np.uint8(ord("0"))
+        known = np.logical_and.accumulate(digits <= 9, axis=1)
+        start = end - known.sum(axis=1) - len(_TIMESTEP)
+        if start[0] != begin or (data[np.maximum(start[:, None], 0) + np.arange(len(_TIMESTEP))] != _TIMESTEP).any():
+            return None
+        if self.text.count(b"\nITEM:", begin, int(start[-1])) != 4 * (len(sizes) - 1) - 1 or not known[:, 0].all():
+            return None
+        step = np.where(known, digits, 0).astype(np.int64) @ 10 ** np.arange(_STEP_DIGITS, dtype=np.int64)
+        return np.stack([start + self.base, end + len(rest) + self.base, step])
+
     def leap(self, rows: int, guess: int, width: int) -> int | None:
         """Return the place of an ITEM line near `guess`; None: the text ends near it, or there is none near it."""
         for reach in (width, 16 * width):
@@ -236,6 +268,10 @@ def quick_index(source: Source) -> FileIndex:
         found.put(offset, rows, stop, line, step, count, heading.layout, box, time)
         ratio = (stop - rows) / count if count else ratio
         offset, line = stop, line + count
+        run = window.run(stop, rest) if before.startswith(b"ITEM: TIMESTEP\n") and ratio * count < _LEAP_BYTES else None
+        if run is not None:
+            found.put_run(run, line + lines, lines + count, count, heading.layout, box)
+            offset, line = int(run[0, -1]), line + (run.shape[1] - 1) * (lines + count)
     notes: list[str] = []
     last = Header(offset, rows, line - lines, lines, step, count, heading.columns, heading.box_words, (), time, None)
     fault = check_rows(LineReader(source, rows, line), last, end, notes)
