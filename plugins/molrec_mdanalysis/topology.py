@@ -25,22 +25,27 @@ _ORDERS = {"1": 1, "2": 2, "3": 3, "1.0": 1, "2.0": 2, "3.0": 3, "1.5": 4, "ar":
 _ORDER_OF = {1: 1.0, 2: 2.0, 3: 3.0, 4: 1.5}
 
 
-def relation_blocks(attributes: Mapping[str, Any], report: Report) -> dict[str, Block]:
-    """The blocks of all connections among a topology's attributes by name, rows in the order of the parser."""
+def relation_blocks(attributes: Mapping[str, Any], count: int, report: Report) -> dict[str, Block]:
+    """Return the blocks of all connections between `count` atoms by name, rows in the order of the parser.
+
+    ContractError: one names an atom that is not there.
+    """
     blocks = {}
     for name, (block, ends) in RELATIONS.items():
         attribute = attributes.get(name)
         if attribute is None:
             continue
-        blocks[block] = _block(attribute, name, block, ends, report)
+        blocks[block] = _block(attribute, name, block, ends, count, report)
     return blocks
 
 
-def _block(attribute: Any, name: str, block: str, ends: int, report: Report) -> Block:
+def _block(attribute: Any, name: str, block: str, ends: int, count: int, report: Report) -> Block:
     try:
         atoms = np.array(attribute.values, dtype=np.uint64).reshape(-1, ends)
     except (ValueError, TypeError, OverflowError) as error:
         raise ContractError(f"system/{block}", f"{name} of no atoms: {error}") from None
+    if len(atoms) and int(atoms.max()) >= count:
+        raise ContractError(f"system/{block}", f"{name} of an atom {int(atoms.max()) + 1}: there are {count}")
     columns: dict[str, Any] = {_ENDS[end]: np.ascontiguousarray(atoms[:, end]) for end in range(ends)}
     columns |= _types(list(attribute.types)) if len(atoms) else {}
     if name == "bonds" and len(atoms):
@@ -214,7 +219,7 @@ def system_of(universe: Any, guessed: Mapping[str, int], units: Any, report: Rep
     if units is not None:
         meta.put("units", units, "json")
     blocks = {"atoms": Block(columns, count=int(table.n_atoms))}
-    return Frame({**blocks, **relation_blocks(attributes, report)}, meta)
+    return Frame({**blocks, **relation_blocks(attributes, int(table.n_atoms), report)}, meta)
 
 
 def _same(one: Any, other: Any) -> bool:

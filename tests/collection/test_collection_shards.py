@@ -100,7 +100,7 @@ def test_opening_reads_the_manifest_and_one_part(tmp_path: Path) -> None:
         assert len(collection) == 23
         assert collection[12].meta == {"record_id": "r12"}
         assert collection.frame(0)["atoms"]["x"].tolist() == [100.0, 101.0]
-        with pytest.raises(molrec_convert.errors.MissingInputError, match="part-00001"):
+        with pytest.raises(FormatError, match="part-00001"):
             collection[5]
 
 

@@ -208,3 +208,11 @@ def test_appending_leaves_unknown_content_alone(rich: Path) -> None:
         assert record.unknown is not None
         for key in record.unknown.keys():  # noqa: SIM118
             assert after[key] == before[key], key
+
+
+@pytest.mark.parametrize("gone", ["frame/zarr.json", "frame/sites/c/zarr.json", "plots/zarr.json"])
+def test_files_of_a_node_whose_metadata_is_gone_are_not_carried(rich: Path, tmp_path: Path, gone: str) -> None:
+    (rich / gone).unlink()
+    node = gone.removesuffix("/zarr.json")
+    with open_record(rich) as record, pytest.raises(ContractError, match=f"{node}.*zarr.json is gone"):
+        write_record(record, tmp_path / "copy.mrec", CONTEXT)

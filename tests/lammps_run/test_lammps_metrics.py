@@ -16,7 +16,7 @@ from molrec_convert.formats import ReadContext
 from molrec_convert.model import Metrics, Record, Series
 from molrec_convert.report import Fate, Report
 from molrec_lammps.log.log import performance_of, wall_seconds
-from molrec_lammps.log.metrics import UNSTATED, curve
+from molrec_lammps.log.metrics import UNSTATED, Clock, curve
 from molrec_lammps.options import RunOptions
 from molrec_lammps.run.run import read_run
 
@@ -222,3 +222,8 @@ class TestTexts:
     def test_no_text_breaks_the_reader(self, raw: str) -> None:
         performance_of(raw)
         performance_of("Loop time of 2.5 on 4 procs for 100 steps with 32000 atoms\nPerformance: " + raw)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_timestep_no_run_has_gives_times_beyond_all_numbers() -> None:
+    assert Clock.even(1e308).times(np.array([0, 100])).tolist() == [0.0, float("inf")]

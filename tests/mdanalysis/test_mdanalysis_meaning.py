@@ -12,7 +12,7 @@ import pytest
 MDAnalysis = pytest.importorskip("MDAnalysis")
 
 import molrec_convert  # noqa: E402
-from molrec_convert.errors import UnsupportedError  # noqa: E402
+from molrec_convert.errors import MolrecError, UnsupportedError  # noqa: E402
 from molrec_convert.meaning.units import in_units  # noqa: E402
 from molrec_convert.model import (  # noqa: E402
     Block,
@@ -330,3 +330,16 @@ def test_elements_of_later_frames_are_named_as_lost(tmp_path: Path) -> None:
     molrec_convert.write(record, tmp_path / "a.xyz", format="mdanalysis", report=report)
     assert "trajectory/atoms/element of later frames" in _names(report, Fate.DROPPED)
     assert MDAnalysis.Universe(str(tmp_path / "a.xyz")).atoms.elements.tolist() == ["O", "H", "H"] * 2
+
+
+def test_bonds_of_atoms_that_are_not_there_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.mol2"
+    path.write_text(
+        "@<TRIPOS>MOLECULE\na\n2 1 0 0 0\nSMALL\nNO_CHARGES\n\n@<TRIPOS>ATOM\n"
+        "1 C1 0.0 0.0 0.0 C.3\n2 C2 1.5 0.0 0.0 C.3\n@<TRIPOS>BOND\n1 1 2 1\n"
+    )
+    with molrec_convert.read(path, format="mdanalysis") as record:
+        assert record.system["bonds"].count == 1
+    path.write_text(path.read_text().replace("\n1 1 2 1\n", "\n1 1 3 1\n"))
+    with pytest.raises(MolrecError, match="bonds"):
+        molrec_convert.read(path, format="mdanalysis")

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from molrec_convert.errors import ContractError, FormatError, MissingInputError, UsageError
+from molrec_convert.errors import ContractError, FormatError, UsageError
 from molrec_convert.files.staging import Staging, check_apart, replacing
 from molrec_convert.model.collection.collection import Collection, CollectionView
 from molrec_convert.model.collection.index import (
@@ -161,7 +161,7 @@ class ShardedCollection(Collection):
         try:
             size = where.stat().st_size
         except FileNotFoundError:
-            raise MissingInputError(where) from None
+            raise FormatError(self.manifest.folder, found=f"no file {where}", expected="all parts of the set") from None
         if size != entry.bytes:
             raise FormatError(where, found=f"{size} bytes", expected=f"{entry.bytes}, by the manifest of its set")
         part = open_file(where, verify=verify)

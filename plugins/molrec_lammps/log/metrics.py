@@ -168,7 +168,8 @@ class Clock:
         start = np.array([piece.start for piece in self.pieces], dtype=np.int64)[place]
         time = np.array([piece.time for piece in self.pieces], dtype=np.float64)[place]
         timestep = np.array([piece.timestep for piece in self.pieces], dtype=np.float64)[place]
-        found: NDArray[np.float64] = time + (steps - start) * timestep
+        with np.errstate(over="ignore"):  # a damaged log may state any timestep
+            found: NDArray[np.float64] = time + (steps - start) * timestep
         return found
 
 

@@ -353,7 +353,8 @@ class RunSystem:
             reading = self._reading()
             if len(paths) > 1:
                 parts = [(data, words) for words in reading if (data := files.read(words)) is not None]
-                self.data = joined(parts)
+                if parts:
+                    self.data = joined(parts)
             else:
                 fixes = reading[0].fixes if reading and not self._beside(paths) else ()
                 self.data = files.parse(paths[0], [header for _, header, _ in fixes if header])

@@ -24,6 +24,8 @@ __all__ = ["KnownNodes", "StoredUnknown", "write_said", "write_unknown"]
 
 #: Files of an array: its metadata, and chunks under either key encoding.
 _ARRAY_FILE = re.compile(r"zarr\.json|c(?:[./]\d+)*|\d+(?:[./]\d+)*")
+#: A chunk of an array in the default key encoding: the array's key.
+_CHUNK = re.compile(r"(.+?)/c/\d+(?:/\d+)*")
 
 
 @dataclass
@@ -63,8 +65,10 @@ class StoredUnknown:
     def keys(self) -> Iterator[str]:
         """See `UnknownContent.keys`."""
         if self._keys is None:
-            known = self._known()
-            self._keys = [key for key in self._storage.keys() if key not in known]  # noqa: SIM118
+            known, keys = self._known(), list(self._storage.keys())
+            unknown = [key for key in keys if key not in known]
+            _check_nodes(unknown, {key.removesuffix("/zarr.json") for key in keys if key.endswith("/zarr.json")})
+            self._keys = unknown
         return iter(self._keys)
 
     def said(self) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -82,6 +86,15 @@ class StoredUnknown:
         if data is None:
             raise KeyError(key)
         return data
+
+
+def _check_nodes(keys: Iterable[str], nodes: set[str]) -> None:
+    """Raise ContractError where files belong to a node whose `zarr.json` is gone: they would be carried unread."""
+    for key in keys:
+        chunk = _CHUNK.fullmatch(key)
+        node = key.rpartition("/")[0].rpartition("/")[0] if key.endswith("/zarr.json") else chunk and chunk[1]
+        if node and node not in nodes and not node.startswith("metrics/"):
+            raise ContractError(node, "its zarr.json is gone: what lies in the folder is read by nobody")
 
 
 def write_unknown(content: UnknownContent, root: Path, report: Report, *, replace: bool = False) -> None:
