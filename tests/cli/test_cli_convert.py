@@ -311,7 +311,7 @@ def test_sources_that_cannot_be(toy: Any, tmp_path: Path, capsys: Any) -> None:
     odd.write_bytes(bytes(range(256)))
     assert run(["convert", str(odd), target]) == 1
     err = capsys.readouterr().err
-    assert "belong to no format" in err
+    assert "nor a name of a known format" in err
     assert_sentence(err)
     assert run(["convert", str(toy()), str(toy(name="b.toy")), target]) == 2
     assert_sentence(capsys.readouterr().err)
