@@ -67,6 +67,11 @@ class StoredColumn(Column):
             self._values = self._values.read(*self._rows)
         return self._values
 
+    @values.setter
+    def values(self, values: NDArray[Any]) -> None:
+        """Put other values in the place of the stored ones, as for any column."""
+        self._values, self._rows = values, (0, values.shape[0])
+
     @property
     def validity(self) -> NDArray[np.bool_] | None:  # type: ignore[override]
         """The mask, decoded now if it is not yet; None when every row holds a value."""
