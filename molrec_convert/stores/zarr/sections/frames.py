@@ -61,7 +61,7 @@ class StoredColumn(Column):
         self._rows = (0, values.shape[0]) if rows is None else rows
 
     @property
-    def values(self) -> NDArray[Any]:  # type: ignore[override]
+    def values(self) -> NDArray[Any]:
         """The rows, decoded now if they are not yet."""
         if isinstance(self._values, ArrayReader):
             self._values = self._values.read(*self._rows)
@@ -69,7 +69,7 @@ class StoredColumn(Column):
 
     @values.setter
     def values(self, values: NDArray[Any]) -> None:
-        """Put other values in the place of the stored ones, as for any column."""
+        """Replace the values, as those of any column."""
         self._values, self._rows = values, (0, values.shape[0])
 
     @property
