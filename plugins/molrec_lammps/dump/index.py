@@ -28,7 +28,7 @@ __all__ = ["exact_index", "first_header", "index_source"]
 _BLOCK_BYTES = 2**20
 #: Frames of more bytes of rows are leapt over.
 _LEAP_BYTES = 2**16
-#: Text that is read for the header of a large frame.
+#: Text that is read for the header of a large frame. A file of no more is read by the exact pass, as quickly.
 _HEADER_BYTES = 2**12
 #: How far from where it is looked for the header of a large frame may stand, to begin with.
 _REACH = 2**16
@@ -69,6 +69,8 @@ def index_source(source: Source) -> FileIndex:
     if is_yaml(source.read(0, 256)):
         source.translate = yaml_rows
         return yaml_index(source)
+    if source.size is not None and source.size <= _HEADER_BYTES:
+        return exact_index(source)
     try:
         return quick_index(source)
     except (Doubt, FormatError, CutHeader, RowFault):
