@@ -210,7 +210,7 @@ def test_appending_leaves_unknown_content_alone(rich: Path) -> None:
             assert after[key] == before[key], key
 
 
-@pytest.mark.parametrize("gone", ["frame/zarr.json", "frame/sites/c/zarr.json", "plots/zarr.json"])
+@pytest.mark.parametrize("gone", ["frame/zarr.json", "loose/zarr.json", "plots/zarr.json"])
 def test_files_of_a_node_whose_metadata_is_gone_are_not_carried(rich: Path, tmp_path: Path, gone: str) -> None:
     (rich / gone).unlink()
     node = gone.removesuffix("/zarr.json")

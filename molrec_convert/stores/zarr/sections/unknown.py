@@ -26,6 +26,7 @@ __all__ = ["KnownNodes", "StoredUnknown", "write_said", "write_unknown"]
 _ARRAY_FILE = re.compile(r"zarr\.json|c(?:[./]\d+)*|\d+(?:[./]\d+)*")
 #: A chunk of an array in the default key encoding: the array's key.
 _CHUNK = re.compile(r"(.+?)/c/\d+(?:/\d+)*")
+_NODE_OF_SECTION = re.compile(r"(system|frame|forcefield|trajectory)/(?:[^/]+/)+zarr\.json")
 
 
 @dataclass
@@ -92,9 +93,12 @@ def _check_nodes(keys: Iterable[str], nodes: set[str]) -> None:
     """Raise ContractError where files belong to a node whose `zarr.json` is gone: they would be carried unread."""
     for key in keys:
         chunk = _CHUNK.fullmatch(key)
-        node = key.rpartition("/")[0].rpartition("/")[0] if key.endswith("/zarr.json") else chunk and chunk[1]
-        if node and node not in nodes and not node.startswith("metrics/"):
-            raise ContractError(node, "its zarr.json is gone: what lies in the folder is read by nobody")
+        section = _NODE_OF_SECTION.match(key)
+        parts = chunk[1].split("/") if chunk else [section[1]] if section else []
+        for depth in range(1, len(parts) + 1):
+            node = "/".join(parts[:depth])
+            if node not in nodes and parts[0] != "metrics":
+                raise ContractError(node, "its zarr.json is gone: what lies in the folder is read by nobody")
 
 
 def write_unknown(content: UnknownContent, root: Path, report: Report, *, replace: bool = False) -> None:
