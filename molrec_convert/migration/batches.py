@@ -32,7 +32,9 @@ class BatchEncoder:
         self._keys = [*settings.index, *([] if settings.group_by is None else [settings.group_by])]
 
     def encode(self, columns: RecordColumns, sources: Sequence[tuple[str, int]]) -> EncodedBatch | None:
-        """The records, each with its input and its number there; None where they are to be encoded one by one."""
+        """Return the records, each with its input and its number there; None where they are to be encoded one by
+        one.
+        """
         if self._keys or "element" not in columns.text_groups:
             return None
         rows = _rows(columns, sources)
@@ -94,7 +96,8 @@ _TELLING = ("element", "atomic_number")
 def encode_run(
     encoder: RecordEncoder, record: Record, batch: FrameBatch, source: str, ordinal: int, settings: Settings
 ) -> EncodedBatch | None:
-    """The records of frames that stand alone, of which `record` is the first, the record `ordinal` of its source.
+    """Return the records of frames that stand alone, of which `record` is the first, the record `ordinal` of its
+    source.
 
     None where they are to be encoded one by one.
     """

@@ -95,7 +95,7 @@ class Encoder:
         self._json = json.JSONEncoder().encode
 
     def __call__(self, task: Task) -> Iterator[list[Event]]:
-        """The events of one task, some at a time."""
+        """Yield the events of one task, some at a time."""
         message: list[Event] = []
         size = 0
         for event in self._events(task):
@@ -132,7 +132,7 @@ class Encoder:
                 yield from self._run(task, start, stop, chosen)
 
     def _run(self, task: Task, start: int, stop: int, chosen: Format) -> Iterator[Event]:
-        """Inputs of one format, together where that can be, else each by itself."""
+        """Yield inputs of one format, together where that can be, else each by itself."""
         if stop - start > 1 and not task.skip:
             try:
                 events = self._together(task, start, stop, chosen)
@@ -153,7 +153,9 @@ class Encoder:
             yield from self._alone(task, number, chosen)
 
     def _together(self, task: Task, start: int, stop: int, chosen: Format) -> list[Event] | None:
-        """The events of small inputs read in one go; None where one of them is not as the others, or `NotBatchable`."""
+        """Return the events of small inputs read in one go; None where one of them is not as the others, or
+        `NotBatchable`.
+        """
         mark = self._report.mark()
         try:
             joined = self._sources.open_together([Path(path) for path in task.paths[start:stop]], chosen)

@@ -365,7 +365,7 @@ class Plan:
         return found
 
     def index_dtypes(self) -> dict[str, str]:
-        """Dtypes of the index columns inputs bring themselves and that are asked for."""
+        """Return dtypes of the index columns inputs bring themselves and that are asked for."""
         found: dict[str, str] = {}
         for content in self.contents:
             for name, dtype in content["columns"].items():
@@ -374,7 +374,7 @@ class Plan:
         return found
 
     def _kinds(self) -> dict[int, tuple[int, int]]:
-        """Number of a content → how many inputs have it, and the first of them."""
+        """Return number of a content → how many inputs have it, and the first of them."""
         found: dict[int, tuple[int, int]] = {}
         for number, kind in enumerate(self.content_of):
             if kind >= 0:
@@ -403,7 +403,7 @@ class Plan:
         return self._namings[numbers]
 
     def _misfits(self) -> Iterator[str]:
-        """Inputs that do not follow the declaration that is given, and will be at fault."""
+        """Yield inputs that do not follow the declaration that is given, and will be at fault."""
         for kind, (count, first) in self._kinds().items():
             declared = Declaration.from_json(self.contents[kind]["declaration"])
             try:
@@ -456,7 +456,7 @@ def _differ(stated: Mapping[str, str], units: Mapping[str, str]) -> bool:
 
 
 def _completed(declarations: list[Declaration], naming: Naming) -> Iterator[Declaration]:
-    """Declarations with the columns and keys they lack and a value is given for by `--fill`."""
+    """Yield declarations with the columns and keys they lack and a value is given for by `--fill`."""
     keys: dict[str, MetaDeclaration] = {}
     columns: dict[str, dict[str, ColumnDeclaration]] = {}
     for declaration in declarations:
@@ -476,7 +476,8 @@ def _completed(declarations: list[Declaration], naming: Naming) -> Iterator[Decl
 
 
 def read_declaration(path: str) -> tuple[Declaration, dict[str, str] | None]:
-    """Declaration and units in a file: a `sequence_schema`, or `{"sequence_schema": …, "units": …}`, or a collection.
+    """Return declaration and units in a file: a `sequence_schema`, or `{"sequence_schema": …, "units": …}`, or a
+    collection.
 
     Raises `UsageError` where it is neither, `ContractError` for a declaration that breaks a rule.
     """

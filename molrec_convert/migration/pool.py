@@ -82,7 +82,7 @@ class Recovery(Protocol):
         """A message of the task is handed out."""
 
     def before(self) -> list[Any]:
-        """Messages that take back what was handed out of a piece that was not whole."""
+        """Return messages that take back what was handed out of a piece that was not whole."""
 
     def rest(self) -> list[Any]:
         """Return what is left, in tasks of one piece each, which are done alone."""

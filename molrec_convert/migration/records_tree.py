@@ -92,7 +92,7 @@ class RecordWorker:
         self._rules, self._finder, self._here = RuleBook(settings), FormatFinder(settings), here
 
     def __call__(self, task: RecordTask) -> Iterator[Written]:
-        """A message for each input."""
+        """Yield a message for each input."""
         found = [self._format(path) for path in task.paths]
         if self._here:
             check_harmless(task.paths, found)

@@ -334,7 +334,9 @@ class _Job:
         )
 
     def _plan(self, state: State, table: InputTable, before: StoredCollection | ShardedCollection | None) -> Plan:
-        """The plan of an earlier attempt, else a new one, kept for the next. Raises `UsageError` for conflicts."""
+        """Return the plan of an earlier attempt, else a new one, kept for the next. Raises `UsageError` for
+        conflicts.
+        """
         kept = state.plan()
         if kept is not None:
             return Plan.restored(table, self.settings, kept)

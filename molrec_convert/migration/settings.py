@@ -189,7 +189,7 @@ def parse_units(text: str) -> dict[str, str]:
 
 
 def parse_pairs(values: Iterable[str], flag: str, *, empty: bool = False) -> dict[str, str]:
-    """`NAME=VALUE` texts, of which the value may be `empty`.
+    """Return `NAME=VALUE` texts, of which the value may be `empty`.
 
     Raises `UsageError` for one without a name or '=', or a name twice.
     """

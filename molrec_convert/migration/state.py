@@ -317,7 +317,9 @@ class State:
         disk.remove(self.partial)
 
     def note(self) -> dict[str, Any] | None:
-        """The facts an earlier attempt was begun with. Raises `FormatError` where they are damaged, as all of these."""
+        """Return the facts an earlier attempt was begun with. Raises `FormatError` where they are damaged, as all of
+        these.
+        """
         return read_document(self._note, _AGAIN)
 
     def write_note(self, note: Mapping[str, Any]) -> None:
@@ -461,7 +463,7 @@ class Journal:
 
     @staticmethod
     def failed(path: Path) -> set[int]:
-        """Inputs nothing came of, as they were at fault, up to the last commit of the journal at a path."""
+        """Return inputs nothing came of, as they were at fault, up to the last commit of the journal at a path."""
         entries = _entries(path, max((point.end for point in _points(path)), default=0))
         failures = (entry for entry in entries if "failure" in entry)
         return {entry["input"] for entry in failures if "record" not in entry["failure"]}

@@ -114,7 +114,7 @@ class Verification:
 
 
 def parse_sample(text: str) -> float:
-    """`1%`, or `all`, as a part of one. Raises `UsageError` for anything else."""
+    """Return `1%`, or `all`, as a part of one. Raises `UsageError` for anything else."""
     if text == "all":
         return 1.0
     try:
@@ -226,7 +226,7 @@ def _by_migration(
 
 
 def _by_source(collection: Collection, paths: Sequence[str], result: Verification) -> dict[str, dict[int, int]] | None:
-    """Source → its records and their numbers in the collection, by the index; None where that does not tell."""
+    """Return source → its records and their numbers in the collection, by the index; None where that does not tell."""
     columns = collection.index.columns
     if SOURCE not in columns or SOURCE_RECORD not in columns:
         return None
@@ -289,7 +289,7 @@ class _Reader:
         self._readings = [_Reading(collection, own, self._result, is_part=is_part) for own, is_part in ways]
 
     def __call__(self, source: _Source) -> Iterator[_Told | int]:
-        """One message: what came of a source, or how many records it has."""
+        """Yield one message: what came of a source, or how many records it has."""
         if self._here:
             self._readings[0].check_harmless(source.path)
         if source.ways is None:
@@ -315,7 +315,7 @@ class _LostReader:
         self._done = True
 
     def before(self) -> list[_Told]:
-        """Nothing was told before the end."""
+        """Return nothing was told before the end."""
         return []
 
     def rest(self) -> list[_Source]:
@@ -323,7 +323,7 @@ class _LostReader:
         return [] if self._done else [self._source]
 
     def failed(self, reason: str) -> _Told:
-        """It cannot be read."""
+        """Return it cannot be read."""
         path, ways = self._source.path, self._source.ways
         error = f"the process that read {path} {reason}"
         if ways is None:
@@ -503,7 +503,9 @@ class _Reading:
 
 
 def _failures(collection: Collection) -> dict[str, frozenset[int | None]]:
-    """Sources that were at fault when the collection was made, with the records of them that were (None: all)."""
+    """Return sources that were at fault when the collection was made, with the records of them that were (None:
+    all).
+    """
     found: dict[str, set[int | None]] = {}
     path = None if collection.path is None else State(Path(collection.path)).failures
     for where, entry in () if path is None else read_failures(path):

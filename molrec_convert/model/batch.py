@@ -119,7 +119,9 @@ class FrameBatch:
         return sum(block.nbytes for block in self.blocks.values())
 
     def frame(self, index: int, declaration: Declaration, *, defined: bool = True) -> Frame:
-        """Frame `index` of the batch, resolved within it: every block by its last update at or before the frame."""
+        """Return frame `index` of the batch, resolved within it: every block by its last update at or before the
+        frame.
+        """
         if not -self.n_frames <= index < self.n_frames:
             raise IndexError(f"frame {index} of a batch of {self.n_frames}")
         index %= self.n_frames

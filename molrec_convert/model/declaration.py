@@ -159,7 +159,7 @@ class MetaDeclaration:
             self._fill_json(node)
 
     def __eq__(self, other: object) -> bool:
-        """Equal tags, fills (bit for bit) and other keys."""
+        """Return equal tags, fills (bit for bit) and other keys."""
         if not isinstance(other, MetaDeclaration):
             return NotImplemented
         return canonical_json(self.to_json()) == canonical_json(other.to_json())
@@ -216,7 +216,8 @@ class Declaration:
 
     @classmethod
     def derive(cls, frames: Iterable[Frame], *, nullable: bool = False) -> Declaration:
-        """The union of what `frames` present: blocks, columns, tags, masks, precisions, and each block's largest size.
+        """Return the union of what `frames` present: blocks, columns, tags, masks, precisions, and each block's largest
+        size.
 
         Blocks of one name must agree on columns and dtypes. With `nullable` every column may hold nulls. A key some
         frames lack may be missing where its tag can express that.
@@ -301,7 +302,9 @@ class Declaration:
             )
 
     def select(self, columns: Iterable[str] | None) -> Declaration:
-        """The declaration restricted to `columns`, each `"x"` (of any block) or `"atoms/x"`; None keeps everything."""
+        """Return the declaration restricted to `columns`, each `"x"` (of any block) or `"atoms/x"`; None keeps
+        everything.
+        """
         if columns is None:
             return self
         wanted = list(columns)

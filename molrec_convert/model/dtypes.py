@@ -82,7 +82,9 @@ _BY_NUMPY = {(d.numpy.kind, d.numpy.itemsize): d.name for d in DTYPES.values() i
 
 
 def dtype_name(dtype: np.dtype[Any], node: str = "") -> str:
-    """The contract name of a numpy dtype; `ContractError` for float16, float32 and everything else outside the set."""
+    """Return the contract name of a numpy dtype; `ContractError` for float16, float32 and everything else outside the
+    set.
+    """
     if isinstance(dtype, np.dtypes.StringDType):
         return "string"
     name = _BY_NUMPY.get((dtype.kind, dtype.itemsize))
@@ -94,7 +96,7 @@ def dtype_name(dtype: np.dtype[Any], node: str = "") -> str:
 
 
 def as_values(values: Any, dtype: str | None = None, node: str = "") -> Array:
-    """`values` as a C-ordered little-endian array of a contract dtype.
+    """Return `values` as a C-ordered little-endian array of a contract dtype.
 
     Python numbers become `i64` (`u64` from 2^63 on) or `f64`, text of any kind a `StringDType` array. With `dtype` an
     empty or untyped sequence takes that dtype; an array that already has another one is refused, never cast.
@@ -156,7 +158,7 @@ def _from_sequence(values: Any, dtype: str | None, node: str) -> Array:
 
 
 def _exact_cast(array: Array, dtype: str, node: str) -> Array:
-    """Numbers at another dtype, refused where one would change."""
+    """Return numbers at another dtype, refused where one would change."""
     target = DTYPES[dtype].numpy
     if array.dtype == target:
         return array
@@ -211,7 +213,7 @@ _SMALLEST, _LARGEST = 2.0**-1000, 2.0**1000
 
 
 def check_precision(precision: Any, dtype: str, node: str) -> float:
-    """`precision` as a float, refused unless finite, within [2^-1000, 2^1000], and on an `f64` column."""
+    """Return `precision` as a float, refused unless finite, within [2^-1000, 2^1000], and on an `f64` column."""
     fault = precision_fault(precision, dtype)
     if fault is not None:
         raise ContractError(node, fault)
@@ -219,7 +221,7 @@ def check_precision(precision: Any, dtype: str, node: str) -> float:
 
 
 def precision_fault(precision: Any, dtype: str) -> str | None:
-    """Why a column of `dtype` cannot declare `precision`, or None when it can."""
+    """Return why a column of `dtype` cannot declare `precision`, or None when it can."""
     if dtype != "f64":
         return f"only an f64 column may declare a precision: found {dtype}"
     if isinstance(precision, (bool, np.bool_)) or not isinstance(precision, (int, float, np.integer, np.floating)):

@@ -85,7 +85,7 @@ class Column:
         return len(self.values)
 
     def __eq__(self, other: object) -> bool:
-        """Equal dtype, values bit for bit, mask and precision."""
+        """Return equal dtype, values bit for bit, mask and precision."""
         if not isinstance(other, Column):
             return NotImplemented
         if (self.validity is None) != (other.validity is None) or self.precision != other.precision:
@@ -229,7 +229,7 @@ class Block:
         return True
 
     def __eq__(self, other: object) -> bool:
-        """Equal count, shape, targets and columns; the order of columns does not count."""
+        """Return equal count, shape, targets and columns; the order of columns does not count."""
         if not isinstance(other, Block):
             return NotImplemented
         return (
@@ -297,7 +297,7 @@ class Box:
         return cls(np.eye(3), _matrix(origin), np.zeros(3, dtype=np.bool_), defined=False)
 
     def __eq__(self, other: object) -> bool:
-        """Equal bit for bit, defaults filled in."""
+        """Return equal bit for bit, defaults filled in."""
         if not isinstance(other, Box):
             return NotImplemented
         return (
@@ -346,7 +346,7 @@ class Frame:
         return len(self.blocks)
 
     def __eq__(self, other: object) -> bool:
-        """Equal blocks, tagged meta, box, step and time, bit for bit; the order of blocks does not count."""
+        """Return equal blocks, tagged meta, box, step and time, bit for bit; the order of blocks does not count."""
         if not isinstance(other, Frame):
             return NotImplemented
         return (
@@ -428,7 +428,7 @@ def check_target(target: Any, node: str) -> None:
 
 
 def references(columns: Mapping[str, Any], targets: Mapping[str, str]) -> dict[str, str]:
-    """Column → target for every referencing column of a block: the declared ones and the standard endpoints."""
+    """Return column → target for every referencing column of a block: the declared ones and the standard endpoints."""
     found = {name: "atoms" for name in ENDPOINTS if name in columns}
     found.update(targets)
     return found

@@ -34,7 +34,7 @@ _SAFE = re.compile(rb"[A-Za-z0-9._-]")
 
 
 def name_fault(name: str) -> str | None:
-    """Why `name` cannot name a node, or None when it can."""
+    """Return why `name` cannot name a node, or None when it can."""
     if not name:
         return "is empty"
     if "/" in name:
@@ -67,7 +67,8 @@ def check_name(name: str, node: str) -> None:
 
 
 def escape_name(text: str) -> str:
-    """`text` with every byte outside `A-Za-z0-9._-` as `%XX`; a leading `__`, `.` or `..` has its first byte escaped.
+    """Return `text` with every byte outside `A-Za-z0-9._-` as `%XX`; a leading `__`, `.` or `..` has its first byte
+    escaped.
 
     The result is a node name, and `unescape_name` gives `text` back. The empty text has no escape and is refused.
     """

@@ -93,7 +93,9 @@ class Record:
             self.trajectory.system = self.system
 
     def __repr__(self) -> str:
-        """The sections in one line: `<Record a.mrec: system (6 atoms, 4 bonds), trajectory (200 frames), metrics>`."""
+        """Return the sections in one line: `<Record a.mrec: system (6 atoms, 4 bonds), trajectory (200 frames),
+        metrics>`.
+        """
         parts = []
         for section in self.sections[1:]:
             content = getattr(self, section) if section in ("system", "frame", "trajectory") else None
@@ -122,7 +124,9 @@ class Record:
         return ["meta", *(name for name in _SECTIONS if self._has(name))]
 
     def resolve(self, registry: Registry | None = None) -> Resolution:
-        """What every atom, relation and pair of `system` takes from `forcefield`: see `molrec_convert.resolve`."""
+        """Return what every atom, relation and pair of `system` takes from `forcefield`: see
+        `molrec_convert.resolve`.
+        """
         resolution: Resolution = resolve("resolve")(self, registry)
         return resolution
 
@@ -199,7 +203,9 @@ class Record:
 
 
 def check_version(meta: Mapping[str, Any], node: str = "meta") -> int | None:
-    """The `molrec_version` of a meta document: refused unless an integer from 1 to the newest; None when absent."""
+    """Return the `molrec_version` of a meta document: refused unless an integer from 1 to the newest; None when
+    absent.
+    """
     if "molrec_version" not in meta:
         return None
     version = meta["molrec_version"]
@@ -390,7 +396,9 @@ def frame_sample(frame: Frame, declaration: Declaration | None = None) -> dict[s
 
 
 def meta_sample(meta: Meta, declaration: Declaration | None = None) -> dict[str, Any]:
-    """A typed meta document without its JSON documents; with a `declaration` NaN where one of its keys is missing."""
+    """Return a typed meta document without its JSON documents; with a `declaration` NaN where one of its keys is
+    missing.
+    """
     sample = {key: value for key, value in meta.items() if meta.tag(key) != "json"}
     if declaration is None or len(meta) == len(declaration.meta):
         return sample

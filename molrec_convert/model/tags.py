@@ -93,7 +93,7 @@ def infer_tag(value: Any) -> str:
 
 
 def coerce(value: Any, tag: str, node: str) -> Any:
-    """`value` as the tag's Python form, refused where the coercion is not exact."""
+    """Return `value` as the tag's Python form, refused where the coercion is not exact."""
     spec = _tag(tag, node)
     if spec.dtype is None:
         check_json(value, node)
@@ -200,7 +200,9 @@ class Meta(MutableMapping[str, Any]):
 
     @classmethod
     def trusted(cls, values: dict[str, Any], tags: dict[str, str]) -> Meta:
-        """A document of values that have the Python forms of their tags already; nothing is checked or copied."""
+        """Return a document of values that have the Python forms of their tags already; nothing is checked or
+        copied.
+        """
         meta = cls.__new__(cls)
         meta._values, meta._tags = values, tags
         return meta
@@ -245,7 +247,7 @@ class Meta(MutableMapping[str, Any]):
         return f"Meta({self._values!r})"
 
     def __eq__(self, other: object) -> bool:
-        """Equal keys, tags and values, bit for bit; the order of keys does not count."""
+        """Return equal keys, tags and values, bit for bit; the order of keys does not count."""
         if not isinstance(other, Meta):
             return NotImplemented
         return self._tags == other._tags and all(

@@ -68,7 +68,7 @@ class Trajectory(ABC):
         columns: Iterable[str] | None = None,
         batch_bytes: int = BATCH_BYTES,
     ) -> Iterator[FrameBatch]:
-        """Batches of the frames `start:stop:step`; the first presents the whole state at its first frame.
+        """Return batches of the frames `start:stop:step`; the first presents the whole state at its first frame.
 
         `columns` ("x" or "atoms/x") restricts what is read to `declaration.select(columns)`.
         """
@@ -160,7 +160,9 @@ class MemoryTrajectory(Trajectory):
 
     @classmethod
     def of_frame(cls, frame: Frame, declaration: Declaration) -> MemoryTrajectory:
-        """One frame, whose arrays are shared, under a declaration that was checked; refused where it does not fit."""
+        """Return one frame, whose arrays are shared, under a declaration that was checked; refused where it does not
+        fit.
+        """
         made = cls.of_batch(
             batch_from_frames([frame], declaration, copy=False),
             declaration,
@@ -353,7 +355,7 @@ def _take_updates(updates: BlockUpdates, picked: NDArray[np.int64], frames: NDAr
 
 
 def _prepend(state: Frame, batch: FrameBatch, declaration: Declaration, defined: bool) -> FrameBatch:
-    """`batch` with the state before it as one more frame in front, so that frames resolve across the seam."""
+    """Return `batch` with the state before it as one more frame in front, so that frames resolve across the seam."""
     before = batch_from_frames([state], declaration)
     blocks = {}
     for name in declaration.blocks:

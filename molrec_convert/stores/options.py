@@ -47,7 +47,7 @@ class MrecOptions:
         self.parse_compression()
 
     def parse_compression(self) -> tuple[Literal["gzip", "zstd"], int] | None:
-        """Codec and level, None for `none`; `UsageError` for anything else."""
+        """Return codec and level, None for `none`; `UsageError` for anything else."""
         if self.compression == "none":
             return None
         match = _FORM.fullmatch(self.compression)

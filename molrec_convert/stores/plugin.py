@@ -26,12 +26,12 @@ _COLLECTION = {
 
 
 def sniff_directory(head: bytes, path: Path) -> float:
-    """A directory that is a Zarr V3 root."""
+    """Return a directory that is a Zarr V3 root."""
     return 1.0 if path.is_dir() and (path / "zarr.json").is_file() else 0.0
 
 
 def sniff_zip(head: bytes, path: Path) -> float:
-    """A zip file with a `zarr.json` at its root."""
+    """Return a zip file with a `zarr.json` at its root."""
     if not head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return 0.0
     from molrec_convert.files.regular_files import open_regular
@@ -47,7 +47,9 @@ def sniff_zip(head: bytes, path: Path) -> float:
 
 
 def sniff_lmdb(head: bytes, path: Path) -> float:
-    """An LMDB file that is a collection, or a set of them; what tells is imported when a file has something to tell."""
+    """Return an LMDB file that is a collection, or a set of them; what tells is imported when a file has something to
+    tell.
+    """
     if path.is_dir():
         return 1.0 if (path / "mrec-set.json").is_file() else 0.0
     if b'"mrec-lmdb-set"' in head[:4096]:
@@ -59,7 +61,7 @@ def sniff_lmdb(head: bytes, path: Path) -> float:
 
 @hookimpl
 def molrec_formats() -> list[Format]:
-    """Both forms of a stored record, and collections."""
+    """Return both forms of a stored record, and collections."""
     return [
         Format(
             "mrec",

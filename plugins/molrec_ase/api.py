@@ -30,7 +30,7 @@ _STAMPS = frozenset({"molrec_version", "creator"})
 
 
 def configurations(source: Record | Collection, report: Report) -> Iterator[tuple[Configuration, dict[str, Any]]]:
-    """Each frame, with what the meta of its record says beside its version and creator."""
+    """Yield each frame, with what the meta of its record says beside its version and creator."""
     if isinstance(source, Record):
         yield from of_record(source, report)
         return
@@ -47,7 +47,7 @@ def of_record(
     record: Record, report: Report, where: str = "", start: int = 0, stop: int | None = None, step: int = 1,
     units: Any = None,
 ) -> Iterator[tuple[Configuration, dict[str, Any]]]:  # fmt: skip
-    """The frames of one record; without a trajectory its section `frame`, or its system.
+    """Yield the frames of one record; without a trajectory its section `frame`, or its system.
 
     `units` are those of its collection, which hold where it states none.
     """
@@ -68,7 +68,7 @@ def of_record(
 
 
 def tells_steps(record: Record) -> bool:
-    """Whether the frames of a record have other step numbers than their own."""
+    """True if the frames of a record have other step numbers than their own."""
     if record.trajectory is None:
         return False
     steps = record.trajectory.steps
@@ -76,14 +76,16 @@ def tells_steps(record: Record) -> bool:
 
 
 def prepared(source: Source, elements: str | Sequence[str], report: Report) -> Source:
-    """The record or collection in ASE's units, with the elements named for its types, as a conversion prepares it."""
+    """Return the record or collection in ASE's units, with the elements named for its types, as a conversion prepares
+    it.
+    """
     told = with_elements(source, elements, report=report)
     made: Source = for_target(told, ASE_DB, None, None, report)  # type: ignore[assignment]
     return made
 
 
 def to_ase(record: Record, index: int = -1, *, elements: Sequence[str] = (), report: Report | None = None) -> Any:
-    """A frame of a record as `ase.Atoms`, in ASE's units; see `Record.to_ase`."""
+    """Return a frame of a record as `ase.Atoms`, in ASE's units; see `Record.to_ase`."""
     report = Report() if report is None else report
     trajectory = record.trajectory
     count = 1 if trajectory is None else len(trajectory)
@@ -100,7 +102,9 @@ def iter_ase(
     elements: Sequence[str] = (),
     report: Report | None = None,
 ) -> Iterator[Any]:
-    """The frames of a trajectory, or of a record, as `ase.Atoms`, one after another; see `Trajectory.iter_ase`."""
+    """Yield the frames of a trajectory, or of a record, as `ase.Atoms`, one after another; see
+    `Trajectory.iter_ase`.
+    """
     if record is None:
         assert trajectory is not None
         record = Record(system=trajectory.system, trajectory=trajectory)
@@ -108,7 +112,7 @@ def iter_ase(
 
 
 def from_ase(atoms: Any, as_: Arrangement | None = None, *, report: Report | None = None) -> Record | Collection:
-    """A record of `ase.Atoms`, a record or a collection of several; see `molrec_convert.from_ase`."""
+    """Return a record of `ase.Atoms`, a record or a collection of several; see `molrec_convert.from_ase`."""
     from ase import Atoms
 
     if as_ is not None and as_ not in ARRANGEMENTS:
@@ -158,7 +162,7 @@ def _atoms(
 
 
 def _counted(images: list[Any], key: str, kind: type) -> list[Any] | None:
-    """What `info` says of all images under a key, where it ascends as steps and times do."""
+    """Return what `info` says of all images under a key, where it ascends as steps and times do."""
     found = [image.info.get(key) for image in images]
     if not found or not all(type(value) is kind for value in found):
         return None

@@ -19,7 +19,9 @@ _CORE = frozenset({"numbers", "positions"})
 
 
 def atoms_of(made: Configuration, *, step: int | None = None, time: float | None = None) -> Any:
-    """An `Atoms` object; its results are those of a calculator, its other keys are in `info`, columns in `arrays`."""
+    """Return an `Atoms` object; its results are those of a calculator, its other keys are in `info`, columns in
+    `arrays`.
+    """
     from ase import Atoms
     from ase.calculators.singlepoint import SinglePointCalculator
     from ase.constraints import dict2constraint
@@ -56,7 +58,9 @@ def atoms_of(made: Configuration, *, step: int | None = None, time: float | None
 
 
 def part_of_atoms(atoms: Any, report: Report) -> Part:
-    """A configuration of an `Atoms` object: arrays, cell, constraints, info, and the results its calculator holds."""
+    """Return a configuration of an `Atoms` object: arrays, cell, constraints, info, and the results its calculator
+    holds.
+    """
     constraints = []
     for constraint in atoms.constraints:
         if hasattr(constraint, "todict"):
@@ -88,7 +92,7 @@ def part_of_atoms(atoms: Any, report: Report) -> Part:
 
 
 def _calculator(atoms: Any, report: Report) -> tuple[tuple[str, Any] | None, dict[str, Any]]:
-    """The calculator's name and parameters, and its results, which belong to the atoms only as they were."""
+    """Return the calculator's name and parameters, and its results, which belong to the atoms only as they were."""
     calculator = atoms.calc
     if calculator is None:
         return None, {}
@@ -105,7 +109,7 @@ def _calculator(atoms: Any, report: Report) -> tuple[tuple[str, Any] | None, dic
 
 
 def _is_stale(calculator: Any, atoms: Any) -> bool:
-    """Whether the atoms are others than those the results belong to; what is not a number has not changed."""
+    """True if the atoms are others than those the results belong to; what is not a number has not changed."""
     if not hasattr(calculator, "check_state") or not calculator.check_state(atoms):
         return False
     before = getattr(calculator, "atoms", None)

@@ -23,7 +23,7 @@ __all__ = ["BESIDE", "Chunk", "Part", "apart", "has_bits", "join_parts", "joined
 
 
 def has_bits(values: NDArray[np.float64]) -> bool:
-    """Whether numbers are anything else than positive zeros."""
+    """True if numbers are anything else than positive zeros."""
     return bool(np.ascontiguousarray(values).view(np.uint64).any())
 
 
@@ -70,7 +70,7 @@ class Chunk:
         return len(self.counts)
 
     def with_elements(self) -> Chunk:
-        """The chunk with `element` among its columns."""
+        """Return the chunk with `element` among its columns."""
         if self.numbers is not None:
             self.columns = {"element": SYMBOL_ARRAY[self.numbers], **self.columns}
             self.numbers = None
@@ -83,7 +83,7 @@ class Chunk:
 
 
 def join_parts(parts: Sequence[Part]) -> Chunk:
-    """The chunk of some configurations; a column is of the shape and dtype its first owner has."""
+    """Return the chunk of some configurations; a column is of the shape and dtype its first owner has."""
     counts = np.array([part.count for part in parts], np.int64)
     columns: dict[str, NDArray[Any]] = {}
     present: dict[str, NDArray[np.bool_]] = {}
@@ -116,7 +116,7 @@ def join_parts(parts: Sequence[Part]) -> Chunk:
 
 
 def split_chunk(chunk: Chunk) -> list[Part]:
-    """The configurations of a chunk one by one; their columns are views."""
+    """Return the configurations of a chunk one by one; their columns are views."""
     offset = chunk.offset.tolist()
     parts = []
     for number in range(len(chunk)):
@@ -147,7 +147,7 @@ _PARTS = frozenset({"columns", "texts", "named", "rest"})
 
 
 def joined(data: dict[str, Any], columns: dict[str, Any], rest: dict[str, Any]) -> dict[str, Any]:
-    """The data of a row, with what stands beside it where there is anything."""
+    """Return the data of a row, with what stands beside it where there is anything."""
     plain = {name: values.tolist() if values.dtype.kind == "T" else values for name, values in columns.items()}
     named = [[name, plain.pop(name)] for name in columns if _is_whole(name)]
     texts = {name: values for name, values in plain.items() if isinstance(values, list)}
@@ -160,7 +160,7 @@ def joined(data: dict[str, Any], columns: dict[str, Any], rest: dict[str, Any]) 
 
 
 def apart(data: Any) -> tuple[Any, dict[str, Any] | None]:
-    """The data of a row without what stands beside it, and that. ValueError where it is no JSON."""
+    """Return the data of a row without what stands beside it, and that. ValueError where it is no JSON."""
     if not isinstance(data, dict) or not isinstance(data.get(BESIDE), dict) or not data[BESIDE].keys() <= _PARTS:
         return data, None
     rest = {key: value for key, value in data.items() if key != BESIDE}
@@ -173,7 +173,7 @@ def apart(data: Any) -> tuple[Any, dict[str, Any] | None]:
 
 
 def put_back(part: Part, beside: dict[str, Any]) -> Part:
-    """The configuration with what stands beside the row. ValueError where it does not fit."""
+    """Return the configuration with what stands beside the row. ValueError where it does not fit."""
     for name in beside.get("without", ()):
         part.columns.pop(name, None)
         part.values.pop(name, None)

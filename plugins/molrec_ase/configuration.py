@@ -144,7 +144,7 @@ class Maker:
     def make(
         self, system: Frame | None, frame: Frame | None, *, fills: Mapping[str, Any] | None = None, where: str = ""
     ) -> Configuration:
-        """The configuration of a frame and the system of its record; `fills` are those of per-step keys.
+        """Return the configuration of a frame and the system of its record; `fills` are those of per-step keys.
 
         `UsageError` where atoms have no element or no positions.
         """
@@ -173,7 +173,7 @@ class Maker:
         return made
 
     def _columns(self, system: Frame | None, frame: Frame | None) -> dict[str, Column]:
-        """The columns of the atoms; those that are null in every row are not there."""
+        """Return the columns of the atoms; those that are null in every row are not there."""
         found: dict[str, Column] = {}
         blocks = [] if system is None else [system.blocks.get(_ATOMS)]
         blocks += [] if frame is None else [frame.blocks.get(name) for name in self._blocks]
@@ -333,5 +333,5 @@ class Maker:
 
 
 def is_fill(fill: Any) -> bool:
-    """Whether the fill of a key is one that stands for no value."""
+    """True if the fill of a key is one that stands for no value."""
     return isinstance(fill, (float, np.ndarray)) and is_missing(fill, tag_of(fill))

@@ -16,7 +16,7 @@ _JSON_WORDS = tuple(
 
 
 def database_score(head: bytes, path: Path) -> float:
-    """How likely it is a database of ASE: its tables, its JSON, or the ending of its LMDB."""
+    """Return how likely it is a database of ASE: its tables, its JSON, or the ending of its LMDB."""
     if head.startswith(_SQLITE):
         from molrec_ase.databases.rows import is_database
 
@@ -29,10 +29,10 @@ def database_score(head: bytes, path: Path) -> float:
 
 
 def is_mapped(path: Path) -> bool:
-    """Whether a database is an LMDB file, which is mapped: what is cut short ends the process that reads it."""
+    """True if a database is an LMDB file, which is mapped: what is cut short ends the process that reads it."""
     return path.name.lower().endswith(".aselmdb")
 
 
 def trajectory_score(head: bytes, path: Path) -> float:
-    """How likely it is a trajectory of ASE."""
+    """Return how likely it is a trajectory of ASE."""
     return 1.0 if head.startswith(_ULM) else 0.0

@@ -18,7 +18,7 @@ __all__ = ["read_mrec", "write_mrec"]
 
 
 def read_mrec(name: str, index: Any = slice(None), *, elements: tuple[str, ...] = (), **options: Any) -> Iterator[Any]:
-    """The `Atoms` of some frames of a record, or of the frames of some records of a collection.
+    """Yield the `Atoms` of some frames of a record, or of the frames of some records of a collection.
 
     `index` is a slice; only what it takes is read. `elements` names those of the atom types where a record has none.
     """
@@ -78,7 +78,7 @@ def _made(record: Record, numbers: range, elements: Sequence[str], report: Repor
 
 
 def _records(collection: Collection, index: slice, elements: tuple[str, ...], report: Report) -> Iterator[Any]:
-    """The frames of a collection are numbered through its records."""
+    """Yield the frames of a collection are numbered through its records."""
     numbers = range(*index.indices(collection.n_frames))
     source = prepared(collection, elements, report)
     for number in numbers:

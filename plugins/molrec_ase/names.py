@@ -78,17 +78,17 @@ _COLUMNS = frozenset(STANDARD_DTYPES) | {"momenta", "tags", "initial_magmoms", *
 
 
 def key_name(name: str) -> str:
-    """The key of a record for a key-value pair or an entry of `info`."""
+    """Return the key of a record for a key-value pair or an entry of `info`."""
     return _apart(name, _TAKEN | set(RESULTS.values()) | set(ROW_KEYS))
 
 
 def array_name(name: str) -> str:
-    """The column of a record for an array that has no meaning to ASE."""
+    """Return the column of a record for an array that has no meaning to ASE."""
     return _apart(name, _COLUMNS | {"offset", "step_index", "_validity"})
 
 
 def foreign_name(name: str) -> str:
-    """The name something of a record has in ASE."""
+    """Return the name something of a record has in ASE."""
     return unescape_name(name)
 
 

@@ -56,7 +56,7 @@ def make_part(
     data: Any = None,
     row: Mapping[str, Any] | None = None,
 ) -> Part:
-    """The configuration in a record's terms; what has no form there goes to the report as dropped.
+    """Return the configuration in a record's terms; what has no form there goes to the report as dropped.
 
     ValueError where arrays do not fit the number of atoms.
     """
@@ -93,7 +93,7 @@ def make_part(
 
 
 def species(numbers: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """The column that says what the atoms are: elements, or numbers where one of them is no element's."""
+    """Return the column that says what the atoms are: elements, or numbers where one of them is no element's."""
     if len(numbers) and not (int(numbers.min()) >= 1 and int(numbers.max()) < len(SYMBOLS)):
         if int(numbers.min()) < 0:
             raise ValueError(f"an atomic number is {int(numbers.min())}")
@@ -102,14 +102,14 @@ def species(numbers: NDArray[Any]) -> dict[str, NDArray[Any]]:
 
 
 def velocities(momenta: NDArray[Any], masses: NDArray[Any]) -> NDArray[Any]:
-    """Velocities in angstrom/ps of momenta in ASE's units and masses in dalton, a row for each atom."""
+    """Return velocities in angstrom/ps of momenta in ASE's units and masses in dalton, a row for each atom."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         found: NDArray[Any] = momenta / masses[:, None] * _per_velocity()
     return found
 
 
 def result_value(name: str, value: Any) -> Any:
-    """A result of a configuration as the value of its key: a number, a vector, or a document for other shapes.
+    """Return a result of a configuration as the value of its key: a number, a vector, or a document for other shapes.
 
     A tensor is nine numbers, 3×3 in rows.
     """
@@ -124,7 +124,7 @@ def result_value(name: str, value: Any) -> Any:
 
 
 def table_masses(numbers: NDArray[Any]) -> NDArray[Any]:
-    """The masses ASE takes for atoms that have none of their own."""
+    """Return the masses ASE takes for atoms that have none of their own."""
     from ase.data import atomic_masses
 
     if numbers.size and not 0 <= int(numbers.min()) <= int(numbers.max()) < len(atomic_masses):
@@ -135,7 +135,7 @@ def table_masses(numbers: NDArray[Any]) -> NDArray[Any]:
 
 @functools.cache
 def _per_velocity() -> float:
-    """What momentum/mass in ASE's units is multiplied by to be a velocity in angstrom/ps."""
+    """Return what momentum/mass in ASE's units is multiplied by to be a velocity in angstrom/ps."""
     factor = velocity_factor({"preset": "metal"})
     assert factor is not None
     return factor
@@ -192,7 +192,7 @@ def _put_results(part: Part, results: Mapping[str, Any], report: Report) -> None
 
 
 def _is_nan(value: Any) -> bool:
-    """Whether a result is not a number all through, which is none."""
+    """True if a result is not a number all through, which is none."""
     array = np.asarray(value)
     return array.dtype.kind == "f" and array.size > 0 and bool(np.isnan(array).all())
 

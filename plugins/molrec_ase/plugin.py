@@ -80,5 +80,5 @@ ASE_TRAJ = Format(
 
 @hookimpl
 def molrec_formats() -> tuple[Format, ...]:
-    """Databases and trajectories."""
+    """Return databases and trajectories."""
     return (ASE_DB, ASE_TRAJ)

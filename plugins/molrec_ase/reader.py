@@ -73,7 +73,7 @@ def read_trajectory(paths: Sequence[Path], context: ReadContext) -> Record | Col
 
 
 def _labelled(source: Source, context: ReadContext) -> Source:
-    """The source with the labels that are chosen, and in ASE's units where its metadata state others.
+    """Return the source with the labels that are chosen, and in ASE's units where its metadata state others.
 
     An `outline` says that somebody looked at it before, who was told.
     """
@@ -94,7 +94,8 @@ def arranged(
     report: Report | None = None,
     outline: Mapping[str, Any] | None = None,
 ) -> Record | Collection:
-    """The configurations of a source as a record with a trajectory, or as a collection (of an `outline` known before).
+    """Return the configurations of a source as a record with a trajectory, or as a collection (of an `outline` known
+    before).
 
     FormatError where the source has other configurations than those of the outline.
     """

@@ -42,7 +42,7 @@ class NotPlain(TypeError):
 
 
 def to_plain(value: Any) -> Any:
-    """The document of a value. `NotPlain` for objects that are no data."""
+    """Return the document of a value. `NotPlain` for objects that are no data."""
     if value is None or isinstance(value, (bool, str)):
         return str(value) if isinstance(value, str) else value
     if isinstance(value, np.generic):
@@ -68,7 +68,7 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(document: Any) -> Any:
-    """The value of a document."""
+    """Return the value of a document."""
     if isinstance(document, list):
         return [from_plain(item) for item in document]
     if not isinstance(document, dict):
@@ -89,7 +89,9 @@ def from_plain(document: Any) -> Any:
 
 
 def parse_json(text: str) -> Any:
-    """A value from JSON as ASE writes it: arrays and complex numbers in its notation, NaN and Infinity as words."""
+    """Return a value from JSON as ASE writes it: arrays and complex numbers in its notation, NaN and Infinity as
+    words.
+    """
     return from_plain(read_json(text))
 
 
@@ -153,7 +155,7 @@ _VECTORS = {3: "f64x3", 6: "f64x6", 9: "f64x9"}
 
 
 def as_value(value: Any) -> Any:
-    """A value in the form its tag has in memory: a scalar, a vector of 3, 6 or 9, or a JSON document."""
+    """Return a value in the form its tag has in memory: a scalar, a vector of 3, 6 or 9, or a JSON document."""
     if value is None:
         return dict(NONE)
     if isinstance(value, np.ndarray) and value.dtype == np.float64 and value.ndim == 1 and value.size in _VECTORS:
@@ -165,7 +167,7 @@ def as_value(value: Any) -> Any:
 
 
 def tag_of(value: Any) -> str:
-    """The tag of a value that `as_value` gave."""
+    """Return the tag of a value that `as_value` gave."""
     known = _PLAIN.get(type(value))
     if known is not None:
         return known
@@ -181,12 +183,12 @@ def tag_of(value: Any) -> str:
 
 
 def from_value(value: Any, tag: str) -> Any:
-    """What a key of a record holds, as it was before `as_value`."""
+    """Return what a key of a record holds, as it was before `as_value`."""
     return from_plain(value) if tag == "json" else value
 
 
 def is_missing(value: Any, tag: str) -> bool:
-    """Whether a value stands for none: null, or not a number."""
+    """True if a value stands for none: null, or not a number."""
     if tag == "json":
         return value is None
     if tag == "f64":
@@ -198,7 +200,7 @@ SYMBOL_ARRAY = np.array(SYMBOLS, dtype=np.dtypes.StringDType())
 
 
 def modern(constraints: Any) -> list[dict[str, Any]]:
-    """Constraints in today's notation; old files have the name among the arguments and module paths in it."""
+    """Return constraints in today's notation; old files have the name among the arguments and module paths in it."""
     if not isinstance(constraints, list):
         raise ValueError("constraints are not a list")
     found = []
@@ -218,7 +220,7 @@ def modern(constraints: Any) -> list[dict[str, Any]]:
 
 
 def free_atoms(constraints: list[dict[str, Any]], count: int) -> NDArray[np.bool_] | None:
-    """False for atoms fixed in all three directions; None where no constraint fixes atoms like that."""
+    """Return false for atoms fixed in all three directions; None where no constraint fixes atoms like that."""
     free: NDArray[np.bool_] | None = None
     for entry in constraints:
         kwargs = entry.get("kwargs") or {}
@@ -242,6 +244,6 @@ def free_atoms(constraints: list[dict[str, Any]], count: int) -> NDArray[np.bool
 
 
 def fixing(free: NDArray[np.bool_]) -> list[dict[str, Any]]:
-    """The constraint of atoms that are not free."""
+    """Return the constraint of atoms that are not free."""
     fixed = np.flatnonzero(~free).tolist()
     return [{"name": "FixAtoms", "kwargs": {"indices": fixed}}] if fixed else []

@@ -85,7 +85,7 @@ _TABLE_WORDS = (b"Per MPI rank memory allocation ", b"Memory usage per processor
 
 
 def dump_score(head: bytes, path: Path) -> float:
-    """Whether the file is a dump: text, YAML, or a binary one, which its reader refuses with advice."""
+    """Return whether the file is a dump: text, YAML, or a binary one, which its reader refuses with advice."""
     if binary_dump(head) or _YAML.match(head):
         return 1.0
     first = head.removeprefix(b"\xef\xbb\xbf").lstrip().split(b"\n", 1)[0].split()
@@ -95,17 +95,17 @@ def dump_score(head: bytes, path: Path) -> float:
 
 
 def binary_dump(head: bytes) -> bool:
-    """Whether the file is a binary dump: its kind stands behind the length of the word, counted negative."""
+    """True if the file is a binary dump: its kind stands behind the length of the word, counted negative."""
     return any(head.startswith((-len(word)).to_bytes(8, order, signed=True) + word) for word, order in _BINARY)
 
 
 def ave_score(head: bytes, path: Path) -> float:
-    """Whether the file is one of `fix ave/time` or its kin; with titles of one's own nothing tells it."""
+    """Return whether the file is one of `fix ave/time` or its kin; with titles of one's own nothing tells it."""
     return 1.0 if _AVERAGES.match(head) else 0.0
 
 
 def data_score(head: bytes, path: Path) -> float:
-    """Whether the file is a data file; its first line may say anything."""
+    """Return whether the file is a data file; its first line may say anything."""
     lines = head.splitlines()[1:]
     if len(head) >= HEAD_BYTES:
         lines = lines[:-1]
@@ -129,7 +129,7 @@ def data_score(head: bytes, path: Path) -> float:
 
 
 def log_score(head: bytes, path: Path) -> float:
-    """Whether the file is a log, or the screen output of a run."""
+    """Return whether the file is a log, or the screen output of a run."""
     # to look for words costs a tenth of looking for the beginnings of lines
     version = _VERSION.search(head) if b"LAMMPS (" in head else None
     if version is not None:
@@ -138,7 +138,7 @@ def log_score(head: bytes, path: Path) -> float:
 
 
 def script_score(head: bytes, path: Path) -> float:
-    """Whether the file is an input script."""
+    """Return whether the file is an input script."""
     if log_score(head, path) or b"\0" in head:
         return 0.0
     text = head.decode("latin-1")
@@ -155,7 +155,9 @@ def script_score(head: bytes, path: Path) -> float:
 
 
 def run_score(head: bytes, path: Path) -> float:
-    """Whether the path is a run: an input script, a log, or a directory with such files or at least a dump or data."""
+    """Return whether the path is a run: an input script, a log, or a directory with such files or at least a dump or
+    data.
+    """
     if not path.is_dir():
         return max(log_score(head, path), script_score(head, path))
     if (path / "zarr.json").exists():
@@ -173,7 +175,7 @@ def run_score(head: bytes, path: Path) -> float:
 
 
 def data_format_score(head: bytes, path: Path) -> float:
-    """Whether the file is a data file, or a restart file, which the reader of data files refuses with advice."""
+    """Return whether the file is a data file, or a restart file, which the reader of data files refuses with advice."""
     return 1.0 if head.startswith(_RESTART) else data_score(head, path)
 
 
@@ -187,7 +189,7 @@ def refuse_restart(head: bytes, path: Path) -> None:
 
 
 def kind_of(path: Path) -> str | None:
-    """`"dump"`, `"data"`, `"log"`, `"script"`, `"ave"` or None: what the file's beginning shows it to be."""
+    """Return `"dump"`, `"data"`, `"log"`, `"script"`, `"ave"` or None: what the file's beginning shows it to be."""
     head = read_head(path)
     if not head:
         return None
@@ -207,7 +209,7 @@ _SCORES = {
 
 
 def read_head(path: Path, size: int = HEAD_BYTES) -> bytes:
-    """The first bytes of a file, decompressed (.gz .bz2 .xz .zst by content); empty when that cannot be done.
+    """Return the first bytes of a file, decompressed (.gz .bz2 .xz .zst by content); empty when that cannot be done.
 
     A compressed file that is cut short gives what is whole of its beginning.
     """
@@ -219,7 +221,7 @@ def read_head(path: Path, size: int = HEAD_BYTES) -> bytes:
 
 
 def _first_words(text: str) -> Iterator[tuple[str, str, str]]:
-    """First three words of each command: comments, continuations and the inside of triple quotes left out."""
+    """Yield first three words of each command: comments, continuations and the inside of triple quotes left out."""
     quoted = continued = False
     for line in text.splitlines():
         triples = line.count('"""')

@@ -24,14 +24,14 @@ _HANDLED = {"resids", "resnums", "segids"}
 
 
 def first_frame(record: Record) -> Frame | None:
-    """The configuration a record begins with: the first of its trajectory, else its `frame`."""
+    """Return the configuration a record begins with: the first of its trajectory, else its `frame`."""
     if record.trajectory is not None and record.trajectory.n_frames != 0:
         return record.trajectory.frame(0)
     return record.frame
 
 
 def topology_of(record: Record) -> Topology:
-    """A record's atoms and relations. UnsupportedError: it has no atoms, or none MDAnalysis can hold."""
+    """Return a record's atoms and relations. UnsupportedError: it has no atoms, or none MDAnalysis can hold."""
     blocks: dict[str, Block] = {}
     for part in (first_frame(record), record.system):
         if part is not None:
@@ -76,7 +76,7 @@ def _kind(attribute: str) -> Any:
 
 
 def _groups_attributes(columns: Mapping[str, Column], groups: Groups) -> list[Any]:
-    """What every topology has to have: numbers of residues, names of segments."""
+    """Return what every topology has to have: numbers of residues, names of segments."""
     number = next((name for name in ("res_id", "res_seq", "mol_id") if name in columns), None)
     if number is None:
         resids = np.arange(1, len(groups.first) + 1)
@@ -98,7 +98,7 @@ def _groups_attributes(columns: Mapping[str, Column], groups: Groups) -> list[An
 
 
 def _attributes(record: Record, columns: Mapping[str, Column], groups: Groups) -> list[Any]:
-    """All other attributes MDAnalysis has a name for."""
+    """Return all other attributes MDAnalysis has a name for."""
     state = {name for names in STATE.values() for name in names}
     made: dict[str, Any] = {}
     for name, column in columns.items():
@@ -121,7 +121,7 @@ def _attributes(record: Record, columns: Mapping[str, Column], groups: Groups) -
 
 
 def _attribute_name(column: str, columns: Mapping[str, Column]) -> str | None:
-    """The attribute a column of a record is; None for one MDAnalysis has no attribute for."""
+    """Return the attribute a column of a record is; None for one MDAnalysis has no attribute for."""
     if column in COLUMNS:
         return COLUMNS[column]
     if column == "serial":
@@ -138,7 +138,7 @@ def _attribute_name(column: str, columns: Mapping[str, Column]) -> str | None:
 
 
 def _filled(column: Column) -> NDArray[Any]:
-    """Values with NaN, no text, 0 of whole numbers, where there is none."""
+    """Return values with NaN, no text, 0 of whole numbers, where there is none."""
     values = column.values
     if column.validity is None:
         return values
@@ -148,7 +148,7 @@ def _filled(column: Column) -> NDArray[Any]:
 
 
 def _as_objects(values: NDArray[Any], attribute: str) -> NDArray[Any]:
-    """Texts as the objects MDAnalysis keeps them as, numbers at the width it has."""
+    """Return texts as the objects MDAnalysis keeps them as, numbers at the width it has."""
     if values.dtype.kind == "T":
         return np.array(values.tolist(), dtype=object)
     if attribute in _TEXTS:

@@ -112,7 +112,7 @@ class ShownReader:
         self.n_atoms = int(reader.n_atoms) if rows is None else len(rows)
 
     def copy(self) -> ShownReader:
-        """The same frames, to be read beside this."""
+        """Return the same frames, to be read beside this."""
         if self._shared:
             return ShownReader(self.reader, self._frames, self._rows, shared=True)
         return ShownReader(self.reader.copy(), self._frames, self._rows)
@@ -168,7 +168,7 @@ class Now:
         self.n_atoms = int(self.ts.n_atoms)
 
     def copy(self) -> Now:
-        """Itself: nothing moves."""
+        """Return itself: nothing moves."""
         return self
 
     def __getitem__(self, frame: int) -> Any:
@@ -179,7 +179,7 @@ class Now:
 
 
 def data_of(ts: Any) -> dict[str, Any]:
-    """`ts.data`, and auxiliary data under its name, or `aux.<name>` where that is another's.
+    """Return `ts.data`, and auxiliary data under its name, or `aux.<name>` where that is another's.
 
     Values of auxiliary data are lists: an array would be one of the atoms.
     """
@@ -191,7 +191,7 @@ def data_of(ts: Any) -> dict[str, Any]:
 
 
 def _taken(value: Any, rows: Any, count: int) -> Any:
-    """The entries of some atoms in an array with one for each."""
+    """Return the entries of some atoms in an array with one for each."""
     if isinstance(value, np.ndarray) and value.shape[:1] == (count,) and count > 9:
         return value[rows]
     return value
@@ -229,7 +229,7 @@ class Layout:
     stepped: bool = False
 
     def declaration(self) -> Declaration:
-        """The declaration of the trajectory."""
+        """Return the declaration of the trajectory."""
         columns = {
             column: ColumnDeclaration("f64", (), sparse)
             for name, sparse in self.arrays.items()
@@ -243,7 +243,7 @@ class Layout:
 
 
 def layout_of(ts: Any, reader: Any, taken: Collection[str], hints: frozenset[str]) -> Layout:
-    """The layout a first frame and hints tell; `taken`: columns of the atoms the system has."""
+    """Return the layout a first frame and hints tell; `taken`: columns of the atoms the system has."""
     layout = Layout(int(ts.n_atoms))
     for name in STATE:
         there = bool(getattr(ts, f"has_{name}"))
@@ -282,17 +282,17 @@ def layout_of(ts: Any, reader: Any, taken: Collection[str], hints: frozenset[str
 
 
 def _states_dt(reader: Any) -> bool:
-    """Whether a reader knows the time between its frames; MDAnalysis says 1 ps where one does not."""
+    """True if a reader knows the time between its frames; MDAnalysis says 1 ps where one does not."""
     return "_get_dt" in vars(type(reader)) or len(getattr(reader, "readers", ())) > 0
 
 
 def _is_rows(value: Any, atoms: int) -> bool:
-    """Whether a value of `ts.data` is an array with numbers for every atom (of more than a vector or a cell has)."""
+    """True if a value of `ts.data` is an array with numbers for every atom (of more than a vector or a cell has)."""
     return isinstance(value, np.ndarray) and value.shape[:1] == (atoms,) and atoms > 9 and value.dtype.kind in "fiu"
 
 
 def _tag(value: Any) -> str | None:
-    """The tag of a value of `ts.data`; None for one that is no value of a record."""
+    """Return the tag of a value of `ts.data`; None for one that is no value of a record."""
     try:
         shown = shown_data(value)
     except TypeError:
@@ -302,7 +302,7 @@ def _tag(value: Any) -> str | None:
 
 
 def shown_data(value: Any) -> Any:
-    """A value of `ts.data` as plain Python: numbers, texts, lists of them. TypeError for anything else."""
+    """Return a value of `ts.data` as plain Python: numbers, texts, lists of them. TypeError for anything else."""
     if isinstance(value, (np.ndarray, np.generic)):
         value = value.tolist()
     if isinstance(value, bytes):
@@ -340,7 +340,7 @@ class Gatherer:
         self.names = _arrays_of(layout, declaration)
 
     def portion(self, first: int, size: int) -> Portion:
-        """An empty portion of at most `size` frames, the first of which has this ordinal."""
+        """Return an empty portion of at most `size` frames, the first of which has this ordinal."""
         atoms = self._layout.atoms
         return Portion(
             first,
@@ -396,7 +396,7 @@ class Gatherer:
 
 
 def _arrays_of(layout: Layout, declaration: Declaration) -> list[str]:
-    """Which arrays have a column that is wanted."""
+    """Return which arrays have a column that is wanted."""
     columns = declaration.blocks[ATOMS].columns if ATOMS in declaration.blocks else {}
     return [name for name in layout.arrays if any(column in columns for column in STATE[name])]
 
@@ -410,7 +410,7 @@ class Pass:
         self._celled = False
 
     def batch(self, read: Portion) -> FrameBatch:
-        """The batch of a portion."""
+        """Return the batch of a portion."""
         layout, frames = self._layout, read.frames
         steps = np.array(read.steps, dtype=np.int64)
         before = steps[:1] - 1 if self._step is None else np.array([self._step])

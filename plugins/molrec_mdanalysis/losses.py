@@ -368,7 +368,7 @@ def _predict_column(
 
 
 def ids_serve(ids: NDArray[Any], room: Room) -> bool:
-    """Whether ids can stand for the atoms in a file that says by them which are bonded."""
+    """True if ids can stand for the atoms in a file that says by them which are bonded."""
     return bool(ids.min() >= 0 and ids.max() <= room.widths["ids"] and len(np.unique(ids)) == len(ids))
 
 
@@ -428,7 +428,7 @@ def _predict_cell(record: Record, frame: Frame, room: Room, wanted: str, report:
 
 
 def _cells_change(record: Record) -> bool:
-    """Whether any frame has another cell than the first."""
+    """True if any frame has another cell than the first."""
     first = None
     for batch in record.trajectory.batches(columns=()) if record.trajectory is not None else ():
         if batch.box is None or not len(batch.box.frames):

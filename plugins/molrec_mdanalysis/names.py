@@ -102,7 +102,7 @@ def stated(record: Record) -> dict[str, Any] | None:
 
 
 def vectors_of(dimensions: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Vectors [k, 3, 3] (as columns) of dimensions [k, 6], and which are cells (bool[k]); the rest are zeros."""
+    """Return vectors [k, 3, 3] (as columns) of dimensions [k, 6], and which are cells (bool[k]); the rest are zeros."""
     six = np.asarray(dimensions, dtype=np.float64).reshape(-1, 6)
     a, b, c = six[:, 0], six[:, 1], six[:, 2]
     right = six[:, 3:] == 90.0
@@ -124,7 +124,7 @@ def vectors_of(dimensions: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[n
 
 
 def dimensions_of(vectors: NDArray[Any]) -> NDArray[np.float32]:
-    """Dimensions float32 [k, 6] of vectors [k, 3, 3] (as columns)."""
+    """Return dimensions float32 [k, 6] of vectors [k, 3, 3] (as columns)."""
     rows = np.swapaxes(np.asarray(vectors, dtype=np.float64).reshape(-1, 3, 3), 1, 2)
     lengths = np.sqrt((rows * rows).sum(axis=2))
     six = np.empty((len(rows), 6))
@@ -138,7 +138,7 @@ def dimensions_of(vectors: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def is_oriented(vectors: NDArray[Any]) -> bool:
-    """Whether every cell lies as MDAnalysis lays it: first vector on x, second in xy, right-handed."""
+    """True if every cell lies as MDAnalysis lays it: first vector on x, second in xy, right-handed."""
     cells = np.asarray(vectors).reshape(-1, 3, 3)
     below = (cells[:, 1, 0] == 0) & (cells[:, 2, 0] == 0) & (cells[:, 2, 1] == 0)
     return bool((below & (cells[:, [0, 1, 2], [0, 1, 2]] > 0).all(axis=1)).all())

@@ -30,7 +30,7 @@ __all__ = ["MrecParser", "MrecReader", "frames_of", "is_packed", "is_record_name
 
 
 def is_packed(thing: Any) -> bool:
-    """Whether a thing is the name of a packed record, or of a record's directory that ends in a slash."""
+    """True if a thing is the name of a packed record, or of a record's directory that ends in a slash."""
     if not isinstance(thing, (str, os.PathLike)):
         return False
     name = os.fspath(thing)
@@ -38,12 +38,12 @@ def is_packed(thing: Any) -> bool:
 
 
 def is_record_name(name: str) -> bool:
-    """Whether a name is that of a record, of either form."""
+    """True if a name is that of a record, of either form."""
     return name.lower().rstrip("/").endswith((".mrec", ".mrec.zip"))
 
 
 def is_topology_alone(thing: Any) -> bool:
-    """Whether a thing is the name of a record that has neither frames nor a `frame`."""
+    """True if a thing is the name of a record that has neither frames nor a `frame`."""
     if not isinstance(thing, (str, os.PathLike)) or not os.path.exists(thing):
         return False
     name = os.fspath(thing)
@@ -70,7 +70,7 @@ _BATCH = 8 * 2**20
 
 
 def frames_of(record: Record) -> Trajectory:
-    """The trajectory of a record, else its `frame` as one of one frame."""
+    """Return the trajectory of a record, else its `frame` as one of one frame."""
     if record.trajectory is not None and record.trajectory.n_frames != 0:
         return record.trajectory
     if record.frame is not None:
@@ -95,14 +95,14 @@ def _next(batches: Iterator[FrameBatch]) -> FrameBatch:
 
 
 def _only(batch: FrameBatch) -> _State:
-    """The state of the one frame of a batch that tells the whole."""
+    """Return the state of the one frame of a batch that tells the whole."""
     updates, box = batch.blocks.get(ATOMS), batch.box
     rows = slice(0, 0) if updates is None else updates.rows_of(0)
     return _State(updates, rows, None if box is None else box.vectors[0])
 
 
 def _alone(frame: Frame) -> FrameBatch:
-    """A frame that was read alone as a batch of one."""
+    """Return a frame that was read alone as a batch of one."""
     atoms = frame.blocks.get(ATOMS)
     blocks = {}
     if atoms is not None:
@@ -205,7 +205,7 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
             self._first = self._next = self._streak = 0
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a reader in another process needs: it opens the files by itself."""
+        """Return what a reader in another process needs: it opens the files by itself."""
         left = ("_record", "_trajectory", "_batches", "_batch", "_before")
         return {key: value for key, value in self.__dict__.items() if key not in left}
 
@@ -215,7 +215,7 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
         self._open()
 
     def _wanted(self) -> tuple[dict[str, tuple[str, str, str]], dict[str, str]]:
-        """Arrays of a time step there are columns for, and other columns by their key in `ts.data`."""
+        """Return arrays of a time step there are columns for, and other columns by their key in `ts.data`."""
         declared = self._trajectory.declaration.blocks
         columns = declared[ATOMS].columns if ATOMS in declared else {}
         arrays = {name: names for name, names in STATE.items() if any(column in columns for column in names)}
@@ -229,7 +229,7 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
 
     @classmethod
     def parse_n_atoms(cls, filename: Any, **_: Any) -> int:
-        """The number of atoms of the first frame."""
+        """Return the number of atoms of the first frame."""
         with open_record(filename) as record:
             return int(frames_of(record).frame(0)[ATOMS].count)
 
@@ -258,7 +258,7 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
         return self._read_frame(self._frame + 1)
 
     def _read_frame(self, i: int) -> Any:
-        """Frame `i` into the time step."""
+        """Return frame `i` into the time step."""
         if not 0 <= i < self.n_frames:
             raise OSError(f"frame {i} of a trajectory of {self.n_frames}")
         self._open()
@@ -273,7 +273,9 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
         return self.ts
 
     def _fetch(self, i: int) -> FrameBatch:
-        """The batch that has frame `i`: one of a run of frames read one after the other, else that frame alone."""
+        """Return the batch that has frame `i`: one of a run of frames read one after the other, else that frame
+        alone.
+        """
         self._streak = self._streak + 1 if i == self._frame + 1 else 0
         if self._batches is not None and self._batch is not None and i == self._next:
             self._before = self._state(self._batch, self._batch.n_frames - 1)
@@ -293,7 +295,7 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
         return self._batch
 
     def _state(self, batch: FrameBatch, at: int) -> _State:
-        """The rows of the atoms and the cell a frame of a batch has, its own or those of a frame before."""
+        """Return the rows of the atoms and the cell a frame of a batch has, its own or those of a frame before."""
         if batch.n_frames == 1 and self._before.updates is None:
             return _only(batch)
         state = _State(self._before.updates, self._before.rows, self._before.vectors)
@@ -330,7 +332,8 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
             ts.dimensions = self._dimensions(state.vectors)
 
     def _fill_alone(self, i: int) -> bool:
-        """A frame somewhere else in the trajectory, of which nothing but itself is wanted; False, and nothing done,
+        """Return a frame somewhere else in the trajectory, of which nothing but itself is wanted; False, and nothing
+        done,
         where it is not as simple as that."""
         frame = self._trajectory.frame(i)
         atoms = frame.blocks.get(ATOMS)
@@ -352,7 +355,7 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
         return True
 
     def _dimensions(self, vectors: NDArray[np.float64]) -> NDArray[np.float32]:
-        """The lengths and angles of a cell, worked out once for frames that share it."""
+        """Return the lengths and angles of a cell, worked out once for frames that share it."""
         key = vectors.tobytes()
         if key != self._cell[0]:
             self._cell = key, dimensions_of(vectors)[0]
@@ -398,7 +401,7 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
                 target[~updates.validity[column][rows], axis] = np.nan
 
     def frames(self) -> Iterator[Any]:
-        """Every frame once; nothing is read again at the end, and how many there are need not be known."""
+        """Yield every frame once; nothing is read again at the end, and how many there are need not be known."""
         self._reopen()
         self._streak = 1
         while True:
@@ -409,7 +412,7 @@ class MrecReader(ReaderBase):  # type: ignore[misc]
             yield ts
 
     def Writer(self, filename: str, n_atoms: int | None = None, **kwargs: Any) -> Any:
-        """A writer of a record, by default of as many atoms."""
+        """Return a writer of a record, by default of as many atoms."""
         from molrec_mdanalysis.writer import MrecWriter
 
         return MrecWriter(filename, n_atoms=self.n_atoms if n_atoms is None else n_atoms, **kwargs)
@@ -428,7 +431,7 @@ class MrecParser(TopologyReaderBase):  # type: ignore[misc]
         super().__init__(filename)
 
     def parse(self, convert_units: bool = True, **_: Any) -> Topology:
-        """The topology of the record."""
+        """Return the topology of the record."""
         if isinstance(self.filename, Record):
             return topology_of(in_own_units(self.filename) if convert_units else self.filename)
         with open_record(self.filename) as record:

@@ -78,7 +78,8 @@ def read_beside(own: Format, paths: Sequence[Path], context: ReadContext) -> Rec
 
 
 def read_mdanalysis(paths: Sequence[Path], context: ReadContext) -> Record:
-    """A topology, and trajectories after it, through MDAnalysis' parsers and readers; frames stay where they are.
+    """Return a topology, and trajectories after it, through MDAnalysis' parsers and readers; frames stay where they
+    are.
 
     A LAMMPS data file in front of trajectories is read by the reader of its own format.
     FormatError: MDAnalysis cannot open the files.
@@ -100,7 +101,7 @@ def record_of(
     shown: ShownReader | None = None,
     rows: NDArray[np.int64] | None = None,
 ) -> Record:
-    """The record of a universe; `path` is what errors name.
+    """Return the record of a universe; `path` is what errors name.
 
     `shown`: the frames that are wanted, in place of all of its trajectory's; `rows`: the atoms, in place of all.
     """
@@ -219,7 +220,8 @@ def _check_topology(universe: Any, report: Report) -> None:
 def _units(
     reader: Any, options: MdaOptions, report: Report, beside: dict[str, Any] | None = None
 ) -> dict[str, Any] | None:
-    """The units of the numbers MDAnalysis hands out; where the reader does not know its own those that are stated.
+    """Return the units of the numbers MDAnalysis hands out; where the reader does not know its own those that are
+    stated.
 
     `beside`: those of a system that is read by others.
     """

@@ -49,14 +49,14 @@ class _Remembering(DefaultGuesser):  # type: ignore[misc]
 
 
 def guesser_for(universe: Any) -> Any:
-    """The guesser of a universe; one that remembers in place of MDAnalysis' default."""
+    """Return the guesser of a universe; one that remembers in place of MDAnalysis' default."""
     own = universe._context
     default = type(own) is DefaultGuesser or (isinstance(own, str) and own.lower() == "default")
     return _Remembering(universe) if default else own
 
 
 def open_universe(paths: Sequence[Path], options: MdaOptions, report: Report) -> tuple[Any, dict[str, int]]:
-    """The universe of some files, the topology first, and what MDAnalysis guessed of it: attribute → atoms.
+    """Return the universe of some files, the topology first, and what MDAnalysis guessed of it: attribute → atoms.
 
     FormatError: MDAnalysis cannot open them.
     """
@@ -117,7 +117,7 @@ def _keywords(options: MdaOptions, **words: Any) -> dict[str, Any]:
 
 
 def _refusal(paths: Sequence[Path], error: Exception) -> FormatError:
-    """What MDAnalysis says when it does not open files, as an error of the file it says it of."""
+    """Return what MDAnalysis says when it does not open files, as an error of the file it says it of."""
     reader = _half_made(error)
     counts = re.search(r"number of atoms (\d+).*Number of atoms (\d+)", _first_line(error))
     named = getattr(reader, "filename", None)
@@ -158,7 +158,7 @@ def refusing(path: Path, what: str, expected: str) -> Iterator[None]:
 
 
 def _half_made(error: Exception) -> Any:
-    """The reader that failed as it was made; it is kept from closing what it never opened when it is deleted."""
+    """Return the reader that failed as it was made; it is kept from closing what it never opened when it is deleted."""
     found = None
     raised: BaseException | None = error
     while raised is not None:
@@ -193,7 +193,7 @@ def _attach(universe: Any, stated: Sequence[str]) -> None:
 
 
 def _further(stated: Sequence[str]) -> dict[str, Any]:
-    """Keywords as they are stated on the command line, name=value."""
+    """Return keywords as they are stated on the command line, name=value."""
     found: dict[str, Any] = {}
     for text in stated:
         name, equals, value = text.partition("=")
@@ -207,7 +207,7 @@ def _further(stated: Sequence[str]) -> dict[str, Any]:
 
 
 def _guess(universe: Any, options: MdaOptions, report: Report) -> dict[str, int]:
-    """What MDAnalysis adds to a topology, on top of what the parser found."""
+    """Return what MDAnalysis adds to a topology, on top of what the parser found."""
     wanted = [*(() if options.no_guess else ("types", "masses")), *options.guess]
     found: dict[str, int] = {}
     for name in wanted:
@@ -227,7 +227,7 @@ def _guess(universe: Any, options: MdaOptions, report: Report) -> dict[str, int]
 
 
 def _empty(universe: Any, name: str) -> int:
-    """How many values of an attribute the parser left for MDAnalysis to guess."""
+    """Return how many values of an attribute the parser left for MDAnalysis to guess."""
     attribute = attributes_of(universe)[name]
     if not hasattr(attribute, "are_values_missing"):
         return 0
@@ -236,7 +236,7 @@ def _empty(universe: Any, name: str) -> int:
 
 @contextmanager
 def said_aloud(report: Report) -> Iterator[None]:
-    """What MDAnalysis warns of goes into the report, what it deprecates nowhere."""
+    """Yield what MDAnalysis warns of goes into the report, what it deprecates nowhere."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         yield

@@ -62,7 +62,7 @@ def _block(attribute: Any, name: str, block: str, ends: int, count: int, report:
 
 
 def _types(types: list[Any]) -> dict[str, Any]:
-    """`type`, and `type_id` where the types are numbers."""
+    """Return `type`, and `type_id` where the types are numbers."""
     known = np.array([kind is not None for kind in types])
     if not known.any():
         return {}
@@ -75,7 +75,7 @@ def _types(types: list[Any]) -> dict[str, Any]:
 
 
 def _orders(orders: list[Any]) -> dict[str, Any]:
-    """`bond_type`, and `order`, the text, where that says more."""
+    """Return `bond_type`, and `order`, the text, where that says more."""
     if all(order is None for order in orders):
         return {}
     texts = ["" if order is None else str(order) for order in orders]
@@ -88,7 +88,7 @@ def _orders(orders: list[Any]) -> dict[str, Any]:
 def connection_values(
     blocks: Mapping[str, Block],
 ) -> dict[str, tuple[list[tuple[int, ...]], list[Any] | None, list[Any] | None, list[bool]]]:
-    """Connection of MDAnalysis → its tuples, types, orders and which are guessed; rows in order."""
+    """Return connection of MDAnalysis → its tuples, types, orders and which are guessed; rows in order."""
     found = {}
     for name, (block_name, ends) in RELATIONS.items():
         block = blocks.get(block_name)
@@ -103,7 +103,7 @@ def connection_values(
 
 
 def _whole(block: Block, ends: int) -> NDArray[np.bool_]:
-    """Rows that name all their atoms."""
+    """Return rows that name all their atoms."""
     kept = np.ones(block.count, np.bool_)
     for end in _ENDS[:ends]:
         kept &= block.validity(end)
@@ -150,7 +150,7 @@ class Groups:
 
 
 def groups_of(columns: Mapping[str, Column], count: int) -> Groups:
-    """The residues and segments of `count` atoms."""
+    """Return the residues and segments of `count` atoms."""
     if "resindex" in columns:
         resindex = np.unique(columns["resindex"].values, return_inverse=True)[1].astype(np.int64)
     elif "mol_id" in columns and not {"res_id", "res_seq"} & columns.keys():
@@ -170,7 +170,7 @@ def groups_of(columns: Mapping[str, Column], count: int) -> Groups:
 
 
 def _runs(columns: Mapping[str, Column], names: list[str], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The number of the run every row is in: a run ends where a column changes."""
+    """Return the number of the run every row is in: a run ends where a column changes."""
     changed = np.zeros(len(rows), np.bool_)
     for name in names:
         values = columns[name].values[rows]
@@ -184,12 +184,12 @@ _STATE = {column for columns in STATE.values() for column in columns}
 
 
 def attributes_of(universe: Any) -> dict[str, Any]:
-    """The attributes of a universe's topology by name."""
+    """Return the attributes of a universe's topology by name."""
     return {attribute.attrname: attribute for attribute in universe._topology.attrs}
 
 
 def system_of(universe: Any, guessed: Mapping[str, int], units: Any, report: Report) -> Frame:
-    """The system of a universe. `guessed`: attributes MDAnalysis guessed, with the number of atoms they are of.
+    """Return the system of a universe. `guessed`: attributes MDAnalysis guessed, with the number of atoms they are of.
 
     `units`: what the numbers are in, None where nobody says.
     """
@@ -223,12 +223,12 @@ def system_of(universe: Any, guessed: Mapping[str, int], units: Any, report: Rep
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two attributes have the same values."""
+    """True if two attributes have the same values."""
     return bool(np.array_equal(one.values, other.values))
 
 
 def _per_atom(name: str, attribute: Any, table: Any) -> NDArray[Any]:
-    """The values of an attribute of atoms, residues or segments, one for each atom."""
+    """Return the values of an attribute of atoms, residues or segments, one for each atom."""
     values: NDArray[Any] = np.asarray(attribute.values)
     expected = {"residue": table.n_residues, "segment": table.n_segments}.get(attribute.per_object, table.n_atoms)
     if len(values) != expected:
@@ -242,7 +242,7 @@ def _per_atom(name: str, attribute: Any, table: Any) -> NDArray[Any]:
 
 
 def _residues(table: Any) -> NDArray[np.int64]:
-    """The number of the residue of every atom."""
+    """Return the number of the residue of every atom."""
     found = np.asarray(table.atoms2residues(np.arange(table.n_atoms)), dtype=np.int64)
     if len(found) and not 0 <= int(found.min()) <= int(found.max()) < table.n_residues:
         rule = "the topology puts atoms into residues it does not have"
@@ -251,12 +251,12 @@ def _residues(table: Any) -> NDArray[np.int64]:
 
 
 def _unnamed(segids: NDArray[Any]) -> bool:
-    """Whether the only segment has the name MDAnalysis gives where there is none."""
+    """True if the only segment has the name MDAnalysis gives where there is none."""
     return len(segids) == 1 and segids[0] == "SYSTEM"
 
 
 def _column(name: str, values: NDArray[Any], guessed: Mapping[str, int], report: Report) -> tuple[str, Column | None]:
-    """The name and values an attribute has in a record."""
+    """Return the name and values an attribute has in a record."""
     column = ATTRIBUTES.get(name, name)
     if column in ("id", "res_id", "mol_id"):
         whole = _integers(values)
@@ -283,7 +283,7 @@ def _column(name: str, values: NDArray[Any], guessed: Mapping[str, int], report:
 
 
 def _guessed(name: str, values: NDArray[np.float64], guessed: Mapping[str, int], report: Report) -> Column:
-    """A guessed mass of zero is one MDAnalysis does not know: null."""
+    """Return a guessed mass of zero is one MDAnalysis does not know: null."""
     if name not in guessed:
         return Column(values)
     known = values != 0.0 if name == "masses" else np.ones(len(values), np.bool_)
@@ -318,7 +318,7 @@ def _texts(values: list[Any]) -> Column:
 
 
 def _plain(values: NDArray[Any]) -> Column | None:
-    """Values as a column of the dtype they have; None where a record has none for them."""
+    """Return values as a column of the dtype they have; None where a record has none for them."""
     if values.dtype == object:
         listed = values.tolist()
         if all(value is None or isinstance(value, str) for value in listed):
@@ -334,7 +334,7 @@ def _plain(values: NDArray[Any]) -> Column | None:
 
 
 def _membership(columns: Mapping[str, Column], table: Any) -> dict[str, Column]:
-    """Which residue and segment an atom is in, where the other columns do not say it."""
+    """Return which residue and segment an atom is in, where the other columns do not say it."""
     own = groups_of(columns, int(table.n_atoms))
     residues = _residues(table)
     found = {}
@@ -348,7 +348,7 @@ def _membership(columns: Mapping[str, Column], table: Any) -> dict[str, Column]:
 
 
 def selected(system: Frame, rows: NDArray[np.int64]) -> Frame:
-    """The system of the atoms in these rows, in their order; relations that reach beyond them are left out."""
+    """Return the system of the atoms in these rows, in their order; relations that reach beyond them are left out."""
     count = system["atoms"].count
     if np.array_equal(rows, np.arange(count)):
         return system

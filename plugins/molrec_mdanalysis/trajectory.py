@@ -62,7 +62,7 @@ class MdaTrajectory(Trajectory):
             yield state.batch(read)
 
     def _read(self, wanted: range, size: int, gatherer: Gatherer) -> Iterator[Portion]:
-        """Frames in portions of `size`."""
+        """Yield frames in portions of `size`."""
         with said_aloud(self._report):
             with refusing(self._path, "", "a frame"):
                 reader = self._reader.copy()  # which reads a frame
@@ -140,7 +140,9 @@ def _fill_cells(reader: Any, read: Portion, cells: NDArray[np.float64]) -> None:
 
 
 def counted(reader: Any, path: Path, report: Report) -> frozenset[str]:
-    """The hint that frames are counted, where the steps of the first two do not ascend: nothing is started over."""
+    """Return the hint that frames are counted, where the steps of the first two do not ascend: nothing is started
+    over.
+    """
     try:
         steps = [reader[frame].data.get("step") for frame in (0, 1)] if reader.n_frames > 1 else []
     except Exception:  # a foreign library: whoever reads the frames says which cannot be read
@@ -152,7 +154,7 @@ def counted(reader: Any, path: Path, report: Report) -> frozenset[str]:
 
 
 def _ahead(reads: Iterator[Portion]) -> Iterator[Portion]:
-    """The same portions, the next one read by a thread meanwhile; its errors are raised here."""
+    """Yield the same portions, the next one read by a thread meanwhile; its errors are raised here."""
     filled: queue.Queue[Any] = queue.Queue(maxsize=1)
     stopped = threading.Event()
 

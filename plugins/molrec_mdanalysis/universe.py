@@ -28,7 +28,9 @@ __all__ = ["from_universe", "to_universe", "universe_of"]
 
 
 def universe_of(record: Record) -> Any:
-    """The universe of a record, its numbers as they are, nothing guessed; it reads as long as the record is open."""
+    """Return the universe of a record, its numbers as they are, nothing guessed; it reads as long as the record is
+    open.
+    """
     universe = MDAnalysis.Universe(topology_of(record), to_guess=())
     if first_frame(record) is not None:
         universe.trajectory = MrecReader(record, convert_units=False)
@@ -36,7 +38,7 @@ def universe_of(record: Record) -> Any:
 
 
 def to_universe(record: Record, **keywords: Any) -> Any:
-    """A record as `MDAnalysis.Universe`; `keywords` are those of its reader (`convert_units`, `dt`).
+    """Return a record as `MDAnalysis.Universe`; `keywords` are those of its reader (`convert_units`, `dt`).
 
     Types and masses a record does not state are guessed as `MDAnalysis.Universe` does it.
     """
@@ -55,7 +57,7 @@ def from_universe(
     hints: Collection[str] = (),
     report: Report | None = None,
 ) -> Record:
-    """A record of a `Universe` or an `AtomGroup`; see `molrec_convert.from_universe`."""
+    """Return a record of a `Universe` or an `AtomGroup`; see `molrec_convert.from_universe`."""
     if units is not None and units not in UNITS_PRESETS:
         raise UsageError(f"units={units!r}: there are the presets {', '.join(UNITS_PRESETS)}")
     wanted = None if target_units is None else parse_units(target_units, "target_units")
@@ -114,7 +116,9 @@ def _record(atoms: Any, frames: Any, units: str | None, hints: Collection[str], 
 
 
 def _numbers(frames: Any, reader: Any) -> Sequence[int] | None:
-    """The numbers of the frames that are asked for: all, a slice, numbers, flags, or `trajectory[...]` itself."""
+    """Return the numbers of the frames that are asked for: all, a slice, numbers, flags, or `trajectory[...]`
+    itself.
+    """
     count = int(reader.n_frames)
     if frames is None or (isinstance(frames, str) and frames == "all"):
         return None

@@ -116,7 +116,9 @@ def _holds_many(kind: Any) -> bool:
 
 
 def _keywords(kind: Any, universe: Any) -> dict[str, Any]:
-    """What some writers have to be told: the time between frames, which arrays there will be, to keep the ids."""
+    """Return what some writers have to be told: the time between frames, which arrays there will be, to keep the
+    ids.
+    """
     words, ts = kind.__name__, universe.trajectory.ts
     keywords: dict[str, Any] = {}
     if words == "DCDWriter":

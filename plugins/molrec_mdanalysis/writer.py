@@ -92,7 +92,7 @@ class MrecWriter(WriterBase):  # type: ignore[misc]
         self._portion = self._gatherer.portion(0, self._size)
 
     def _shown(self, atoms: Any, ts: Any) -> Shown:
-        """The frame, with a step number behind the last one's and a value for every key."""
+        """Return the frame, with a step number behind the last one's and a value for every key."""
         data = data_of(ts)
         for key in data.keys() - self._layout.known:
             warnings.warn(f"frame {ts.frame} has {key}, which the first frame has not: it is left out", stacklevel=4)
@@ -167,7 +167,7 @@ class MrecWriter(WriterBase):  # type: ignore[misc]
 
 
 def _from(batch: FrameBatch, first: int) -> FrameBatch:
-    """The frames of a batch from one on; all present their atoms."""
+    """Return the frames of a batch from one on; all present their atoms."""
     from molrec_convert.model.trajectory import take_frames
 
     return take_frames(batch, np.arange(first, batch.n_frames, dtype=np.int64))

@@ -53,5 +53,5 @@ MDANALYSIS = Format(
 
 @hookimpl
 def molrec_formats() -> tuple[Format, ...]:
-    """The one format."""
+    """Return the one format."""
     return (MDANALYSIS,)

@@ -34,7 +34,7 @@ class Source:
     scan: Scan
 
     def fault(self, row: int, found: str, expected: str, hint: str | None = None) -> FormatError:
-        """An error at the line of an atom."""
+        """Return an error at the line of an atom."""
         line = line_number(self.data, int(self.scan.starts[row]))
         return FormatError(self.path, f"line {line}", found=found, expected=expected, hint=hint)
 
@@ -48,15 +48,15 @@ class AtomRows:
     first: int
 
     def text(self, row: int, start: int, stop: int) -> str:
-        """Columns `start` to `stop` (from 1, inclusive) of a row."""
+        """Return columns `start` to `stop` (from 1, inclusive) of a row."""
         return bytes(self.rows[row, start - 1 : stop]).decode("latin-1")
 
     def fault(self, row: int, found: str, expected: str, hint: str | None = None) -> FormatError:
-        """An error at a row."""
+        """Return an error at a row."""
         return self.source.fault(self.first + row, found, expected, hint)
 
     def word(self, start: int, stop: int) -> NDArray[np.uint64]:
-        """Columns `start` to `stop` as words."""
+        """Return columns `start` to `stop` as words."""
         return word(self.rows, start - 1, stop - start + 1)
 
 
@@ -81,7 +81,7 @@ class State:
 
 
 def read_rows(source: Source, start: int, stop: int) -> AtomRows:
-    """The atoms from `start` to `stop`."""
+    """Return the atoms from `start` to `stop`."""
     scan = source.scan
     return AtomRows(source, padded_rows(source.data, scan.starts[start:stop], scan.ends[start:stop]), start)
 
@@ -156,7 +156,7 @@ def read_anisou(
 
 
 def all_have_anisou(source: Source) -> bool:
-    """Whether every atom has an ANISOU record that can be used."""
+    """True if every atom has an ANISOU record that can be used."""
     total = len(source.scan.starts)
     if len(np.unique(source.scan.anisou_row)) < total:
         return False

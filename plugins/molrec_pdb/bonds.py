@@ -26,7 +26,7 @@ Int = NDArray[np.int64]
 
 
 def conect_pairs(data: Any, starts: Int, ends: Int, identity: Identity, report: Report) -> tuple[Int, Int]:
-    """Bonds as rows [n,2], the smaller first and sorted, and how often each is stated at one atom at most."""
+    """Return bonds as rows [n,2], the smaller first and sorted, and how often each is stated at one atom at most."""
     rows = padded_rows(data, starts, ends)
     serials = np.zeros((len(rows), 5), np.int64)
     there = np.zeros((len(rows), 5), np.bool_)
@@ -60,7 +60,7 @@ def conect_pairs(data: Any, starts: Int, ends: Int, identity: Identity, report: 
 
 
 def _rows_of(serials: Int, identity: Identity, report: Report) -> Int:
-    """The row of each serial, -1 where no atom has it or several have."""
+    """Return the row of each serial, -1 where no atom has it or several have."""
     known = np.flatnonzero(identity.serials.known)
     raw = identity.serials.raw[known]
     order = np.argsort(raw, kind="stable")
@@ -78,7 +78,7 @@ def _rows_of(serials: Int, identity: Identity, report: Report) -> Int:
 
 
 def _link_pairs(links: Sequence[Link], identity: Identity, report: Report) -> dict[tuple[int, int], Link]:
-    """The bonds that SSBOND and LINK records and connections state, by their rows."""
+    """Return the bonds that SSBOND and LINK records and connections state, by their rows."""
     if not links:
         return {}
     numbers = identity.residues.raw
@@ -114,7 +114,7 @@ def _link_pairs(links: Sequence[Link], identity: Identity, report: Report) -> di
 
 
 def bond_block(pairs: Int, counts: Int, links: Sequence[Link], identity: Identity, report: Report) -> Block | None:
-    """The block `bonds`: what CONECT states joined with SSBOND and LINK; None where nothing states a bond."""
+    """Return the block `bonds`: what CONECT states joined with SSBOND and LINK; None where nothing states a bond."""
     linked = _link_pairs(links, identity, report)
     if not len(pairs) and not linked:
         return None

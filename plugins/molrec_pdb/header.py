@@ -47,7 +47,9 @@ def _cosine(angle: float) -> float:
 
 
 def cell_vectors(parameters: tuple[float, ...]) -> NDArray[np.float64]:
-    """The vectors of a cell in the standard frame, as columns, f64[3,3]; ValueError where there is no such cell."""
+    """Return the vectors of a cell in the standard frame, as columns, f64[3,3]; ValueError where there is no such
+    cell.
+    """
     a, b, c, alpha, beta, gamma = parameters
     if not all(math.isfinite(value) and value > 0 for value in parameters):
         raise ValueError("lengths and angles are greater than 0")
@@ -61,7 +63,7 @@ def cell_vectors(parameters: tuple[float, ...]) -> NDArray[np.float64]:
 
 
 def cell_parameters(vectors: NDArray[np.float64]) -> tuple[float, ...]:
-    """Lengths, and angles in degrees, of the vectors in the columns of a matrix."""
+    """Return lengths, and angles in degrees, of the vectors in the columns of a matrix."""
     a, b, c = (vectors[:, axis] for axis in range(3))
     lengths = [float(np.linalg.norm(vector)) for vector in (a, b, c)]
 
@@ -74,7 +76,7 @@ def cell_parameters(vectors: NDArray[np.float64]) -> tuple[float, ...]:
 
 
 def read_cell(path: Path, text: str, line: int, report: Report) -> NDArray[np.float64] | None:
-    """The vectors a CRYST1 record states, None where it says that there is no cell."""
+    """Return the vectors a CRYST1 record states, None where it says that there is no cell."""
     fields = [text[start:stop] for start, stop in _COLUMNS]
     try:
         parameters = tuple(parse_float(field) for field in fields)
@@ -120,7 +122,7 @@ class OutCell:
 
 
 def out_cell(box: Box, document: dict[str, Any], report: Report, *, foreign: bool) -> OutCell | None:
-    """The CRYST1 record of a cell; None where the box is none, or one the format has no way to state."""
+    """Return the CRYST1 record of a cell; None where the box is none, or one the format has no way to state."""
     if not box.defined:
         return None
     if not box.boundary.all():
@@ -204,7 +206,7 @@ class Header:
 
 
 def read_header(scan: Scan, frame: FrameLines, frames: Sequence[FrameLines], report: Report) -> Header:
-    """What stands beside the atoms of a record of some frames, of which `frame` is the first."""
+    """Return what stands beside the atoms of a record of some frames, of which `frame` is the first."""
     document: dict[str, Any] = {}
     if frame.lines:
         document["lines"] = frame.lines
@@ -276,7 +278,9 @@ def _partner(address: Any) -> Partner:
 
 
 def frame_times(frames: Sequence[FrameLines]) -> tuple[list[float] | None, list[int] | None]:
-    """Times and steps as GROMACS writes them into TITLEs (`t= 1.00000 step= 500`), where all frames have them."""
+    """Return times and steps as GROMACS writes them into TITLEs (`t= 1.00000 step= 500`), where all frames have
+    them.
+    """
     times: list[float] = []
     steps: list[int] = []
     for frame in frames:

@@ -41,13 +41,13 @@ _LETTERS = frozenset("HCNOSPD")
 
 
 def symbol_of(text: str) -> str | None:
-    """The element symbol a text is, whatever its case; None where it is none."""
+    """Return the element symbol a text is, whatever its case; None where it is none."""
     symbol = text.strip().capitalize()
     return symbol if symbol in SYMBOLS else None
 
 
 def begins_left(name: str, residue: str) -> bool:
-    """Whether a name of four columns shows that its file begins all names in column 13."""
+    """True if a name of four columns shows that its file begins all names in column 13."""
     text = name.strip()
     return (
         residue in STANDARD_RESIDUES
@@ -59,7 +59,7 @@ def begins_left(name: str, residue: str) -> bool:
 
 
 def infer(name: str, residue: str, *, left: bool) -> str | None:
-    """The element of an atom by its name in four columns and its residue; None where that is not certain."""
+    """Return the element of an atom by its name in four columns and its residue; None where that is not certain."""
     text = name.strip()
     letters = text.lstrip("0123456789")
     if not letters:
@@ -100,7 +100,7 @@ class Identity:
 
 
 def charge_of(text: str) -> int | None:
-    """The formal charge in two columns, the sign behind or before the digit; ValueError where it is none."""
+    """Return the formal charge in two columns, the sign behind or before the digit; ValueError where it is none."""
     field = text.strip()
     if not field:
         return None
@@ -114,7 +114,7 @@ def charge_of(text: str) -> int | None:
 
 
 def read_identity(atoms: AtomRows, report: Report, *, infer_elements: bool) -> Identity:
-    """All columns that say what the atoms of a frame are."""
+    """Return all columns that say what the atoms of a frame are."""
     rows = atoms.rows
     names, residue_names = atoms.word(13, 16), atoms.word(18, 21)
     serials = read_serials(atoms, report)
@@ -157,7 +157,9 @@ def _strings(different: list[str], codes: NDArray[np.integer[Any]]) -> Column:
 
 
 def _spread(different: list[str], codes: NDArray[np.integer[Any]]) -> NDArray[Any]:
-    """Each row's text; few different ones are spread by masks, many as fixed-width text: both faster than indexing."""
+    """Return each row's text; few different ones are spread by masks, many as fixed-width text: both faster than
+    indexing.
+    """
     if len(different) > _FEW:
         fixed: NDArray[Any] = np.array(different)[codes].astype(_STRING)
         return fixed
@@ -176,7 +178,7 @@ def _letters(letters: NDArray[np.uint8]) -> Column:
 
 
 def _labels(atoms: AtomRows, report: Report) -> bool:
-    """Whether columns 73-80 hold the name and number of the line, as files before 1996 do."""
+    """True if columns 73-80 hold the name and number of the line, as files before 1996 do."""
     if not len(atoms.rows):
         return False
     head, tail = atoms.word(73, 76), atoms.word(77, 80)
@@ -193,7 +195,7 @@ def _elements(
     atoms: AtomRows, names: list[str], name_codes: NDArray[np.intp], residues: list[str],
     residue_codes: NDArray[np.intp], report: Report, *, labelled: bool, infer_elements: bool,
 ) -> dict[str, Column]:  # fmt: skip
-    """Elements as columns 77-78 state them, else by the columns of the name; null where neither tells."""
+    """Return elements as columns 77-78 state them, else by the columns of the name; null where neither tells."""
     fields, codes = texts(atoms.word(77, 78), 2)
     stated = ["" if labelled else _text(raw) for raw in fields]
     combined = (codes * len(names) + name_codes) * len(residues) + residue_codes
@@ -243,7 +245,7 @@ def _different(combined: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
 
 
 def _charges(atoms: AtomRows, report: Report) -> dict[str, Column]:
-    """Formal charges; null where columns 79-80 are blank or hold something else."""
+    """Return formal charges; null where columns 79-80 are blank or hold something else."""
     fields, codes = texts(atoms.word(79, 80), 2)
     values: list[int | None] = []
     strange: list[int] = []

@@ -152,12 +152,12 @@ class FileBonds:
     columns: dict[str, NDArray[Any]]
 
     def of(self, number: int) -> tuple[Int, Int]:
-        """Those of one file, as `conect_pairs` has them."""
+        """Return those of one file, as `conect_pairs` has them."""
         own = slice(self.bounds[number], self.bounds[number + 1])
         return self.pairs[own], self.most[own]
 
     def block(self, number: int, report: Report) -> Block | None:
-        """The block `bonds` of a file whose bonds CONECT states alone, as `bond_block` has it."""
+        """Return the block `bonds` of a file whose bonds CONECT states alone, as `bond_block` has it."""
         own = slice(self.bounds[number], self.bounds[number + 1])
         if own.start == own.stop:
             return None
@@ -224,7 +224,7 @@ def read_bonds(data: Any, lines: FileLines, serials: Int) -> FileBonds:
 
 
 def _of_files(numbers: Int, lines: FileLines) -> NDArray[np.bool_]:
-    """Which files are among some numbers."""
+    """Return which files are among some numbers."""
     found = np.zeros(len(lines.first) - 1, np.bool_)
     found[numbers] = True
     return found
@@ -247,7 +247,7 @@ class FileIdentities:
     residues: ResidueNumbers
 
     def of(self, number: int) -> Identity:
-        """The columns of one file."""
+        """Return the columns of one file."""
         own = slice(self.first[number], self.first[number + 1])
         columns = {
             name: Column(values[own], None if mask is None else mask[own])
@@ -263,7 +263,7 @@ class FileIdentities:
 
 
 def read_identities(atoms: AtomRows, first: Int, reports: Sequence[Report], *, infer_elements: bool) -> FileIdentities:
-    """What the atoms of all files are; `NotBatchable` where numbers or fields are to be looked at file by file.
+    """Return what the atoms of all files are; `NotBatchable` where numbers or fields are to be looked at file by file.
 
     What each file would say by itself goes to its report. `first` is the first row of each file, and the end.
     """
@@ -302,7 +302,7 @@ def read_identities(atoms: AtomRows, first: Int, reports: Sequence[Report], *, i
 
 
 def _serials(rows: NDArray[np.uint8], first: Int) -> Serials:
-    """Serials that are plain decimals."""
+    """Return serials that are plain decimals."""
     values, form = integers(rows, 6, 5)
     column12 = rows[:, 11]
     wide = (column12 >= 48) & (column12 <= 57) | begins_early(rows)
@@ -311,7 +311,7 @@ def _serials(rows: NDArray[np.uint8], first: Int) -> Serials:
 
 
 def _residues(rows: NDArray[np.uint8], first: Int) -> ResidueNumbers:
-    """Residue numbers that are plain decimals."""
+    """Return residue numbers that are plain decimals."""
     values, form = integers(rows, 22, 4)
     icode = rows[:, 26].copy()
     digit = (icode >= 48) & (icode <= 57)
@@ -323,7 +323,7 @@ def _elements(
     atoms: AtomRows, first: Int, names: tuple[list[bytes], NDArray[np.intp]],
     residues: tuple[list[bytes], NDArray[np.intp]], reports: Sequence[Report], *, infer_elements: bool,
 ) -> tuple[NDArray[Any], Mask]:  # fmt: skip
-    """Elements of all atoms and which are known; `NotBatchable` where columns 77-78 hold what is none."""
+    """Return elements of all atoms and which are known; `NotBatchable` where columns 77-78 hold what is none."""
     fields, codes = texts(atoms.word(77, 78), 2)
     stated, name_texts = list(map(_text, fields)), [raw.decode("latin-1") for raw in names[0]]
     residue_texts = list(map(_text, residues[0]))
@@ -377,7 +377,9 @@ def _tell(blank: Mask, has: Mask, left: Mask, begins: Int, reports: Sequence[Rep
 
 
 def _charges(atoms: AtomRows, first: Int) -> tuple[NDArray[np.int64], Mask]:
-    """Formal charges of all atoms and which are stated; `NotBatchable` where columns 79-80 hold something else."""
+    """Return formal charges of all atoms and which are stated; `NotBatchable` where columns 79-80 hold something
+    else.
+    """
     fields, codes = texts(atoms.word(79, 80), 2)
     strange = np.zeros(len(fields), np.bool_)
     values: list[int | None] = []
@@ -401,7 +403,7 @@ _ORIGIN, _PERIODIC = np.zeros((1, 3)), np.ones((1, 3), np.bool_)
 
 
 def read_joined(paths: Sequence[Path], context: ReadContext) -> tuple[Collection, list[int]] | None:
-    """The records of all files, one of each; None where they are to be read one by one.
+    """Return the records of all files, one of each; None where they are to be read one by one.
 
     Raises `NotBatchable` for those that are, and `FormatError` for one that is at fault.
     """
@@ -441,12 +443,12 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _is_plain(text: bytes) -> bool:
-    """Whether a text is in lines that all end, and in the letters everybody has."""
+    """True if a text is in lines that all end, and in the letters everybody has."""
     return text[-1:] == b"\n" and text.isascii() and b"\r" not in text and compression_of(text) is None
 
 
 def _layout(state: State, first: NDArray[np.int64]) -> Layout:
-    """The columns of state that most files have; `NotBatchable` names the others."""
+    """Return the columns of state that most files have; `NotBatchable` names the others."""
     sizes = np.diff(first)
     flags = []
     for mask in (state.has_occupancy, state.has_b_factor):
@@ -480,7 +482,7 @@ class _Files:
     cells: Sequence[NDArray[np.float64] | None]
 
     def record(self, number: int) -> Record:
-        """The record of one file."""
+        """Return the record of one file."""
         scan, report, cell = self.lines.scans[number], self.reports[number], self.cells[number]
         frame = scan.frames[0]
         header = read_header(scan, frame, [frame], report)

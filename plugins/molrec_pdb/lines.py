@@ -55,7 +55,7 @@ def _low(width: int) -> int:
 
 
 def word(rows: Rows, column: int, width: int) -> Words:
-    """The `width` characters from `column` (0-based) on as words, the first in the lowest byte."""
+    """Return the `width` characters from `column` (0-based) on as words, the first in the lowest byte."""
     if not len(rows):
         return np.zeros(0, np.uint64)
     view: NDArray[Any] = np.ndarray((len(rows),), dtype="<u8", buffer=rows, offset=column, strides=(rows.strides[0],))
@@ -82,7 +82,7 @@ def integers(rows: Rows, column: int, width: int) -> tuple[NDArray[np.int64], ND
 
 
 def parse_float(text: str) -> float:
-    """The number in a field, blanks around it left off; ValueError where it holds none."""
+    """Return the number in a field, blanks around it left off; ValueError where it holds none."""
     if _NUMBER.fullmatch(text.strip()) is None:
         raise ValueError(text)
     return float(text)
@@ -101,7 +101,7 @@ def shown(text: str) -> str:
 
 
 def texts(words: Words, width: int) -> tuple[list[bytes], NDArray[np.intp]]:
-    """The different fields among words, and which each row has."""
+    """Return the different fields among words, and which each row has."""
     if width <= 2:
         there = np.bincount(words.astype(np.intp), minlength=2**16)
         different = np.flatnonzero(there).astype(np.uint64)
@@ -180,7 +180,7 @@ class Scan:
 
 
 def text_of(data: Any, start: int, end: int) -> str:
-    """One line as text."""
+    """Return one line as text."""
     raw: bytes = data[start:end]
     try:
         return raw.decode()
@@ -189,7 +189,7 @@ def text_of(data: Any, start: int, end: int) -> str:
 
 
 def line_number(data: Any, position: int) -> int:
-    """The number of the line at a byte position."""
+    """Return the number of the line at a byte position."""
     count, at = 1, 0
     while at < position:
         count += data[at : min(at + _PIECE, position)].count(b"\n")
@@ -214,7 +214,7 @@ def _starts_and_ends(data: Any) -> tuple[Int, Int]:
 
 
 def _codes(data: Any, starts: Int, ends: Int) -> NDArray[np.uint64]:
-    """The first six characters of each line, in upper case, as words; a shorter line is padded with blanks."""
+    """Return the first six characters of each line, in upper case, as words; a shorter line is padded with blanks."""
     size = len(data)
     codes = np.full(len(starts), _code(""), np.uint64)
     inner = int(np.searchsorted(starts, size - 8, side="right")) if size >= 8 else 0
@@ -231,7 +231,7 @@ def _codes(data: Any, starts: Int, ends: Int) -> NDArray[np.uint64]:
 
 
 def atom_lines(codes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Which lines are atoms, by their first six characters: ATOM may have digits of a long serial behind it."""
+    """Return which lines are atoms, by their first six characters: ATOM may have digits of a long serial behind it."""
     found: NDArray[np.bool_] = (codes == np.uint64(_ATOM)) | (codes == np.uint64(_HETATM))
     others = np.flatnonzero(((codes & _FOUR) == np.uint64(_ATOM) & _FOUR) & ~found)
     fifth, sixth = ((codes[others] >> np.uint64(shift)) & np.uint64(0xFF) for shift in (32, 40))
@@ -366,7 +366,7 @@ class _Walk:
 
 
 def padded_rows(data: Any, starts: Int, ends: Int) -> NDArray[np.uint8]:
-    """Lines as rows of `WIDTH` characters, short ones padded with blanks."""
+    """Return lines as rows of `WIDTH` characters, short ones padded with blanks."""
     rows = np.full((len(starts), WIDTH), 32, np.uint8)
     rows[:, -1] = 10
     if not len(starts):
@@ -394,7 +394,7 @@ def padded_rows(data: Any, starts: Int, ends: Int) -> NDArray[np.uint8]:
 
 
 def rows_beyond(data: Any, starts: Int, ends: Int) -> Int:
-    """Which lines have more than blanks behind the last column of the format."""
+    """Return which lines have more than blanks behind the last column of the format."""
     rows = np.flatnonzero(ends - starts > _COLUMNS)
     if not len(rows):
         return rows.astype(np.int64)

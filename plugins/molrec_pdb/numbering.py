@@ -35,12 +35,12 @@ _LOWER = _UPPER.lower()
 
 
 def largest_hybrid36(width: int) -> int:
-    """The largest number a field can hold."""
+    """Return the largest number a field can hold."""
     return int(10**width + 2 * 26 * 36 ** (width - 1) - 1)
 
 
 def encode_hybrid36(number: int, width: int) -> str:
-    """The text of a number, right-justified; ValueError where the field cannot hold it."""
+    """Return the text of a number, right-justified; ValueError where the field cannot hold it."""
     if number < 10**width:
         if number <= -(10 ** (width - 1)):
             raise ValueError(f"{number} does not fit {width} columns")
@@ -59,7 +59,7 @@ def encode_hybrid36(number: int, width: int) -> str:
 
 
 def decode_hybrid36(text: str, width: int) -> int:
-    """The number in a field, blanks around it left off; ValueError where it holds none."""
+    """Return the number in a field, blanks around it left off; ValueError where it holds none."""
     field = text.strip()
     digits = _LOWER if field[:1].islower() else _UPPER
     if len(field) == width and field[:1].isalpha() and all(letter in digits for letter in field):
@@ -100,7 +100,7 @@ class ResidueNumbers:
 
 
 def runs_of(*keys: NDArray[np.generic]) -> NDArray[np.intp]:
-    """Where rows begin that differ from the row before in one of the keys, the first row included."""
+    """Return where rows begin that differ from the row before in one of the keys, the first row included."""
     count = len(keys[0])
     if not count:
         return np.zeros(0, np.intp)
@@ -112,12 +112,12 @@ def runs_of(*keys: NDArray[np.generic]) -> NDArray[np.intp]:
 
 
 def begins_early(rows: NDArray[np.uint8]) -> Mask:
-    """Where a serial behind the word ATOM begins before column 7."""
+    """Return where a serial behind the word ATOM begins before column 7."""
     return (rows[:, 5] >= 48) & (rows[:, 5] <= 57)
 
 
 def read_serials(atoms: AtomRows, report: Report) -> Serials:
-    """The serials of the atoms of a frame."""
+    """Return the serials of the atoms of a frame."""
     count = len(atoms.rows)
     values, form = integers(atoms.rows, 6, 5)
     column12 = atoms.rows[:, 11]
@@ -159,7 +159,7 @@ def _unusual(
     atoms: AtomRows, fields: list[str], rows: NDArray[np.intp], width: int, values: Int, known: Mask, what: str,
     *, strict: bool,
 ) -> tuple[Int, set[int]]:  # fmt: skip
-    """Numbers that are no right-justified decimals; also the rows that can only be hexadecimal."""
+    """Return numbers that are no right-justified decimals; also the rows that can only be hexadecimal."""
     hexes: set[int] = set()
     memory: dict[str, int | None] = {}
     for row, field in zip(rows.tolist(), fields, strict=True):
@@ -213,7 +213,7 @@ def _hexadecimal(
 def read_residue_numbers(
     atoms: AtomRows, names: NDArray[np.uint64], residues: NDArray[np.uint64], report: Report
 ) -> ResidueNumbers:
-    """The residue numbers of the atoms of a frame; `names`, `residues` are columns 13-16 and 18-21 as words."""
+    """Return the residue numbers of the atoms of a frame; `names`, `residues` are columns 13-16 and 18-21 as words."""
     rows = atoms.rows
     count = len(rows)
     values, known = integers(rows, 22, 4)
@@ -249,7 +249,9 @@ def _unwrapped(
     values: Int, known: Mask, chain: NDArray[np.uint8], icode: NDArray[np.uint8], altloc: NDArray[np.uint8],
     names: NDArray[np.uint64], residues: NDArray[np.uint64], report: Report,
 ) -> Int:  # fmt: skip
-    """Numbers counted on where they begin anew behind 9999; two residues side by side of one number are told apart."""
+    """Return numbers counted on where they begin anew behind 9999; two residues side by side of one number are told
+    apart.
+    """
     begins = runs_of(chain, values, icode, residues)
     before, behind = begins[1:] - 1, begins[1:]
     wrap = (values[before] == 9999) & ((values[behind] == 0) | (values[behind] == 1)) & (chain[before] == chain[behind])
@@ -274,7 +276,7 @@ def _unwrapped(
 
 
 def positive(numbers: Int, known: Mask, chain: NDArray[Any], report: Report) -> Int:
-    """Negative numbers replaced by new ones behind the largest of their chain, in their order."""
+    """Return negative numbers replaced by new ones behind the largest of their chain, in their order."""
     negative = known & (numbers < 0)
     if not negative.any():
         return numbers

@@ -23,7 +23,7 @@ _BLOCK = re.compile(rb"^data_\S*", re.MULTILINE | re.IGNORECASE)
 
 
 def pdb_score(head: bytes, path: Path) -> float:
-    """A PDB file: records in columns."""
+    """Return a PDB file: records in columns."""
     text = head.removeprefix(b"\xef\xbb\xbf")
     if _BLOCK.match(text.lstrip()):
         return 0.0
@@ -36,7 +36,7 @@ def pdb_score(head: bytes, path: Path) -> float:
 
 
 def cif_score(head: bytes, path: Path) -> float:
-    """An mmCIF file: a data block with atoms."""
+    """Return an mmCIF file: a data block with atoms."""
     text = head.removeprefix(b"\xef\xbb\xbf")
     if b"#" in text:
         text = re.sub(rb"^#.*$", b"", text, flags=re.MULTILINE)
@@ -122,5 +122,5 @@ MMCIF = Format(
 
 @hookimpl
 def molrec_formats() -> tuple[Format, ...]:
-    """Both formats."""
+    """Return both formats."""
     return (PDB, MMCIF)

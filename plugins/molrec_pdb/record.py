@@ -96,7 +96,7 @@ def _differs(rows: NDArray[np.uint8], first: NDArray[np.uint8]) -> NDArray[np.bo
 
 
 def _starred(source: Source, total: int) -> bool:
-    """Whether a serial may be unknown: whether one is anything but digits and blanks."""
+    """True if a serial may be unknown: whether one is anything but digits and blanks."""
     for at in range(0, total, _ROWS):
         field = read_rows(source, at, min(at + _ROWS, total)).rows[:, 6:11]
         if bool(((field != 32) & ((field < 48) | (field > 57))).any()):
@@ -162,7 +162,8 @@ def _read(path: Path, contents: Contents, context: ReadContext) -> Record | Coll
 
 
 def _without_torn(path: Path, contents: Contents, report: Report) -> Any:
-    """The text without a last line that breaks off, where the file is cut or the line is an atom without positions,
+    """Return the text without a last line that breaks off, where the file is cut or the line is an atom without
+    positions,
     or a part of a cell."""
     data = contents.data
     last = data.rfind(b"\n") + 1
@@ -210,7 +211,7 @@ def _arranged(record: Record, contents: Contents, context: ReadContext) -> Recor
 
 
 def _arrangement(path: Path, difference: str | None, context: ReadContext, count: int) -> bool:
-    """Whether models become records of their own: as is asked for, else as their atoms agree."""
+    """True if models become records of their own: as is asked for, else as their atoms agree."""
     asked = context.arrangement
     if asked == "trajectory" and difference is not None:
         raise FormatError(
@@ -249,7 +250,7 @@ class _Reader:
         self.layout = Layout()
 
     def record(self, frames: range) -> Record:
-        """The record of some frames: what their atoms are from the first of them."""
+        """Return the record of some frames: what their atoms are from the first of them."""
         source, scan, report = self.source, self.source.scan, self.report
         first = scan.frames[frames[0]]
         rows = read_rows(source, first.start, first.stop)

@@ -46,7 +46,7 @@ class Layout:
     serials_nullable: bool = False
 
     def declared(self, rows: int) -> BlockDeclaration:
-        """The declaration of `atoms`."""
+        """Return the declaration of `atoms`."""
         columns = {name: ColumnDeclaration("f64") for name in "xyz"}
         if self.occupancy:
             columns["occupancy"] = ColumnDeclaration("f64", nullable=self.occupancy_nullable)
@@ -136,7 +136,7 @@ class PdbTrajectory(Trajectory):
     def _states(
         self, low: int, high: int, wanted: set[str]
     ) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[np.bool_]]]:
-        """Columns and masks of the frames from `low` to `high`, end to end."""
+        """Return columns and masks of the frames from `low` to `high`, end to end."""
         layout = self._layout
         start, stop = self._start + low * self._rows, self._start + high * self._rows
         rows: AtomRows | None = None
@@ -176,7 +176,7 @@ class PdbTrajectory(Trajectory):
 
 
 def _stretches(ordinals: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """All frames at once where they are consecutive, else one by one."""
+    """Return all frames at once where they are consecutive, else one by one."""
     if len(ordinals) > 1 and int(ordinals[-1] - ordinals[0]) == len(ordinals) - 1:
         return [(int(ordinals[0]), int(ordinals[-1]) + 1)]
     return [(int(ordinal), int(ordinal) + 1) for ordinal in ordinals]

@@ -52,7 +52,7 @@ class OutFrame:
 
 
 def _atom_blocks(trajectory: Trajectory) -> list[str]:
-    """The blocks whose rows are atoms."""
+    """Return the blocks whose rows are atoms."""
     blocks = trajectory.declaration.blocks
     return [
         name for name, block in blocks.items() if name == ATOMS or block.aligned_with == ATOMS or block.settles == ATOMS
@@ -60,7 +60,7 @@ def _atom_blocks(trajectory: Trajectory) -> list[str]:
 
 
 def frames_of(record: Record) -> Iterator[OutFrame]:
-    """The frames of a record: of its trajectory, else the section `frame`, else what `system` has."""
+    """Yield the frames of a record: of its trajectory, else the section `frame`, else what `system` has."""
     system = record.system or Frame()
     fixed = dict(system.blocks[ATOMS].columns) if ATOMS in system.blocks else {}
     count = system.blocks[ATOMS].count if ATOMS in system.blocks else None
@@ -127,7 +127,7 @@ def check_lengths(units: Any, report: Report) -> None:
 
 
 def mask_of(column: Column) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Where a column holds a value."""
+    """Return where a column holds a value."""
     return np.ones(len(column), np.bool_) if column.validity is None else column.validity
 
 
@@ -139,7 +139,7 @@ class Coded:
     codes: NDArray[np.intp]
 
     def mapped(self, one: Callable[[str], str]) -> Coded:
-        """Each text made another."""
+        """Return each text made another."""
         made = [one(text) for text in self.different]
         different = list(dict.fromkeys(made))
         if len(different) == len(made):
@@ -149,12 +149,12 @@ class Coded:
 
 
 def constant(text: str, count: int) -> Coded:
-    """One text in all rows."""
+    """Return one text in all rows."""
     return Coded([text], np.zeros(count, np.intp))
 
 
 def coded(column: Column) -> Coded:
-    """The texts of a column; nulls are empty."""
+    """Return the texts of a column; nulls are empty."""
     found = _coded(column.values)
     if column.validity is not None:
         found = Coded([*found.different, ""], np.where(column.validity, found.codes, len(found.different)))
@@ -180,7 +180,7 @@ def _coded(texts: NDArray[Any]) -> Coded:
 
 
 def combined(one: Coded, other: Coded, join: Callable[[str, str], str]) -> Coded:
-    """The texts made of two columns row by row, each pair once."""
+    """Return the texts made of two columns row by row, each pair once."""
     keys = one.codes * len(other.different) + other.codes
     different = np.unique(keys)
     texts = [
@@ -191,7 +191,7 @@ def combined(one: Coded, other: Coded, join: Callable[[str, str], str]) -> Coded
 
 
 def placed_name(name: str, element: str) -> str:
-    """A name as it stands in columns 13-16: the element right-justified in the first two of them.
+    """Return a name as it stands in columns 13-16: the element right-justified in the first two of them.
 
     Names of four characters begin in the first, and so does 1HB, as older files have it.
     """
@@ -258,7 +258,7 @@ def call_atoms(frame: OutFrame, width: int, report: Report) -> Called:
 
 
 def _bases(columns: Mapping[str, Column], symbols: Coded, count: int) -> Coded:
-    """What a name is made of: the element, the type where it is a short word, or X."""
+    """Return what a name is made of: the element, the type where it is a short word, or X."""
     if "element" in columns:
         return symbols.mapped(lambda text: text.upper() or "X")
     if "type" not in columns or columns["type"].values.dtype.kind != "T":
@@ -269,7 +269,9 @@ def _bases(columns: Mapping[str, Column], symbols: Coded, count: int) -> Coded:
 
 
 def _numbers(columns: Mapping[str, Column], count: int) -> tuple[Int, NDArray[np.bool_]]:
-    """The numbers of residues the record states, and where they are to be made: molecules or nothing are stated."""
+    """Return the numbers of residues the record states, and where they are to be made: molecules or nothing are
+    stated.
+    """
     name = next((key for key in RESIDUE_NUMBERS if key in columns), None)
     if name is None:
         return np.ones(count, np.int64), np.ones(count, np.bool_)
@@ -279,7 +281,7 @@ def _numbers(columns: Mapping[str, Column], count: int) -> tuple[Int, NDArray[np
 
 
 def _most_names(bases: Coded, nameless: NDArray[np.bool_], width: int) -> int:
-    """How many atoms a residue may have whose names are made, so that each gets another one."""
+    """Return how many atoms a residue may have whose names are made, so that each gets another one."""
     longest = max((len(bases.different[code]) for code in np.unique(bases.codes[nameless]).tolist()), default=1)
     return int(10 ** (width - longest)) - 1
 
@@ -287,7 +289,9 @@ def _most_names(bases: Coded, nameless: NDArray[np.bool_], width: int) -> int:
 def _new_residues(
     columns: Mapping[str, Column], residues: Coded, names: Coded, numbers: Int, made: NDArray[np.bool_], most: int
 ) -> NDArray[np.bool_]:
-    """Where residues that are made begin anew: behind `most` atoms without a name, or where a name stands again."""
+    """Return where residues that are made begin anew: behind `most` atoms without a name, or where a name stands
+    again.
+    """
     order = np.argsort(numbers, kind="stable") if "mol_id" in columns else np.arange(len(numbers))
     keys = [numbers, residues.codes, made, *(coded(columns[key]).codes for key in ("chain", "icode") if key in columns)]
     runs = runs_of(*(key[order] for key in keys))
@@ -308,7 +312,7 @@ def _new_residues(
 
 
 def _first_again(run: Int, names: NDArray[np.intp], altloc: NDArray[np.intp], named: NDArray[np.bool_]) -> Any:
-    """Where, within a run, a name stands that has stood there since the last such place."""
+    """Return where, within a run, a name stands that has stood there since the last such place."""
     count = len(run)
     key = np.lexsort((np.arange(count), altloc, names, run))
     same = np.zeros(count, np.bool_)
@@ -329,7 +333,9 @@ def _first_again(run: Int, names: NDArray[np.intp], altloc: NDArray[np.intp], na
 def _numbered(
     columns: Mapping[str, Column], numbers: Int, made: NDArray[np.bool_], begins: NDArray[np.bool_], report: Report
 ) -> Int:
-    """Numbers of the residues that are made: those of the molecules, or counted on behind the ones that are stated."""
+    """Return numbers of the residues that are made: those of the molecules, or counted on behind the ones that are
+    stated.
+    """
     if not made.all():
         largest = int(numbers[~made].max())
         report.derived("res_id", f"{int(made.sum())} atoms have no residue number: counted on behind {largest}")
@@ -354,7 +360,7 @@ def _numbered(
 
 
 def _residue_of(columns: Mapping[str, Column], numbers: Int, begins: NDArray[np.bool_]) -> Int:
-    """A number for each residue as readers tell them apart: runs of one chain, number and insertion code."""
+    """Return a number for each residue as readers tell them apart: runs of one chain, number and insertion code."""
     keys: list[NDArray[Any]] = [numbers]
     keys += [coded(columns[key]).codes for key in ("chain", "icode", "segid", "res_name") if key in columns]
     if "mol_id" in columns and not {"res_seq", "res_id", "name"} & columns.keys():
@@ -366,7 +372,9 @@ def _residue_of(columns: Mapping[str, Column], numbers: Int, begins: NDArray[np.
 
 
 def _named(given: Coded, nameless: NDArray[np.bool_], bases: Coded, residue: Int, width: int) -> Coded:
-    """The names: as the record has them, else a base and its number in the residue where it stands there twice."""
+    """Return the names: as the record has them, else a base and its number in the residue where it stands there
+    twice.
+    """
     rows = np.flatnonzero(nameless)
     keys = residue[rows] * len(bases.different) + bases.codes[rows]
     _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
@@ -384,7 +392,7 @@ def _named(given: Coded, nameless: NDArray[np.bool_], bases: Coded, residue: Int
 
 
 def _made_name(base: str, number: str, width: int) -> str:
-    """A name of a base and a number, which is left off where it is 0 or does not fit."""
+    """Return a name of a base and a number, which is left off where it is 0 or does not fit."""
     return base if number == "0" or len(base + number) > width else base + number
 
 

@@ -30,7 +30,7 @@ _WIDTH = 81
 
 
 def conect_records(bonds: Block, rows: Rows, lines: Sequence[str], report: Report) -> bytes:
-    """The records of a block of bonds; those SSBOND and LINK lines state by themselves are left to these."""
+    """Return the records of a block of bonds; those SSBOND and LINK lines state by themselves are left to these."""
     first, second = bonds.stored("atomi").astype(np.int64), bonds.stored("atomj").astype(np.int64)
     chosen = _chosen(bonds, lines, report)
     orders = _orders(bonds, chosen, report)
@@ -65,7 +65,7 @@ def conect_records(bonds: Block, rows: Rows, lines: Sequence[str], report: Repor
 
 
 def _chosen(bonds: Block, lines: Sequence[str], report: Report) -> NDArray[Any]:
-    """The bonds that need a record: all, or those of CONECT where lines state the others."""
+    """Return the bonds that need a record: all, or those of CONECT where lines state the others."""
     if "kind" not in bonds.columns:
         return np.ones(bonds.count, np.bool_)
     kinds: NDArray[Any] = bonds.stored("kind")
@@ -79,7 +79,7 @@ def _chosen(bonds: Block, lines: Sequence[str], report: Report) -> NDArray[Any]:
 
 
 def _orders(bonds: Block, chosen: NDArray[np.bool_], report: Report) -> NDArray[np.int64]:
-    """How often each partner stands in its record."""
+    """Return how often each partner stands in its record."""
     if "bond_type" not in bonds.columns:
         return np.ones(bonds.count, np.int64)
     orders = bonds.stored("bond_type").astype(np.int64)
@@ -217,7 +217,7 @@ class _RecordWriter:
         return rows
 
     def _number_of(self, frame: OutFrame, ordinal: int) -> int:
-        """The number of a model: its own, or, beside models of other records or of its number, the next one."""
+        """Return the number of a model: its own, or, beside models of other records or of its number, the next one."""
         number = int(frame.frame.meta.get("model", self.next_model))
         if (ordinal and number < self.next_model) or (self.one_of_many and number != self.next_model):
             self.report.dropped(
@@ -263,7 +263,7 @@ class _RecordWriter:
                 self.put(f"{line:<80}\n".encode())
 
     def _titles(self) -> list[str] | None:
-        """A TITLE for each frame where the record has times that the lines do not state already."""
+        """Return a TITLE for each frame where the record has times that the lines do not state already."""
         trajectory = self.record.trajectory
         if trajectory is None:
             return None

@@ -35,7 +35,9 @@ _DIGITS = np.frombuffer(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", np.uint8)
 
 
 def _digits(numbers: NDArray[np.int64], width: int, least: int) -> tuple[Characters, NDArray[np.int64]]:
-    """Decimal digits of numbers that are not negative, right-justified, `least` at least; where the first stands."""
+    """Return decimal digits of numbers that are not negative, right-justified, `least` at least; where the first
+    stands.
+    """
     field = np.full((len(numbers), width), 32, np.uint8)
     first = np.full(len(numbers), width, np.int64)
     rest = numbers.copy()
@@ -50,7 +52,7 @@ def _digits(numbers: NDArray[np.int64], width: int, least: int) -> tuple[Charact
 def integer_field(
     values: NDArray[Any], known: NDArray[np.bool_], width: int, *, hybrid: bool
 ) -> tuple[Characters, NDArray[np.bool_]]:
-    """Integers right-justified, stars where there is none; and which do not fit (with `hybrid`: not even so)."""
+    """Return integers right-justified, stars where there is none; and which do not fit (with `hybrid`: not even so)."""
     numbers = values.astype(np.int64)
     largest = largest_hybrid36(width) if hybrid else 10**width - 1
     wide = known & ((numbers > largest) | (numbers <= -(10 ** (width - 1))))
@@ -80,7 +82,7 @@ def _hybrid(numbers: NDArray[np.int64], width: int) -> Characters:
 def decimal_field(
     values: NDArray[np.float64], width: int, places: int
 ) -> tuple[Characters, NDArray[np.bool_], NDArray[np.float64]]:
-    """Numbers with fixed places; which do not fit (none that is not finite does); what a reader has of them."""
+    """Return numbers with fixed places; which do not fit (none that is not finite does); what a reader has of them."""
     scale = 10.0**places
     there = np.isfinite(values)
     scaled = np.minimum(np.abs(np.where(there, values, 0.0)), 2.0**60) * scale
@@ -105,7 +107,7 @@ def decimal_field(
 
 
 def text_field(different: Sequence[str], width: int, *, right: bool = False) -> tuple[Characters, NDArray[np.bool_]]:
-    """Texts in `width` columns; and which are wider, or no plain characters."""
+    """Return texts in `width` columns; and which are wider, or no plain characters."""
     table = np.full((len(different), width), 32, np.uint8)
     wrong = np.zeros(len(different), np.bool_)
     for number, text in enumerate(different):
@@ -147,7 +149,7 @@ class RowWriter:
         self._lost: dict[str, float] = {}
 
     def rows(self, frame: OutFrame, rotation: NDArray[np.float64] | None, *, fixed: bool) -> Rows:
-        """The lines of one frame. `fixed`: what its atoms are comes from the system, as in the frames before."""
+        """Return the lines of one frame. `fixed`: what its atoms are comes from the system, as in the frames before."""
         key = frame.count
         if self._cache is None or not fixed or self._cache[0] != key:
             identity, rows = self._identity(frame)
@@ -191,7 +193,7 @@ class RowWriter:
         return lines, rows
 
     def _texts(self, frame: OutFrame, called: Called) -> tuple[Coded, Coded, Coded]:
-        """Names as they stand in columns 13-16, residues in 18-21, symbols in 77-78."""
+        """Return names as they stand in columns 13-16, residues in 18-21, symbols in 77-78."""
         names = combined(called.names, called.symbols, placed_name)
         symbols = called.symbols.mapped(str.upper)
         if "element_text" in frame.columns:
@@ -225,7 +227,9 @@ class RowWriter:
         return Rows(field[:0], field, numbers, known)
 
     def _all_known(self, column: Column) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """The ids, those that are unknown counted on behind the largest where such serials fit, and which are known."""
+        """Return the ids, those that are unknown counted on behind the largest where such serials fit, and which are
+        known.
+        """
         numbers, known = column.values.astype(np.int64), mask_of(column)
         largest = largest_hybrid36(5) if self._options.hybrid_36 else 99999
         counted = int(numbers[known].max(initial=0)) + np.cumsum(~known)
@@ -351,7 +355,9 @@ class RowWriter:
         return made, rows
 
     def _ends(self, frame: OutFrame, lines: NDArray[np.uint8]) -> NDArray[np.intp]:
-        """The atoms a TER stands behind: as the record says, else the last of each chain of standard residues."""
+        """Return the atoms a TER stands behind: as the record says, else the last of each chain of standard
+        residues.
+        """
         columns = frame.columns
         if "ter" in columns:
             return np.flatnonzero(columns["ter"].values)

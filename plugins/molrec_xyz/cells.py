@@ -42,7 +42,7 @@ class Cells:
 
 
 def read_cells(path: Path, headers: Headers, table: FrameTable, report: Report) -> Cells:
-    """The cells of all frames; the keys they come from are taken out of `headers`."""
+    """Return the cells of all frames; the keys they come from are taken out of `headers`."""
     lattice = _by_frame(headers.keys.pop(CELL, []), len(table))
     periodic = _by_frame(headers.keys.pop(PERIODIC, []), len(table))
     origins = headers.keys.get(ORIGIN, [])
@@ -100,7 +100,7 @@ def _by_frame(parts: list[Part], frames: int) -> list[tuple[str, bytes] | None]:
 
 
 def _vectors(entry: tuple[str, bytes], path: Path, place: str) -> NDArray[np.float64]:
-    """The cell vectors as rows."""
+    """Return the cell vectors as rows."""
     return _numbers(entry, 9, path, place, CELL).reshape(3, 3)
 
 

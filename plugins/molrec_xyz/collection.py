@@ -106,7 +106,7 @@ class XyzCollection(Collection):
 
 
 def one_record(source: Source, declaration: Declaration, system: Frame) -> Record:
-    """The record of a file of one frame."""
+    """Return the record of a file of one frame."""
     return next(_records(source, _declared(source, declaration), system, np.zeros(1, np.int64)))
 
 
@@ -128,13 +128,13 @@ class _Plan:
 
 
 def _wanted(source: Source) -> frozenset[str]:
-    """The columns that are read."""
+    """Return the columns that are read."""
     wanted = {name for place in source.places for name in (place.source, place.divided_by) if name is not None}
     return frozenset(wanted or {column.name for layout in source.reader.layouts for column in layout.columns[:1]})
 
 
 def _records(source: Source, declaration: Declaration, system: Frame, frames: NDArray[np.int64]) -> Iterator[Record]:
-    """The records of some frames, read in batches."""
+    """Yield the records of some frames, read in batches."""
     every, plan = source.places, _Plan(source)
     for batch in source.reader.read(frames, _wanted(source), BATCH_BYTES):
         values = {place.name: column_values(source, batch, place, slice(None)) for place in every}
@@ -157,7 +157,7 @@ def _records(source: Source, declaration: Declaration, system: Frame, frames: ND
 def _record_columns(
     source: Source, declaration: Declaration, system: Frame, frames: NDArray[np.int64]
 ) -> Iterator[tuple[NDArray[np.int64], RecordColumns | None]]:
-    """The records of some frames, a batch at a time; None of one whose records are not alike."""
+    """Yield the records of some frames, a batch at a time; None of one whose records are not alike."""
     plan = _Plan(source)
     for batch in source.reader.read(frames, _wanted(source), BATCH_BYTES):
         there = [batch.present.get(place.source) for place in plan.identity]
@@ -181,7 +181,7 @@ def _record_columns(
 
 
 def _identity(source: Source, batch: Batch, place: Place) -> NDArray[Any] | Coded:
-    """A column of the system: labels of elements as codes."""
+    """Return a column of the system: labels of elements as codes."""
     if place.name == "element" and place.source == "species" and not place.trailing and place.divided_by is None:
         check_labels(source, batch, place)
         return Coded(batch.fields[place.source, place.part], tuple(source.reader.words))
@@ -189,7 +189,7 @@ def _identity(source: Source, batch: Batch, place: Place) -> NDArray[Any] | Code
 
 
 def _frames(source: Source, frames: NDArray[np.int64], blocks: dict[str, BlockUpdates]) -> FrameBatch:
-    """The frames of as many records."""
+    """Return the frames of as many records."""
     per_frame = source.per_frame
     cells = per_frame.cell_of[frames]
     where = np.flatnonzero(cells >= 0)
@@ -219,7 +219,7 @@ def _state(
     rows: slice,
     frame: int,
 ) -> FrameBatch:
-    """The one frame of a record."""
+    """Return the one frame of a record."""
     per_frame = source.per_frame
     blocks = {}
     if plan.state:

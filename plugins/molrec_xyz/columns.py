@@ -72,20 +72,20 @@ def words_for(name: str) -> str:
 
 
 def record_name(name: str, taken: Collection[str] = ()) -> str:
-    """The name of a column or key of a file in a record, where one of that name is not `taken`."""
+    """Return the name of a column or key of a file in a record, where one of that name is not `taken`."""
     if name_fault(name) is not None or unescape_name(name) != name:
         return escape_name(name)
     return apart(name) if name in taken else name
 
 
 def apart(name: str) -> str:
-    """A name like no other, which the writer takes back: its first byte is escaped."""
+    """Return a name like no other, which the writer takes back: its first byte is escaped."""
     first = "".join(f"%{byte:02X}" for byte in name[0].encode())
     return first + escape_name("x" + name[1:])[1:]
 
 
 def file_name(name: str) -> str:
-    """The name a column or key of a record had in the file it is from."""
+    """Return the name a column or key of a record had in the file it is from."""
     return unescape_name(name)
 
 
@@ -127,7 +127,7 @@ class RowLayout:
         return "".join(column.letter * column.width for column in self.columns)
 
     def field_of(self, name: str) -> int:
-        """The first field of a column."""
+        """Return the first field of a column."""
         at = 0
         for column in self.columns:
             if column.name == name:
@@ -140,7 +140,7 @@ PLAIN = (FileColumn("species", "S", 1), FileColumn("pos", "R", 3))
 
 
 def parse_properties(text: str, path: Path, line: int, report: Report) -> RowLayout:
-    """The columns a `Properties` value names.
+    """Return the columns a `Properties` value names.
 
     Where it goes wrong behind the positions, the columns before are read and the rest is reported as dropped;
     else it is a FormatError.
@@ -171,12 +171,12 @@ def width_of(text: str) -> int | None:
 
 
 def is_number(field: bytes) -> bool:
-    """Whether a field of a plain file reads as a number."""
+    """True if a field of a plain file reads as a number."""
     return _NUMBER.fullmatch(field) is not None
 
 
 def plain_layout(row: bytes, names: Sequence[str], *, four: bool) -> RowLayout:
-    """The columns of a plain file, from one row: a label, three numbers, and further numbers unless `four`.
+    """Return the columns of a plain file, from one row: a label, three numbers, and further numbers unless `four`.
 
     `names` are those of the further columns as far as they are known, `column5` and so on beyond.
     """

@@ -15,12 +15,12 @@ _BOM = b"\xef\xbb\xbf"
 
 
 def is_extended(comment: bytes) -> bool:
-    """Whether the second line of a frame is that of an extended file."""
+    """True if the second line of a frame is that of an extended file."""
     return _EXTENDED.search(comment) is not None
 
 
 def xyz_score(head: bytes, path: Path) -> float:
-    """A plain file: a number, a line of any text, rows of a label and three numbers."""
+    """Return a plain file: a number, a line of any text, rows of a label and three numbers."""
     lines = _lines(head)
     if lines is None or is_extended(lines[1]):
         return 0.0
@@ -31,13 +31,13 @@ def xyz_score(head: bytes, path: Path) -> float:
 
 
 def extxyz_score(head: bytes, path: Path) -> float:
-    """An extended file: a number, and a line of keys and values that name columns or a cell."""
+    """Return an extended file: a number, and a line of keys and values that name columns or a cell."""
     lines = _lines(head)
     return 1.0 if lines is not None and is_extended(lines[1]) else 0.0
 
 
 def _lines(head: bytes) -> list[bytes] | None:
-    """The first three lines, blank ones before them left out; None where the first is no number of atoms."""
+    """Return the first three lines, blank ones before them left out; None where the first is no number of atoms."""
     text = head.removeprefix(_BOM).lstrip(b" \t\r\n")
     lines = text.split(b"\n", 3)[:3]
     return lines if len(lines) > 1 and _COUNT.fullmatch(lines[0]) else None

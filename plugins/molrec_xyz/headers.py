@@ -88,7 +88,7 @@ class Pair:
 
 
 def parse_line(line: str) -> list[Pair]:
-    """The keys of a line in order; a key that is repeated comes as often."""
+    """Return the keys of a line in order; a key that is repeated comes as often."""
     pairs = []
     at, end = 0, len(line.rstrip())
     while at < end:
@@ -129,7 +129,7 @@ def _value(line: str, at: int) -> tuple[str, int, int, int]:
 
 
 def _closing(line: str, at: int) -> int | None:
-    """Where the list that begins at `at` ends; None where it does not."""
+    """Return where the list that begins at `at` ends; None where it does not."""
     depth, quoted, position = 0, False, at
     while position < len(line):
         letter = line[position]
@@ -183,7 +183,7 @@ def typed(form: str, raw: str) -> Any:
 
 
 def _document(raw: str) -> Any:
-    """What `_JSON ...` holds, with or without a backslash before every quote; a text as itself."""
+    """Return what `_JSON ...` holds, with or without a backslash before every quote; a text as itself."""
     for text in (_unescaped(raw), raw):
         try:
             value = read_json(text[len(_JSON) :].lstrip(" :"))
@@ -194,7 +194,7 @@ def _document(raw: str) -> Any:
 
 
 def number(raw: str) -> float:
-    """A number as text, exponents with a D or a `*^` too. ValueError for anything else."""
+    """Return a number as text, exponents with a D or a `*^` too. ValueError for anything else."""
     text = raw.strip()
     if not (_INTEGER.fullmatch(text) or _FLOAT.fullmatch(text)):
         text = text.replace("*^", "e")
@@ -220,7 +220,7 @@ def _scalar(word: str) -> Any:
 
 
 def _alike(values: list[Any]) -> list[Any] | None:
-    """Values of one type: integers among floats are floats; None where they have none in common."""
+    """Return values of one type: integers among floats are floats; None where they have none in common."""
     kinds = {type(value) for value in values}
     if kinds == {int, float}:
         try:
@@ -232,7 +232,7 @@ def _alike(values: list[Any]) -> list[Any] | None:
 
 
 def _list(raw: str, depth: int = 1) -> list[Any] | None:
-    """The values of `[...]`, of lists of lists too; None where it is no list."""
+    """Return the values of `[...]`, of lists of lists too; None where it is no list."""
     if depth > _DEEPEST:
         raise _too_deep()
     items: list[Any] = []
@@ -330,7 +330,7 @@ class _Layout:
 
 
 def read_headers(path: Path, data: Any, table: FrameTable, report: Report) -> Headers:
-    """The second lines of all frames. Bytes that are no UTF-8 are taken as Latin-1, with a warning."""
+    """Return the second lines of all frames. Bytes that are no UTF-8 are taken as Latin-1, with a warning."""
     headers = Headers(np.zeros(len(table), np.bool_))
     layouts: dict[bytes, _Layout] = {}
     recent: list[_Layout] = []
@@ -399,7 +399,7 @@ def _new_layout(line: bytes, path: Path, number: int, layouts: dict[bytes, _Layo
 
 
 def _group(pair: Pair) -> str | None:
-    """What matches the text of a value that may be another in the next line; None where the line hangs on it."""
+    """Return what matches the text of a value that may be another in the next line; None where the line hangs on it."""
     if pair.form == "bare":
         return _GROUPS["bare"] if _PLAIN_BARE.fullmatch(pair.raw) else None
     if pair.form == "list":

@@ -56,7 +56,7 @@ class _Texts(Contents):
 
 
 def read_joined(paths: Sequence[Path], context: ReadContext) -> tuple[Collection, list[int]] | None:
-    """The records of all files and how many are of each; None where they are to be read one by one.
+    """Return the records of all files and how many are of each; None where they are to be read one by one.
 
     Raises `NotBatchable` for those that are, and `FormatError` for one that is at fault, whose line is counted through
     all of them.
@@ -106,7 +106,7 @@ def read_joined(paths: Sequence[Path], context: ReadContext) -> tuple[Collection
 
 
 def _taken(report: Report, mark: tuple[int, int, int]) -> Report:
-    """What a report says since a mark, which it forgets."""
+    """Return what a report says since a mark, which it forgets."""
     taken = Report()
     items, warnings, truncations = mark
     taken.extend(Report(report.items[items:], report.warnings[warnings:], report.truncations[truncations:]))
@@ -120,12 +120,12 @@ def _text(path: Path) -> bytes:
 
 
 def _is_plain(text: bytes) -> bool:
-    """Whether a text ends with its last line, and begins with a frame."""
+    """True if a text ends with its last line, and begins with a frame."""
     return text[-1:] == b"\n" and text[:3] != _BOM and compression_of(text) is None
 
 
 def _counts(table: FrameTable, starts: NDArray[np.int64]) -> list[int] | None:
-    """The frames of each file, where frames fill all of them and none reaches into the next."""
+    """Return the frames of each file, where frames fill all of them and none reaches into the next."""
     if table.rest is not None or table.short is not None or table.blanks or table.vectors or not len(table):
         return None
     begins = np.concatenate([[0], table.end[:-1]])
@@ -137,7 +137,7 @@ def _counts(table: FrameTable, starts: NDArray[np.int64]) -> list[int] | None:
 
 
 def _alike(headers: Headers, frames: int) -> bool:
-    """Whether every frame has the same keys, and the values of each would have one dtype in any of them alone."""
+    """True if every frame has the same keys, and the values of each would have one dtype in any of them alone."""
     if headers.comments:
         texts = headers.comments.values()
         return len(texts) == frames and not any(states_facts(text) or is_of_names(text) for text in texts)

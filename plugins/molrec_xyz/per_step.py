@@ -64,7 +64,7 @@ def per_step(key: str, parts: Sequence[Part], frames: int) -> PerStep:
 
 
 def _of_texts(key: str, parts: Sequence[Part], frames: int) -> PerStep:
-    """A key whose texts are looked at one by one."""
+    """Return a key whose texts are looked at one by one."""
     raws: list[tuple[str, bytes] | None] = [None] * frames
     for part in parts:
         for frame, raw in zip(part.frames.tolist(), part.raws, strict=True):
@@ -100,7 +100,7 @@ def _typed(key: str, parts: Sequence[Part]) -> dict[tuple[str, bytes], Any]:
 
 
 def _with_none(key: str, parts: Sequence[Part], frames: int) -> PerStep:
-    """A key that is `None` in some frames: missing in these where it has no texts in the others."""
+    """Return a key that is `None` in some frames: missing in these where it has no texts in the others."""
     count, stated = 0, []
     for part in parts:
         there = np.array([part.form != "bare" or raw != NONE for raw in part.raws], np.bool_)
@@ -121,7 +121,7 @@ def _with_none(key: str, parts: Sequence[Part], frames: int) -> PerStep:
 
 
 def _quick(key: str, parts: Sequence[Part], frames: int) -> PerStep | None:
-    """A key that is a number wherever it stands."""
+    """Return a key that is a number wherever it stands."""
     if any(part.form != "bare" for part in parts):
         return None
     joined = [b"\n".join(part.raws) + b"\n" for part in parts]
@@ -162,7 +162,7 @@ def _numbers(raws: list[bytes]) -> list[float]:
 
 
 def _tag(key: str, values: list[Any]) -> tuple[str, str | None]:
-    """The tag all values can have, and a note where they are not kept as they are written."""
+    """Return the tag all values can have, and a note where they are not kept as they are written."""
     shapes = {_shape(value) for value in values}
     if any(shape is None for shape in shapes) or len({shape[1] for shape in shapes if shape}) != 1:
         return "json", None
@@ -192,7 +192,7 @@ def _tag(key: str, values: list[Any]) -> tuple[str, str | None]:
 
 
 def _shape(value: Any) -> tuple[type, int, bool] | None:
-    """Type of the elements, width (0: one value), whether it is 3×3; None for what only JSON can hold."""
+    """Return type of the elements, width (0: one value), whether it is 3×3; None for what only JSON can hold."""
     if isinstance(value, (bool, int, float, str)):
         return type(value), 0, False
     if not isinstance(value, list) or not value:
@@ -241,7 +241,7 @@ def _missing(tag: str) -> str:
 
 
 def _blurred(stated: int, whole: bool) -> str | None:
-    """What is lost where some frames state NaN and others nothing."""
+    """Return what is lost where some frames state NaN and others nothing."""
     return None if whole or not stated else f"which frames state NaN ({stated}) and which nothing: both are NaN"
 
 
@@ -274,5 +274,5 @@ def _text(raw: bytes) -> str:
 
 
 def reads_as_real(key: str) -> bool:
-    """Whether the numbers of a key are real numbers also where a file writes them without a point."""
+    """True if the numbers of a key are real numbers also where a file writes them without a point."""
     return _REAL.search(key) is not None or key in PER_STEP_KEYS

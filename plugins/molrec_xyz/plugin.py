@@ -115,5 +115,5 @@ XYZ = Format(
 
 @hookimpl
 def molrec_formats() -> tuple[Format, ...]:
-    """Plain and extended files."""
+    """Return plain and extended files."""
     return (EXTXYZ, XYZ)

@@ -72,7 +72,7 @@ class Reader:
         self._texts = Texts(data)
 
     def read(self, frames: NDArray[np.int64], columns: frozenset[str], batch_bytes: int) -> Iterator[Batch]:
-        """Batches of some frames, in order; a batch is being read while the one before it is in use."""
+        """Yield batches of some frames, in order; a batch is being read while the one before it is in use."""
         groups = self._groups(frames, min(batch_bytes, _BATCH_BYTES))
         if len(self.data) <= _SMALL_BYTES:
             # starting threads would take longer than reading
@@ -172,7 +172,7 @@ class Reader:
             yield piece
 
     def _parts(self, start: int, end: int, count: int, layout: int, at: int) -> Iterator[_Piece]:
-        """The pieces of one large frame."""
+        """Yield the pieces of one large frame."""
         stop_row = at + count
         while start < end:
             stop = self.data.find(b"\n", start + _PIECE_BYTES, end) + 1 or end

@@ -69,27 +69,27 @@ _READINGS: tuple[Reading, ...] = (
 
 
 def is_lammps(comment: str) -> bool:
-    """Whether a frame is from a LAMMPS dump, whose numbers for species are types."""
+    """True if a frame is from a LAMMPS dump, whose numbers for species are types."""
     return _LAMMPS.fullmatch(comment) is not None
 
 
 def is_of_names(comment: str) -> bool:
-    """Whether a frame is from a program that writes names of atoms, not elements."""
+    """True if a frame is from a program that writes names of atoms, not elements."""
     return "Written by MDAnalysis" in comment
 
 
 def states_facts(comment: str) -> bool:
-    """Whether a frame is from a program that writes its step or time, or other columns than it names."""
+    """True if a frame is from a program that writes its step or time, or other columns than it names."""
     return any(pattern.fullmatch(comment) for pattern, _ in _READINGS) or bool(extra_names(comment))
 
 
 def extra_names(comment: str) -> Sequence[str]:
-    """Names of the columns behind the fourth, where the program that wrote the file is known."""
+    """Return names of the columns behind the fourth, where the program that wrote the file is known."""
     return ("charge",) if _QM9.match(comment) else ()
 
 
 def comment_facts(comments: Mapping[int, str], frames: int) -> dict[str, PerStep]:
-    """Steps and times that the second lines of all frames state in the words of one program."""
+    """Return steps and times that the second lines of all frames state in the words of one program."""
     if len(comments) != frames or not frames:
         return {}
     texts = [comments[frame] for frame in range(frames)]
@@ -266,7 +266,7 @@ def _report_scan(path: Path, table: FrameTable, cut: str | None, report: Report)
 
 
 def _without_torn(path: Path, data: Any, table: FrameTable, report: Report) -> FrameTable:
-    """The frames without a last one whose last row breaks off in the middle."""
+    """Return the frames without a last one whose last row breaks off in the middle."""
     last = len(table) - 1
     start, end, count = int(table.rows[last]), int(table.end[last]), int(table.count[last])
     if not count or data[end - 1 : end] == b"\n":
@@ -301,7 +301,7 @@ def _say_shorter(path: Path, data: Any, start: int, end: int, report: Report) ->
 def _layouts(
     path: Path, data: Any, table: FrameTable, headers: Headers, hints: frozenset[str], report: Report
 ) -> tuple[list[RowLayout], NDArray[np.int64]]:
-    """The different columns that frames have, and which each frame has."""
+    """Return the different columns that frames have, and which each frame has."""
     known: dict[RowLayout, int] = {}
     layout_of = np.full(len(table), -1, np.int64)
     for part in headers.keys.pop(COLUMNS, []):
@@ -341,7 +341,7 @@ def _check_plain(path: Path, row: bytes, line: int) -> None:
 
 
 def _sampled_words(reader: Reader) -> list[str]:
-    """The labels of some frames from the beginning to the end."""
+    """Return the labels of some frames from the beginning to the end."""
     frames = np.unique(np.linspace(0, len(reader.table) - 1, _SAMPLED).astype(np.int64))
     sizes = np.cumsum(reader.table.end[frames] - reader.table.rows[frames])
     few = frames[: max(1, int(np.searchsorted(sizes, 2**22)))]
@@ -355,7 +355,7 @@ def _sampled_words(reader: Reader) -> list[str]:
 def _per_frame(
     path: Path, headers: Headers, cells: Cells, table: FrameTable, options: XyzOptions, report: Report
 ) -> PerFrame:
-    """Steps, times and values per step."""
+    """Return steps, times and values per step."""
     frames = len(table)
     facts = comment_facts(headers.comments, frames)
     if headers.comments:
@@ -382,7 +382,7 @@ def _per_frame(
 
 
 def _take(found: dict[str, PerStep], names: Sequence[str], tag: str, report: Report, what: str) -> NDArray[Any] | None:
-    """The values of the first of some keys that can be steps, or times, of all frames; the key is used up."""
+    """Return the values of the first of some keys that can be steps, or times, of all frames; the key is used up."""
     for name in names:
         entry = found.get(name)
         if entry is None or entry.declared.dtype != tag or isinstance(entry.values, list):
@@ -401,7 +401,9 @@ def _take(found: dict[str, PerStep], names: Sequence[str], tag: str, report: Rep
 def _named(
     path: Path, found: dict[str, PerStep], options: XyzOptions, report: Report
 ) -> dict[str, tuple[MetaDeclaration, Any]]:
-    """Keys under the names a record has for them; the energy, the stress and the virial under the standard ones."""
+    """Return keys under the names a record has for them; the energy, the stress and the virial under the standard
+    ones.
+    """
     for quantity, key in options.chosen().items():
         if quantity != "forces" and key not in found:
             raise FormatError(
@@ -485,7 +487,9 @@ def _tensor(entry: PerStep) -> PerStep:
 def _arrangement(
     path: Path, table: FrameTable, layouts: list[RowLayout], per_frame: PerFrame, context: ReadContext
 ) -> str:
-    """Trajectory or collection: what is asked for, else what the target and the frames suggest, which is reported."""
+    """Return trajectory or collection: what is asked for, else what the target and the frames suggest, which is
+    reported.
+    """
     cell = per_frame.cell_of >= 0
     lost = np.flatnonzero(cell[:-1] & ~cell[1:]) + 1
     asked = context.arrangement

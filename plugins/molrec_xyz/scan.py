@@ -76,7 +76,7 @@ class _Found:
         return bool(self.one or self._parts)
 
     def table(self) -> FrameTable:
-        """All of them."""
+        """Return all of them."""
         self._flush()
         rows = np.concatenate([np.zeros((0, 5), np.int64), *self._parts])
         header, begin, end, count, line = (np.ascontiguousarray(column) for column in rows.T)
@@ -99,7 +99,7 @@ class _Ends:
         self._next = 0
 
     def after(self, position: int, lines: int) -> int | None:
-        """The offset after `lines` lines from `position`, where a line begins; None where there are fewer."""
+        """Return the offset after `lines` lines from `position`, where a line begins; None where there are fewer."""
         ends, at = self._ends, self._next
         if at and ends[at - 1] == position and at + lines <= len(ends):
             self._next = at + lines
@@ -134,7 +134,9 @@ class _Ends:
 
 
 def scan_frames(path: Path, data: Any) -> FrameTable:
-    """The frames in `data`, the text of `path`. FormatError where a frame does not begin with a number of atoms."""
+    """Return the frames in `data`, the text of `path`. FormatError where a frame does not begin with a number of
+    atoms.
+    """
     ends = _Ends(data)
     found = _Found()
     position = len(_BOM) if data[:3] == _BOM else 0
@@ -192,7 +194,7 @@ def scan_frames(path: Path, data: Any) -> FrameTable:
 def _like_last(
     view: NDArray[np.uint8], position: int, length: int, header: int, rows: int, end: int, count: int
 ) -> int:
-    """How many frames from `position` on have their lines where the frame of `length` bytes before it has them.
+    """Return how many frames from `position` on have their lines where the frame of `length` bytes before it has them.
 
     Rows of a frame must be of one length for that, so that a few bytes of each tell.
     """
@@ -230,7 +232,7 @@ def _like_last(
 
 
 def _short(path: Path, ends: _Ends, after: int, count: int, line: int, found: _Found) -> str:
-    """What is said of a frame that the file ends in; refused when it is the only one."""
+    """Return what is said of a frame that the file ends in; refused when it is the only one."""
     rows = 0
     position = after
     while position < ends.size and (following := ends.after(position, 1)) is not None:
@@ -274,7 +276,7 @@ def _other_format(text: bytes) -> str | None:
 
 
 def shown(text: bytes) -> str:
-    """A piece of a file as a message shows it."""
+    """Return a piece of a file as a message shows it."""
     words = bytes(text).decode("utf-8", "replace").strip()
     return repr(words if len(words) <= 60 else words[:59] + "…") if words else "an empty line"
 

@@ -87,12 +87,12 @@ class Place:
 
 
 def is_state(place: Place) -> bool:
-    """Whether a column says what state an atom is in: every real number but the mass."""
+    """True if a column says what state an atom is in: every real number but the mass."""
     return place.name in STATE_COLUMNS or (place.dtype == "f64" and place.name != "mass")
 
 
 def species_kind(words: Sequence[str], hinted: bool, asked: str | None, lammps: bool, report: Report) -> str:
-    """The column of the record that has the labels of a file whose first frames have these `words`."""
+    """Return the column of the record that has the labels of a file whose first frames have these `words`."""
     if asked is not None:
         return _KINDS[asked]
     if words and all(_NUMBER.fullmatch(word) for word in words) and not hinted:
@@ -117,7 +117,7 @@ def plan_places(
     layouts: Sequence[RowLayout], lines: Sequence[int], path: object, kind: str, options: XyzOptions,
     hints: frozenset[str], report: Report,
 ) -> list[Place]:  # fmt: skip
-    """The columns of the record, in the order of the file's. `lines` says where each layout comes first."""
+    """Return the columns of the record, in the order of the file's. `lines` says where each layout comes first."""
     columns = _union(layouts, lines, path)
     names = list(columns)
     everywhere = [name for name in names if all(any(c.name == name for c in lay.columns) for lay in layouts)]
@@ -156,7 +156,7 @@ def plan_places(
 def _velocities(
     columns: dict[str, FileColumn], places: Sequence[Place], options: XyzOptions, report: Report
 ) -> list[Place]:
-    """Velocities from momenta of ASE, in the units that are asked for, where masses stand beside them."""
+    """Return velocities from momenta of ASE, in the units that are asked for, where masses stand beside them."""
     momenta = columns.get("momenta")
     factor = None if options.units is None else velocity_factor({"preset": options.units})
     mass = next((place.source for place in places if place.name == "mass"), None)
@@ -190,7 +190,7 @@ def _union(layouts: Sequence[RowLayout], lines: Sequence[int], path: object) -> 
 def _special(
     columns: dict[str, FileColumn], path: object, kind: str, options: XyzOptions, report: Report
 ) -> dict[str, tuple[str, ...]]:
-    """Columns of the file that have columns of another name in the record."""
+    """Return columns of the file that have columns of another name in the record."""
     found: dict[str, tuple[str, ...]] = {}
     species = columns.get("species")
     if species is not None and species.letter == "S" and species.width == 1:
@@ -231,7 +231,7 @@ def _letters(letter: str) -> str:
 
 
 def _fits(dtype: str, standard: str) -> bool:
-    """Whether numbers of a file's type may be those of a standard column."""
+    """True if numbers of a file's type may be those of a standard column."""
     return dtype == standard or (dtype == "i64" and standard in ("u64", "i32", "f64"))
 
 
@@ -270,7 +270,7 @@ class Source:
 def declare_blocks(
     places: Sequence[Place], rows: int, *, settling: bool
 ) -> dict[str, tuple[BlockDeclaration, list[Place]]]:
-    """The blocks of the trajectory and the places of their columns.
+    """Return the blocks of the trajectory and the places of their columns.
 
     With `settling` (the same number of atoms in every frame) what says what an atom is has blocks of its own,
     `atom_<column>`, which go to the system when they never change.
@@ -351,7 +351,9 @@ class _Pass:
         self._begun = False
 
     def empty(self, frames: NDArray[np.int64]) -> dict[str, BlockUpdates]:
-        """Updates of blocks without a column: how many atoms there are, where that is another number than before."""
+        """Return updates of blocks without a column: how many atoms there are, where that is another number than
+        before.
+        """
         if not self._blocks or not len(frames):
             return {}
         counts = self._source.reader.table.count[frames]
@@ -361,7 +363,7 @@ class _Pass:
         return {name: BlockUpdates(positions, offset, {}) for name in self._blocks} if len(positions) else {}
 
     def updates(self, batch: Batch) -> dict[str, BlockUpdates]:
-        """The updates of the blocks in a batch."""
+        """Return the updates of the blocks in a batch."""
         made = {}
         frames = len(batch.frames)
         for name, places in self._blocks.items():
@@ -393,7 +395,9 @@ class _Pass:
         return BlockUpdates(positions, offset, columns, validity)
 
     def _changed(self, name: str, place: Place, batch: Batch) -> NDArray[np.bool_]:
-        """Which frames have other values in a column than the frame before them; all have the same number of atoms."""
+        """Return which frames have other values in a column than the frame before them; all have the same number of
+        atoms.
+        """
         frames = len(batch.frames)
         changed = np.zeros(frames, np.bool_)
         there = batch.present.get(place.source, np.ones(frames, np.bool_))
@@ -413,7 +417,7 @@ class _Pass:
         return changed
 
     def facts(self, frames: NDArray[np.int64], blocks: dict[str, BlockUpdates]) -> FrameBatch:
-        """A batch with steps, times, values per step and cells."""
+        """Return a batch with steps, times, values per step and cells."""
         per_frame = self._source.per_frame
         self._begun = True
         cells = per_frame.cell_of[frames]
@@ -437,7 +441,7 @@ class _Pass:
 
 
 def column_values(source: Source, batch: Batch, place: Place, rows: Any) -> NDArray[Any]:
-    """The values of a column of the record in some rows of a batch."""
+    """Return the values of a column of the record in some rows of a batch."""
     reader = source.reader
     if place.trailing:
         parts = [batch.fields[place.source, part] for part in range(place.trailing[0])]

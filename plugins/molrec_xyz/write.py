@@ -77,7 +77,7 @@ def _target(context: WriteContext) -> XyzTarget:
 
 
 def _counted(source: Record | Collection) -> bool:
-    """Whether no record needs its steps written."""
+    """True if no record needs its steps written."""
     return all(map(counts_frames, [source] if isinstance(source, Record) else source))
 
 
@@ -118,7 +118,7 @@ class _Writer:
                 self._batch(batch, self._counts(batch), context)
 
     def _counts(self, batch: FrameBatch) -> NDArray[np.int64]:
-        """Atoms of each frame of a batch."""
+        """Return atoms of each frame of a batch."""
         system = self._plan.system
         if system is not None and ATOMS in system:
             return np.full(batch.n_frames, system[ATOMS].count, np.int64)
@@ -129,7 +129,9 @@ class _Writer:
         return np.where(rows < 0, 0, sizes[rows])
 
     def _resolved(self, batch: FrameBatch, name: str) -> tuple[BlockUpdates | None, NDArray[np.int64]]:
-        """The updates of a block, led by the one before the batch where that holds; which a frame has (-1: none)."""
+        """Return the updates of a block, led by the one before the batch where that holds; which a frame has (-1:
+        none).
+        """
         own, before = batch.blocks.get(name), self._before.get(name)
         frames = np.arange(batch.n_frames)
         if own is None:
@@ -178,7 +180,7 @@ class _Writer:
     def _values(
         self, batch: FrameBatch, counts: NDArray[np.int64]
     ) -> tuple[dict[OutColumn, NDArray[Any]], list[NDArray[np.bool_]]]:
-        """The values of each column in all rows of the batch, and in which frames it is there."""
+        """Return the values of each column in all rows of the batch, and in which frames it is there."""
         found: dict[OutColumn, NDArray[Any]] = {}
         present = []
         total = int(counts.sum())
@@ -226,7 +228,7 @@ class _Writer:
         return [updates.columns[name][rows] for name in column.sources], there
 
     def _heads(self, batch: FrameBatch, properties: list[str]) -> list[str]:
-        """The second lines of the frames of a batch."""
+        """Return the second lines of the frames of a batch."""
         plan, real = self._plan, self._real
         boxes = (
             {} if batch.box is None else dict(zip(batch.box.frames.tolist(), range(len(batch.box.frames)), strict=True))
@@ -273,7 +275,7 @@ def _plain(values: Any) -> Any:
 
 
 def _is_absent(value: Any, fill: Any, tag: str) -> bool:
-    """Whether a frame's value is what stands where there is none."""
+    """True if a frame's value is what stands where there is none."""
     if fill is NO_FILL:
         return False
     if tag == "json":
@@ -292,7 +294,7 @@ def _cell_text(box: Box, real: Real) -> str:
 
 
 def _last(updates: BlockUpdates) -> BlockUpdates:
-    """The last update of a block, at the first frame of what comes next."""
+    """Return the last update of a block, at the first frame of what comes next."""
     rows = updates.rows_of(len(updates.frames) - 1)
     return BlockUpdates(
         np.zeros(1, np.int64),

@@ -97,21 +97,21 @@ Real = Callable[[float], str]
 
 
 def real_text(digits: int | None) -> Real:
-    """How a real number is written."""
+    """Return how a real number is written."""
     if digits is None:
         return repr
     return lambda value: f"{value:.{digits}f}" if math.isfinite(value) else repr(value)
 
 
 def key_text(key: str) -> str:
-    """A key as it stands before its sign."""
+    """Return a key as it stands before its sign."""
     if _BARE_KEY.fullmatch(key):
         return key
     return '"' + _escaped(key) + '"'
 
 
 def value_text(value: Any, tag: str, real: Real) -> str:
-    """A value of a tag as it stands behind its sign."""
+    """Return a value of a tag as it stands behind its sign."""
     if tag == "f64":
         return real(float(value))
     if tag == "bool":
@@ -133,7 +133,7 @@ def value_text(value: Any, tag: str, real: Real) -> str:
 
 
 def string_text(text: str) -> str:
-    """A string in quotes."""
+    """Return a string in quotes."""
     if _CONTROL.search(text):
         return json_text(text)
     body = _escaped(text)
@@ -144,7 +144,7 @@ def string_text(text: str) -> str:
 
 
 def _reads_as_text(body: str, text: str) -> bool:
-    """Whether what stands between quotes reads back as that text, not as a number or a list."""
+    """True if what stands between quotes reads back as that text, not as a number or a list."""
     try:
         value = typed("double", body)
     except ValueFault:
@@ -153,7 +153,7 @@ def _reads_as_text(body: str, text: str) -> bool:
 
 
 def json_text(document: Any) -> str:
-    """A JSON document: as a value of the grammar where it has one that reads back the same, else as `_JSON`."""
+    """Return a JSON document: as a value of the grammar where it has one that reads back the same, else as `_JSON`."""
     if isinstance(document, bool):
         return "T" if document else "F"
     if isinstance(document, int):
@@ -279,7 +279,7 @@ class FilePlan:
 
 
 def counts_frames(record: Record) -> bool:
-    """Whether the steps of a record are the ordinals of its frames, which need not be written."""
+    """True if the steps of a record are the ordinals of its frames, which need not be written."""
     steps = np.zeros(0, np.int64) if record.trajectory is None else record.trajectory.steps
     return bool((steps == np.arange(len(steps))).all())
 
@@ -287,7 +287,7 @@ def counts_frames(record: Record) -> bool:
 def make_plan(
     record: Record, report: Report, labels: LabelOptions, *, plain: bool = False, counted: bool | None = None
 ) -> FilePlan:
-    """The plan for a record; what is not in it is reported as dropped, what changes as converted.
+    """Return the plan for a record; what is not in it is reported as dropped, what changes as converted.
 
     `labels` are the names of the energy, forces, stress and virial in the file.
 
@@ -346,7 +346,7 @@ Candidate = tuple[str | None, str, ColumnDeclaration]
 
 
 def _candidates(record: Record, trajectory: Trajectory | None, report: Report) -> dict[str, Candidate]:
-    """Columns of the atoms: those of the system, and of the blocks that have a row for each atom."""
+    """Return columns of the atoms: those of the system, and of the blocks that have a row for each atom."""
     found: dict[str, Candidate] = {}
     if record.system is not None and ATOMS in record.system.blocks:
         for name, column in record.system[ATOMS].columns.items():
@@ -410,7 +410,7 @@ def _column(
     name: str, block: str | None, entry: ColumnDeclaration, usual: dict[str, str], taken: set[str], written: set[str],
     report: Report,
 ) -> OutColumn | None:  # fmt: skip
-    """One column of the record as one of the file; None, and a word, where it has no place."""
+    """Return one column of the record as one of the file; None, and a word, where it has no place."""
     letter = _LETTERS.get(entry.dtype)
     width = int(np.prod(entry.trailing)) if entry.trailing else 1
     own = usual.get(name, file_name(name))
@@ -442,7 +442,7 @@ def _report_precision(name: str, entry: ColumnDeclaration, report: Report) -> No
 
 
 def _without_partial_nulls(trajectory: Trajectory | None, columns: list[OutColumn], report: Report) -> list[OutColumn]:
-    """The columns without those that are null for some atoms of a frame: a row has a value for each column."""
+    """Return the columns without those that are null for some atoms of a frame: a row has a value for each column."""
     wanted = [c for c in columns if c.nullable and c.block is not None]
     dropped = {c for c in columns if c.nullable and c.block is None}
     if wanted and trajectory is not None:

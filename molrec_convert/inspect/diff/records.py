@@ -106,7 +106,7 @@ def collection_differences(a: Collection, b: Collection) -> Iterator[str]:
 
 
 def _index_differences(a: Collection, b: Collection) -> Iterator[str]:
-    """Differences of the columns beside those every collection has; those follow from the records."""
+    """Yield differences of the columns beside those every collection has; those follow from the records."""
     first, second = a.index_columns, b.index_columns
     for name in sorted({*first, *second}):
         node = f"index/{name}"

@@ -236,7 +236,9 @@ def _array_differences(node: str, a: Observable, b: Observable) -> Iterator[str]
 
 
 def metrics_differences(a: Metrics | None, b: Metrics | None) -> Iterator[str]:
-    """What differs between two records' curves, either of which may have none: not which form they are stored in."""
+    """Yield what differs between two records' curves, either of which may have none: not which form they are stored
+    in.
+    """
     if a is None or b is None:
         yield from presence("metrics", a, b)
         return

@@ -217,7 +217,7 @@ def _meta_lines(node: str, declared: MetaDeclaration, a: Any, b: Any, frame: int
 
 
 def _block_lines(node: str, a: BlockUpdates | None, b: BlockUpdates | None, frame: int, fresh: bool) -> Iterator[str]:
-    """Differences of a block's resolved states, one line for each column at each frame that changes something."""
+    """Yield differences of a block's resolved states, one line for each column at each frame that changes something."""
     if a is None and b is None:
         return
     if a is not None and b is not None and np.array_equal(a.frames, b.frames) and np.array_equal(a.offset, b.offset):

@@ -149,7 +149,7 @@ class Texts:
 
 
 def collect_statistics(collection: Collection, progress: Progress | None = None) -> dict[str, Any]:
-    """Counts, elements, index columns, and all values of frames and systems, as a JSON document."""
+    """Return counts, elements, index columns, and all values of frames and systems, as a JSON document."""
     progress = NoProgress() if progress is None else progress
     gathered = _Gathered()
     progress.start("records", len(collection))
@@ -232,7 +232,7 @@ class _Gathered:
         self._pending, self._waiting, self._size = {}, 0, 0
 
     def element_table(self) -> dict[str, dict[str, int]]:
-        """Element → atoms, and records it is in; the most frequent first."""
+        """Return element → atoms, and records it is in; the most frequent first."""
         order = sorted(self._elements, key=lambda name: (-self._elements[name], name))
         return {name: {"atoms": self._elements[name], "records": self._in_records[name]} for name in order}
 

@@ -27,7 +27,7 @@ def headline(document: Mapping[str, Any]) -> str:
 
 
 def entries(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Section, name and distribution of everything that was looked at."""
+    """Yield section, name and distribution of everything that was looked at."""
     yield "records", "atoms per record", document["atoms_per_record"]
     yield "records", "frames per record", document["frames_per_record"]
     for key, section in _SECTIONS.items():
@@ -200,7 +200,7 @@ def _card(name: str, entry: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _drawing(histogram: Mapping[str, Sequence[Any]]) -> str:
-    """Bars over their range; each has its range and count as a tooltip."""
+    """Return bars over their range; each has its range and count as a tooltip."""
     counts, edges = histogram["counts"], histogram["edges"]
     most, width = max(counts), _PLOT_WIDTH / len(counts)
     bars = []

@@ -225,7 +225,7 @@ def _ends(trajectory: Trajectory, n: int | None) -> tuple[FrameBatch | None, Fra
 def _range(
     trajectory: Trajectory, first: FrameBatch | None, last: FrameBatch | None, name: str
 ) -> dict[str, Any] | None:
-    """First, last and stride (None: not even, or too long to tell) of steps or times."""
+    """Return first, last and stride (None: not even, or too long to tell) of steps or times."""
     start = None if first is None else getattr(first, name)
     if start is None or not len(start):
         return None

@@ -70,7 +70,7 @@ def is_collection(path: str | os.PathLike[str]) -> bool:
 def collection_lines(
     path: str | os.PathLike[str], sections: Sequence[str] = (), *, records: Iterable[int] | None = None
 ) -> Iterator[str]:
-    """Every key of a collection in the file's order, of those that are numbered the first six of each letter.
+    """Yield every key of a collection in the file's order, of those that are numbered the first six of each letter.
 
     `sections` restricts it to what a collection has of them, `records` to what those records consist of. Raises
     `FormatError` for a file that is no sound LMDB file.
@@ -243,7 +243,7 @@ def _json(value: Any) -> str:
 def set_lines(
     path: str | os.PathLike[str], sections: Sequence[str] = (), *, records: Sequence[int] | None = None
 ) -> Iterator[str]:
-    """The parts, each with its counts, bytes and checksum; with `records` what these consist of, part by part."""
+    """Yield the parts, each with its counts, bytes and checksum; with `records` what these consist of, part by part."""
     manifest = read_manifest(path)
     if records is not None:
         yield from _record_lines(ShardedCollection(os.fspath(path), manifest), sections, records)
@@ -264,7 +264,9 @@ def set_lines(
 
 
 def set_key_lines(path: str | os.PathLike[str], key: bytes) -> Iterator[str]:
-    """One value, byte range by byte range; numbers are counted through all files. The index is each file's own."""
+    """Yield one value, byte range by byte range; numbers are counted through all files. The index is each file's
+    own.
+    """
     collection = ShardedCollection(os.fspath(path), read_manifest(path))
     with collection:
         letter, number = key[:1], int.from_bytes(key[1:], "big")

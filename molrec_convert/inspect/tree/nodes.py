@@ -98,12 +98,14 @@ def shown_name(path: Path) -> str:
 
 
 def children_of(storage: Storage, node: Node) -> list[Node]:
-    """The child nodes of a node, in the order of their names. A link that leads back up is a node with a fault."""
+    """Return the child nodes of a node, in the order of their names. A link that leads back up is a node with a
+    fault.
+    """
     return [_child(storage, node, name) for name in node.folders]
 
 
 def walk(storage: Storage, node: Node) -> Iterator[Node]:
-    """A node and all nodes below it, parents first. The folders below an array are its chunks and no nodes."""
+    """Yield a node and all nodes below it, parents first. The folders below an array are its chunks and no nodes."""
     yield node
     for child in children_of(storage, node):
         yield from walk(storage, child)

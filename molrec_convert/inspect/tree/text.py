@@ -45,7 +45,9 @@ _PARAMETERS = ("level", "elementsize")
 
 
 def json_lines(head: str, value: Any, continuation: str) -> Iterator[str]:
-    """`head` and a JSON value, broken into lines where it does not fit; each further line starts `continuation`."""
+    """Yield `head` and a JSON value, broken into lines where it does not fit; each further line starts
+    `continuation`.
+    """
     yield from _json_lines(head, value, "", continuation, 0)
 
 
@@ -80,7 +82,9 @@ def dtype_text(data_type: Any) -> str:
 
 
 def fitting_values(values: list[Any], total: int, room: int) -> str:
-    """A list of leading values, as many of `values` as fit into `room` characters; `total` is the whole length."""
+    """Return a list of leading values, as many of `values` as fit into `room` characters; `total` is the whole
+    length.
+    """
     for shown in range(min(len(values), SHOWN), -1, -1):
         text = _list([*(_value(item) for item in values[:shown]), *(["…"] if shown < total else [])])
         if len(text) <= room:
@@ -211,7 +215,7 @@ class _Printer:
         self.zarr = zarr
 
     def body(self, node: Node, prefix: str, only: Sequence[str] = ()) -> Iterator[str]:
-        """Attributes and children of a group; `only` picks some children."""
+        """Yield attributes and children of a group; `only` picks some children."""
         children = {child.name: child for child in children_of(self.storage, node) if not only or child.name in only}
         names = ordered(node, children)
         files = [] if only else sorted(node.files)
@@ -324,7 +328,7 @@ def _entry(node: Node, kinds: dict[str, str | None], bar: str) -> Iterator[str]:
 
 
 def _listing(head: str, items: Sequence[str], bar: str) -> Iterator[str]:
-    """Items behind a label, broken where the line is full; further lines hang under the first item."""
+    """Yield items behind a label, broken where the line is full; further lines hang under the first item."""
     line = head
     for position, item in enumerate(items):
         text = item if position == len(items) - 1 else f"{item},"
@@ -348,7 +352,7 @@ def key_named(text: str) -> bytes | None:
 
 
 def value_lines(path: str | os.PathLike[str], key: bytes) -> Iterator[str]:
-    """The value of a key, line by line. `UsageError` where there is none, `ContractError` where it is broken."""
+    """Yield the value of a key, line by line. `UsageError` where there is none, `ContractError` where it is broken."""
     with PageFile(path) as pages:
         pages.check()
         value = pages.find(key)

@@ -84,7 +84,9 @@ class CheckedArray:
         return self._decodable() and self.rows <= stored + _FEW // max(1, math.prod(self.shape[1:]))
 
     def pieces(self, stop: int | None = None) -> Iterator[tuple[int, NDArray[Any]]]:
-        """The stored values among the first `stop` rows, as (first row, values); what cannot be read is a finding."""
+        """Yield the stored values among the first `stop` rows, as (first row, values); what cannot be read is a
+        finding.
+        """
         end = (self.rows if stop is None else min(stop, self.rows)) if self.shape else 1
         if not math.prod(self.shape[1:]) or not self._decodable():
             return
@@ -120,7 +122,7 @@ class CheckedArray:
         return values
 
     def gaps(self, stop: int) -> Iterator[tuple[int, int]]:
-        """Ranges among the first `stop` rows that no chunk backs: the fill value."""
+        """Yield ranges among the first `stop` rows that no chunk backs: the fill value."""
         position = 0
         for low, high in self._stored_ranges():
             if low >= stop:
@@ -189,7 +191,7 @@ class CheckedArray:
         return self._stored
 
     def _ordinals(self) -> set[int]:
-        """Leading ordinals of the chunk files that are there."""
+        """Return leading ordinals of the chunk files that are there."""
         start = len(self.node) + 1
         return stored_ordinals(self.metadata, [key[start:] for key in self._chunk_keys()])
 

@@ -331,7 +331,9 @@ class BlockChecks:
 
 
 def ascending_frames(array: CheckedArray, n: int, findings: Findings) -> NDArray[np.int64] | None:
-    """The committed part of a `step_index`: ascending ordinals below `n`; None (and an error) when it is broken."""
+    """Return the committed part of a `step_index`: ascending ordinals below `n`; None (and an error) when it is
+    broken.
+    """
     if array.dtype != "u64" or len(array.shape) != 1:
         findings.error(array.node, f"found {array.layout}, expected u64[n]")
         return None

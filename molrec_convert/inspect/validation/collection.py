@@ -127,7 +127,7 @@ class _CollectionChecks:
 
     @contextmanager
     def _gather(self, node: str) -> Iterator[Findings]:
-        """Findings of a part, of which those alike are told a few times only."""
+        """Yield findings of a part, of which those alike are told a few times only."""
         local = Findings()
         with local.guard(node):
             yield local

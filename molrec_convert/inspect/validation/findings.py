@@ -68,7 +68,7 @@ class Findings:
 
     @contextmanager
     def guard(self, node: str) -> Iterator[None]:
-        """What is raised inside becomes an error at `node`, or at the node it names itself."""
+        """Yield what is raised inside becomes an error at `node`, or at the node it names itself."""
         try:
             yield
         except (KeyboardInterrupt, GeneratorExit):
@@ -179,7 +179,7 @@ def _held_a_node(storage: Storage, node: Node) -> bool:
 
 
 def known_children(node: Node, names: set[str]) -> set[str]:
-    """Those of `names` that are folders of the node."""
+    """Return those of `names` that are folders of the node."""
     return names & set(node.folders)
 
 

@@ -58,7 +58,9 @@ class FrameChecks:
         self._check_alignment()
 
     def absolute(self, target: str) -> int | None:
-        """Rows of the block an absolute target names; None when its section is not there, -1 when only the block is."""
+        """Return rows of the block an absolute target names; None when its section is not there, -1 when only the block
+        is.
+        """
         _, section, name = target.split("/")
         if section not in self.blocks:
             return None

@@ -26,7 +26,9 @@ __all__ = ["TrajectoryChecks", "read_declaration"]
 
 
 def read_declaration(storage: Storage, node: Node, findings: Findings) -> Declaration:
-    """What the trajectory declares, as far as it is in order; worked out from its groups where it declares nothing."""
+    """Return what the trajectory declares, as far as it is in order; worked out from its groups where it declares
+    nothing.
+    """
     schema = node.attributes.get("sequence_schema")
     if schema is None:
         findings.warning(node.key, "has no sequence_schema, the declaration is worked out from its groups")
@@ -127,7 +129,7 @@ class TrajectoryChecks:
         note_unknown(self._storage, self._node, known, self._findings)
 
     def _frame_count(self) -> int:
-        """`nstep`, without it the length of the step array."""
+        """Return `nstep`, without it the length of the step array."""
         nstep = self._node.attributes.get("nstep")
         if nstep is not None:
             if type(nstep) is int and nstep >= 0:

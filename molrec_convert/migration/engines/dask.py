@@ -144,7 +144,9 @@ class DaskEngine(Engine):
                 yield self._job(place, group, tasks)
 
     def _job(self, place: Place, group: list[Task], tasks: TaskList | None) -> _Job:
-        """A job, and what the name of the part that comes of it begins with: it says what the part was made of."""
+        """Return a job, and what the name of the part that comes of it begins with: it says what the part was made
+        of.
+        """
         last = group[-1].first + len(group[-1].paths) - 1
         name = ""
         if tasks is not None:
@@ -155,7 +157,7 @@ class DaskEngine(Engine):
         return _Job(Order(place, self._settings, tuple(group), name), group[0].first, last)
 
     def _at_work(self, parts: Path | None) -> Place:
-        """Everything that is needed: the scheduler answers, and its workers can do what is asked of them."""
+        """Return everything that is needed: the scheduler answers, and its workers can do what is asked of them."""
         if self._client is None:
             self._connect()
         mark = ""
@@ -222,7 +224,9 @@ class DaskEngine(Engine):
     def _results(
         self, jobs: Iterable[_Job], work: Callable[[Order], Any], parts: Path | None = None
     ) -> Iterator[tuple[_Job, Any]]:
-        """What the workers answer, job by job in their order; None where those that did one were lost every time."""
+        """Yield what the workers answer, job by job in their order; None where those that did one were lost every
+        time.
+        """
         following = iter(jobs)
         ahead: deque[tuple[_Job, str | None, Any]] = deque()
         while True:
@@ -286,7 +290,7 @@ class DaskEngine(Engine):
         raise EngineError(f"{self._name} has no worker: start some, {again}")
 
     def _silent(self) -> list[str]:
-        """Workers the scheduler has not heard of for long, while it heard of others."""
+        """Return workers the scheduler has not heard of for long, while it heard of others."""
         seen = {address: worker["last_seen"] for address, worker in self._asked("workers").items()}
         newest = max(seen.values(), default=0.0)
         return sorted(address for address, last in seen.items() if newest - last > _SILENCE / 2)
@@ -342,7 +346,7 @@ class _Left:
 
 
 def _grouped(tasks: Iterable[Task]) -> Iterator[list[Task]]:
-    """Consecutive tasks that are done as one."""
+    """Yield consecutive tasks that are done as one."""
     group: list[Task] = []
     size = 0
     for task in tasks:
@@ -370,7 +374,9 @@ def _whole_part(parts: Path | None, job: _Job) -> str | None:
 
 
 def _seen(path: Path) -> Path:
-    """A part that a worker says is there: on a path that is shared it may take a moment until it is seen here."""
+    """Return a part that a worker says is there: on a path that is shared it may take a moment until it is seen
+    here.
+    """
     end = time.monotonic() + _ANSWER
     while not path.exists():
         if time.monotonic() > end:
@@ -420,7 +426,7 @@ def _connected(target: Any) -> Any:
 
 
 def _client_class() -> Any:
-    """Dask's client; one that did not come about is forgotten without a word on standard error."""
+    """Return dask's client; one that did not come about is forgotten without a word on standard error."""
 
     class Client(_distributed().Client):  # type: ignore[misc]
         def __del__(self) -> None:

@@ -48,7 +48,7 @@ class Worker:
         self._encoder: tuple[Goal, Encoder] | None = None
 
     def __call__(self, task: Task) -> Iterator[Any]:
-        """The messages of one task: a `Scan`, or lists of events."""
+        """Yield the messages of one task: a `Scan`, or lists of events."""
         if task.goal is None:
             yield from self._scanner(task)
             return
@@ -133,7 +133,9 @@ class Engine(ABC):
 
     @abstractmethod
     def scan(self, tasks: TaskList, folder: Path | None) -> Iterator[Scan]:
-        """The first pass: what the inputs hold. `folder` is that of `encode`, None where nothing will be written."""
+        """Return the first pass: what the inputs hold. `folder` is that of `encode`, None where nothing will be
+        written.
+        """
 
     @abstractmethod
     def encode(

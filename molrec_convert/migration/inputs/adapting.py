@@ -101,7 +101,9 @@ class Naming:
         return declared is None or column in declared.columns
 
     def fill_of(self, block: str | None, name: str) -> str | None:
-        """The text a missing column (a per-step key without a block) is filled with; None where none is given."""
+        """Return the text a missing column (a per-step key without a block) is filled with; None where none is
+        given.
+        """
         found = self._fill.get(name)
         return found if block is None else self._fill.get(f"{block}/{name}", found)
 
@@ -383,7 +385,9 @@ class Adapter:
 
 
 def _missing(node: str, what: str, name: str, fill: str | None) -> ContractError:
-    """The error of a column or key that an input lacks, and that has a value in every record of the collection."""
+    """Return the error of a column or key that an input lacks, and that has a value in every record of the
+    collection.
+    """
     rule = f"the {what} of the collection is missing here"
     if fill is not None:
         rule += (

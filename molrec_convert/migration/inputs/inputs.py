@@ -88,7 +88,9 @@ def fixed_part(pattern: str) -> str:
 
 
 def matches(pattern: str) -> list[str]:
-    """What a glob fits, `**` for any depth, sorted by name; names that begin with a dot only where the glob says so."""
+    """Return what a glob fits, `**` for any depth, sorted by name; names that begin with a dot only where the glob says
+    so.
+    """
     root = fixed_part(pattern)
     bare = root == "." and not pattern.startswith("." + os.sep)
     if not os.path.isdir(root):
@@ -182,7 +184,8 @@ def is_directory(entry: os.DirEntry[str]) -> bool:
 
 
 def source_format(path: str, *, sure: bool = False) -> Format | None:
-    """The format of a directory that is a source itself, None of any other; with `sure` of one that says so itself.
+    """Return the format of a directory that is a source itself, None of any other; with `sure` of one that says so
+    itself.
 
     A directory that may be a run, as it has files of one, is none where it has files of other formats as well, or
     sources below it: they would be left out.
@@ -290,7 +293,8 @@ class InputTable:
 
 
 def expand_inputs(arguments: Sequence[str | os.PathLike[str]], output: Path) -> InputTable:
-    """The inputs the arguments stand for: a path, a glob, `@FILE` (a list of paths), `-` (a list on standard input).
+    """Return the inputs the arguments stand for: a path, a glob, `@FILE` (a list of paths), `-` (a list on standard
+    input).
 
     Raises `UsageError` for one that stands for nothing, `MissingInputError` for a path that is not there. In a list
     that is no reason to stop: such a path is an input at fault.
@@ -386,7 +390,7 @@ def _lines(text: str, name: str) -> list[str]:
 
 
 def _found(argument: str, beside: list[str], *, listed: bool) -> Iterator[tuple[str, str, bool]]:
-    """Path, the directory it was found below, and whether it was searched for."""
+    """Yield path, the directory it was found below, and whether it was searched for."""
     if os.path.isdir(argument):
         yield from _directory(argument.rstrip(os.sep) or os.sep, None, beside)
     elif os.path.exists(argument):
@@ -441,7 +445,9 @@ def _searched(path: str, root: str, above: Above, beside: list[str]) -> Iterator
 def _below(
     path: str, root: str, found: Format, above: Above, beside: list[str], *, deep: bool = False
 ) -> Iterator[tuple[str, str, bool]]:
-    """Directories that are sources themselves below that of a run; other files, all in a `deep` one, go to `beside`."""
+    """Yield directories that are sources themselves below that of a run; other files, all in a `deep` one, go to
+    `beside`.
+    """
     if not found.combines:
         return
     try:

@@ -84,7 +84,7 @@ class Scanner:
         self._kept: Opened | None = None
 
     def __call__(self, task: Task) -> Iterator[Scan]:
-        """One message: what all inputs of the task hold."""
+        """Yield one message: what all inputs of the task hold."""
         scan = Scan(task.first)
         known: dict[str, int] = {}
         found: list[Scanned | Format] = [self._format(task, number) for number in range(len(task.paths))]
@@ -242,8 +242,8 @@ def runs(found: Sequence[Scanned | Format], task: Task, rules: RuleBook) -> Iter
 
 
 def content_of(source: Record | Collection, settings: Settings, chosen: Format) -> dict[str, Any]:
-    """What an input declares, as a document: declaration, units, those of its index columns that are asked for, a
-    force field it has.
+    """Return what an input declares, as a document: declaration, units, those of its index columns that are asked for,
+    a force field it has.
     """
     stated: Mapping[str, str]
     if isinstance(source, Collection):

@@ -195,7 +195,7 @@ class FormatFinder:
         self._last: dict[str, Format] = {}
 
     def find(self, path: Path) -> Format:
-        """Raises `FormatError` or `UsageError` where it is not told, `MissingInputError` and other `OSError`."""
+        """Return raises `FormatError` or `UsageError` where it is not told, `MissingInputError` and other `OSError`."""
         _check_kind(path)
         asked = self._rules.of(path).format
         if asked is not None:
@@ -329,7 +329,9 @@ def records_of(
 
 
 def rows_of(source: Collection, ordinals: Sequence[int]) -> Iterator[tuple[int, Member | Exception]]:
-    """Some records of a database, in their order, each by itself where they cannot be read together; or its error."""
+    """Yield some records of a database, in their order, each by itself where they cannot be read together; or its
+    error.
+    """
     position, end, alone = 0, len(ordinals), False
     while position < end:
         first = ordinals[position]

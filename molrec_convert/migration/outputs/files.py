@@ -180,7 +180,9 @@ class RecordLog:
             yield LogRows(texts, [head[4] for head in heads], [head[5] for head in heads], [head[6] for head in heads])
 
     def metas(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[Sequence[int], list[bytes]]]:
-        """The metas of the entries from byte `start` up to `stop`, and the numbers of their records from there."""
+        """Yield the metas of the entries from byte `start` up to `stop`, and the numbers of their records from
+        there.
+        """
         body = _HEAD.size
         number = 0
         for _, data, starts, heads in self._parts(start, self.size if stop is None else stop):
@@ -345,7 +347,9 @@ def _go_back(journal: Journal, log: RecordLog, records: int | None = None) -> No
 
 
 def _spans(points: list[Point]) -> Iterator[_Span | None]:
-    """The last part of the log as of each commit; a commit may cut the log back, and begins within parts before it."""
+    """Yield the last part of the log as of each commit; a commit may cut the log back, and begins within parts before
+    it.
+    """
     span: _Span | None = None
     for point in points:
         while span is not None and span.end > point.since:

@@ -75,7 +75,9 @@ class Observed:
 
 
 def observe(trajectory: Trajectory, observed: Observed) -> Trajectory:
-    """The trajectory, whose batches `observed` sees as they pass. Of one frame it is one in memory afterwards."""
+    """Return the trajectory, whose batches `observed` sees as they pass. Of one frame it is one in memory
+    afterwards.
+    """
     if type(trajectory) is not MemoryTrajectory and trajectory.n_frames == 1 and not trajectory.attributes:
         batches = list(trajectory.batches())
         if len(batches) == 1:
@@ -96,7 +98,9 @@ def observe(trajectory: Trajectory, observed: Observed) -> Trajectory:
 def index_value(
     record: Record, observed: Observed, own: Mapping[str, Any], source: str, number: int, settings: Settings
 ) -> dict[str, Any]:
-    """One record's row as a document: `columns` by name, and `elements` with the number of each, None if unknown."""
+    """Return one record's row as a document: `columns` by name, and `elements` with the number of each, None if
+    unknown.
+    """
     system = record.system
     elements = None
     if system is not None and "atoms" in system.blocks:
@@ -151,7 +155,9 @@ def check_index_names(settings: Settings) -> Iterator[str]:
 
 
 def _value(key: str, record: Record, observed: Observed, own: Mapping[str, Any], columns: Mapping[str, Any]) -> Any:
-    """What a record says under a key: in its source's index, per step (the last frame), in the meta of its system."""
+    """Return what a record says under a key: in its source's index, per step (the last frame), in the meta of its
+    system.
+    """
     if key in own:
         return own[key]
     if key in observed.last:
@@ -163,7 +169,9 @@ def _value(key: str, record: Record, observed: Observed, own: Mapping[str, Any],
 
 
 def _count(key: str, counts: Mapping[str, int] | None) -> int | None:
-    """What a column of that name is where the record says nothing of its own under it: the number of an element."""
+    """Return what a column of that name is where the record says nothing of its own under it: the number of an
+    element.
+    """
     symbol = key.removeprefix(COUNT_PREFIX)
     if counts is None or symbol == key:
         return None
@@ -307,7 +315,8 @@ COLUMN_DTYPES: dict[str, str] = dict(zip(COLUMNS, ("string", "f64", "string", "u
 def build_index(
     log: RecordLog, settings: Settings, dtypes: Mapping[str, str], before: Mapping[str, ColumnDeclaration]
 ) -> Block:
-    """The index with a row of each record: a collection's own columns, counts of elements, keys that are asked for.
+    """Return the index with a row of each record: a collection's own columns, counts of elements, keys that are asked
+    for.
 
     `dtypes` are those inputs state, `before` the columns of the collection that is added to; else the values decide. A
     key whose values are of several kinds is a text in all of them. The log is read once.
@@ -338,7 +347,9 @@ def build_plain_index(log: RecordLog) -> Block:
 
 
 def count_columns(before: Mapping[str, ColumnDeclaration], settings: Settings) -> set[str]:
-    """The columns of a collection that are counts of elements, and not keys somebody asked for or asks for now."""
+    """Return the columns of a collection that are counts of elements, and not keys somebody asked for or asks for
+    now.
+    """
     is_count = (
         name for name, column in before.items() if name.startswith(COUNT_PREFIX) and column.dtype == COUNT_DTYPE
     )
@@ -432,7 +443,7 @@ class IndexCheck:
     def _expected(
         self, record: Record, observed: Observed, own: Mapping[str, Any], path: str, ordinal: int
     ) -> dict[str, Any]:
-        """Column → value, of those that can be told."""
+        """Return column → value, of those that can be told."""
         found: dict[str, Any] = {}
         if self._is_migrated:
             made = index_value(record, observed, own, path, ordinal, self._settings)

@@ -425,7 +425,9 @@ class Output:
 
 
 def _divided(row: Mapping[str, Any], counts: Container[str]) -> tuple[dict[str, Any], dict[str, int] | None]:
-    """A row of an index as a migration keeps it: columns, and the number of each element, from the columns `counts`."""
+    """Return a row of an index as a migration keeps it: columns, and the number of each element, from the columns
+    `counts`.
+    """
     elements = {name.removeprefix(COUNT_PREFIX): value for name, value in row.items() if name in counts}
     columns = {name: value for name, value in row.items() if name not in counts}
     unknown = not elements or any(value is None for value in elements.values())

@@ -262,7 +262,7 @@ class _PartPass:
                     self._absent.append(name)
 
     def _completed(self, name: str, updates: BlockUpdates) -> BlockUpdates:
-        """Updates with every column asked for, null where this part has none, rows in the order of the chain."""
+        """Return updates with every column asked for, null where this part has none, rows in the order of the chain."""
         constant = self._part.constants.get(name)
         related = name == "atoms" or self._whole.blocks[name].aligned_with == "atoms"
         order = self._part.order if related else None

@@ -125,7 +125,7 @@ class Collection(ABC):
         yield from zip(map(self.record, numbers), index_rows(self.index, start, stop), strict=True)
 
     def record_batches(self, start: int = 0, stop: int | None = None) -> Iterator[RecordBatch] | None:
-        """The records from `start` to `stop`, many at once; None where there is no such way to read them."""
+        """Return the records from `start` to `stop`, many at once; None where there is no such way to read them."""
         return None
 
     def outline(self, *, index: bool = True) -> dict[str, Any] | None:

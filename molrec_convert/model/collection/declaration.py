@@ -47,7 +47,9 @@ def collection_document(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def part_document(document: dict[str, Any]) -> dict[str, Any]:
-    """What some records of a collection say of themselves: where it was migrated, that they are not all that was."""
+    """Return what some records of a collection say of themselves: where it was migrated, that they are not all that
+    was.
+    """
     migration = document.get("migration")
     if not isinstance(migration, dict) or migration.get("part") is True:
         return document
@@ -173,7 +175,9 @@ def key_fits(entry: MetaDeclaration | None, known: MetaDeclaration | None) -> bo
 
 
 def block_difference(block: BlockDeclaration, known: BlockDeclaration, *, exact: bool = False) -> str | None:
-    """How a block's declaration goes beyond a known one; None when it does not. `exact`: precisions must be equal."""
+    """Return how a block's declaration goes beyond a known one; None when it does not. `exact`: precisions must be
+    equal.
+    """
     for key in {**known.columns, **block.columns}:
         ours, theirs = block.columns.get(key), known.columns.get(key)
         if ours is None or theirs is None:

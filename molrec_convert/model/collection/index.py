@@ -88,7 +88,9 @@ class IndexBuilder:
         return len(self._has)
 
     def row(self, record: Record, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The derived values of a record; `given` ones win. Refused: a given column that is not one of the index."""
+        """Return the derived values of a record; `given` ones win. Refused: a given column that is not one of the
+        index.
+        """
         if given:
             for name in given:
                 if name not in self._sources:
@@ -143,7 +145,9 @@ class IndexBuilder:
         n_atoms: array[int],
         has_trajectory: bytes | bytearray,
     ) -> Block:
-        """The index of records whose values are known by column: plain ones with None for a null, or a typed column."""
+        """Return the index of records whose values are known by column: plain ones with None for a null, or a typed
+        column.
+        """
         frames = np.array(n_frames, np.uint64)
         made: dict[str, Column] = {
             "first_frame": Column(first_frames(frames)),
@@ -344,7 +348,9 @@ def joined_index(indexes: Sequence[tuple[str, Block]]) -> Block:
 
 
 def joined_declarations(named: Sequence[Named]) -> dict[str, ColumnDeclaration]:
-    """The columns all of them have together; a column that is all nulls, known by `extra["void"]`, agrees with any."""
+    """Return the columns all of them have together; a column that is all nulls, known by `extra["void"]`, agrees with
+    any.
+    """
     found: dict[str, tuple[str, ColumnDeclaration]] = {}
     for where, columns in named:
         for name, column in columns.items():

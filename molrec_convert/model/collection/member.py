@@ -73,7 +73,8 @@ def is_bare(record: Record) -> bool:
 
 
 def as_member(record: Record, report: Report | None = None, declaration: Declaration | None = None) -> Record:
-    """The record with its `frame` as a trajectory of one frame: identity columns, relations and meta go to `system`.
+    """Return the record with its `frame` as a trajectory of one frame: identity columns, relations and meta go to
+    `system`.
 
     Reported as converted. A frame beside a trajectory has no place and is dropped; a record without a frame is itself.
     `declaration` is what the frame is declared as, where that is known; a frame outside it is refused.
@@ -143,7 +144,9 @@ def _node_of(key: str) -> str:
 
 
 def _divide(frame: Frame, system: Frame | None, report: Report) -> tuple[Frame, Frame]:
-    """What a snapshot says of what the particles are, with the `system` there was, and of the state they are in."""
+    """Return what a snapshot says of what the particles are, with the `system` there was, and of the state they are
+    in.
+    """
     blocks: dict[str, Block] = {} if system is None else dict(system.blocks)
     state: dict[str, Block] = {}
     for name, block in frame.blocks.items():
@@ -217,7 +220,7 @@ def _keys(meta: Meta) -> Iterable[str]:
 
 
 def member_rows(record: Record, first_atoms: int | None) -> int:
-    """`n_atoms`: the system's rows of `atoms`, else those of the first update, else 0."""
+    """Return `n_atoms`: the system's rows of `atoms`, else those of the first update, else 0."""
     atoms = None if record.system is None else record.system.blocks.get("atoms")
     return (first_atoms or 0) if atoms is None else atoms.count
 

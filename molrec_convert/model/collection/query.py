@@ -198,7 +198,7 @@ def _as_written(value: Any) -> str:
 
 
 def _compare_integers(values: NDArray[Any], sign: str, value: float | int) -> NDArray[np.bool_]:
-    """Exact comparison of an integer column with any number: numpy would round both to floats."""
+    """Return exact comparison of an integer column with any number: numpy would round both to floats."""
     everywhere = np.ones(len(values), np.bool_)
     if isinstance(value, float) and not value.is_integer():
         if math.isnan(value) or sign in ("==", "=", "!="):

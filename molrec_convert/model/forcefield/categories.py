@@ -77,17 +77,19 @@ _ESCAPE = re.compile(r"%([0-9A-F]{2})")
 
 
 def category(name: str) -> Category:
-    """The category of that name; one outside the table has the endpoints its tables have, and the block `<name>s`."""
+    """Return the category of that name; one outside the table has the endpoints its tables have, and the block
+    `<name>s`.
+    """
     return CATEGORIES.get(name) or Category(name, None, f"{name}s")
 
 
 def is_category(name: object) -> bool:
-    """Whether a category may be called so: it is the part of a block's name before the first point."""
+    """True if a category may be called so: it is the part of a block's name before the first point."""
     return isinstance(name, str) and _CATEGORY.fullmatch(name) is not None
 
 
 def block_name(category: str, style: str) -> str:
-    """The block of a style's table: `pair.lj%2Fcut` for `lj/cut` of `pair`.
+    """Return the block of a style's table: `pair.lj%2Fcut` for `lj/cut` of `pair`.
 
     Every byte of the style's UTF-8 form outside `A-Za-z0-9-_` is `%XX`. `ContractError` for a name without a block.
     """
@@ -105,7 +107,7 @@ def block_name(category: str, style: str) -> str:
 
 
 def split_block_name(name: str) -> tuple[str, str] | None:
-    """The category and the style whose table has this name; None for a block that can be no style's table."""
+    """Return the category and the style whose table has this name; None for a block that can be no style's table."""
     head, point, tail = name.partition(".")
     if not point or not tail or not is_category(head):
         return None
@@ -122,17 +124,17 @@ _ONE = 10**59
 
 
 def to_radians(degrees: float) -> float:
-    """An angle in radians."""
+    """Return an angle in radians."""
     return _shortest(degrees, _radians, _degrees)
 
 
 def to_degrees(radians: float) -> float:
-    """An angle in degrees."""
+    """Return an angle in degrees."""
     return _shortest(radians, _degrees, _radians)
 
 
 def converted_angles(values: NDArray[np.float64], unit: str) -> NDArray[np.float64]:
-    """Angles of any shape in another `unit`, `"degree"` or `"radian"`, from the other one of the two."""
+    """Return angles of any shape in another `unit`, `"degree"` or `"radian"`, from the other one of the two."""
     convert = to_degrees if unit == "degree" else to_radians
     # Tables repeat their angles; every bit pattern is converted once. Zeros of either sign stay apart.
     bits, where = np.unique(np.ascontiguousarray(values).reshape(-1).view(np.uint64), return_inverse=True)
@@ -159,7 +161,7 @@ def _degrees(radians: float) -> float:
 
 
 def _quotient(numerator: int, denominator: int) -> float:
-    """The quotient of two integers, correctly rounded."""
+    """Return the quotient of two integers, correctly rounded."""
     try:
         return numerator / denominator
     except OverflowError:

@@ -41,7 +41,7 @@ class _Change:
 
 
 def to_definitions(forcefield: ForceField, target: int, registry: Registry = STANDARD) -> ForceField:
-    """The force field with its numbers in the definitions `target` and units that say so.
+    """Return the force field with its numbers in the definitions `target` and units that say so.
 
     The result's `minimum_version` is what a record that holds it must be stamped with. Raises `UnsupportedError` naming
     the style for one without an exact form, `ContractError` for a force field that breaks a rule.
@@ -69,7 +69,7 @@ def to_definitions(forcefield: ForceField, target: int, registry: Registry = STA
 
 
 def system_to_definitions(system: Frame, forcefield: ForceField, target: int, registry: Registry = STANDARD) -> Frame:
-    """The system with the parameter columns of its relations in the definitions `target`.
+    """Return the system with the parameter columns of its relations in the definitions `target`.
 
     `forcefield` is the one the system's numbers were written with, before its own conversion. Errors are those of
     `to_definitions`.
@@ -93,7 +93,7 @@ class _Rules:
         self.angle = angle_unit(forcefield.units, self.source)
 
     def changes(self, style: Style, present: Iterable[str], columns: Iterable[str]) -> dict[str, _Change]:
-        """The change of each of the `columns`; `present` are all names that are taken."""
+        """Return the change of each of the `columns`; `present` are all names that are taken."""
         columns = list(columns)
         before = self.registry.find(style.category, style.style, self.source)
         after = self.registry.find(style.category, style.style, self.target)
@@ -159,7 +159,7 @@ class _Rules:
 def _converted_entry(
     entry: Mapping[str, Any], style: Style, columns: list[str], forcefield: ForceField, target: int, registry: Registry
 ) -> dict[str, Any]:
-    """The entry of a style: its expression rewritten, written out where the target has no such style."""
+    """Return the entry of a style: its expression rewritten, written out where the target has no such style."""
     before = registry.find(style.category, style.style, forcefield.definitions)
     after = registry.find(style.category, style.style, target)
     converted = dict(entry)
@@ -195,7 +195,9 @@ def _converted_table(table: Block, changes: Mapping[str, _Change], style: Style)
 
 
 def _converted_relation(block: Block, name: str, styles: list[Style], rules: _Rules) -> Block:
-    """A relation with its own parameter columns changed; its `style` column says which style's rule each row takes."""
+    """Return a relation with its own parameter columns changed; its `style` column says which style's rule each row
+    takes.
+    """
     rows: dict[str, NDArray[np.bool_]] | None = None
     if "style" in block.columns:
         texts = np.array(block.stored("style").tolist(), dtype=object)

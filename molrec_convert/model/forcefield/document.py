@@ -56,12 +56,14 @@ class ForceField:
         molrec_version: int | None = None,
         attributes: Mapping[str, dict[str, Any]] | None = None,
     ) -> ForceField:
-        """A force field of a store: the attributes of its group, its blocks, the version of the record."""
+        """Return a force field of a store: the attributes of its group, its blocks, the version of the record."""
         return cls(dict(document), dict(tables), molrec_version, dict(attributes or {}))
 
     @classmethod
     def new(cls, name: str, units: Mapping[str, str], **others: Any) -> ForceField:
-        """A force field without styles; `others` are further keys of the document (`special_bonds`, `source`)."""
+        """Return a force field without styles; `others` are further keys of the document (`special_bonds`,
+        `source`).
+        """
         return cls({"name": name, "units": dict(units), **others, "styles": []})
 
     def add(
@@ -112,11 +114,11 @@ class ForceField:
         return tuple(style_of(entry) for entry in self.document["styles"])
 
     def of_category(self, category: str) -> tuple[Style, ...]:
-        """The styles of one category, in order."""
+        """Return the styles of one category, in order."""
         return tuple(style for style in self.styles if style.category == category)
 
     def style(self, category: str, style: str) -> Style:
-        """One style; `KeyError` when there is none of that name."""
+        """Return one style; `KeyError` when there is none of that name."""
         for entry in self.styles:
             if (entry.category, entry.style) == (category, style):
                 return entry
@@ -124,7 +126,7 @@ class ForceField:
         raise KeyError(f"no style {category}.{style}; the force field has {known}")
 
     def table(self, category: str, style: str) -> Block:
-        """The table of one style; `KeyError` when there is none."""
+        """Return the table of one style; `KeyError` when there is none."""
         return self.tables[self.style(category, style).block]
 
     @property
@@ -156,7 +158,7 @@ class ForceField:
             raise fault
 
     def faults(self, node: str = "forcefield", registry: Registry = STANDARD) -> Iterator[ContractError]:
-        """Every rule `check` refuses, one by one."""
+        """Yield every rule `check` refuses, one by one."""
         yield from document_faults(self.document, node, self.molrec_version)
         named = {style.block: style for style in reversed(list(whole_styles(self.document)))}
         for block, style in reversed(named.items()):
@@ -182,7 +184,7 @@ class ForceField:
                 )
 
     def __eq__(self, other: object) -> bool:
-        """Equal contents, tables (bit for bit) and definitions; the order of keys and tables does not count."""
+        """Return equal contents, tables (bit for bit) and definitions; the order of keys and tables does not count."""
         if not isinstance(other, ForceField):
             return NotImplemented
         return (
@@ -199,7 +201,7 @@ class ForceField:
 
 
 def table_from_rows(category_name: str, rows: Sequence[Mapping[str, Any]], columns: Iterable[str] = ()) -> Block:
-    """A table of rows `{"name": …, "itom": …, "k": …}`: a parameter a row lacks, or that is None, is null there.
+    """Return a table of rows `{"name": …, "itom": …, "k": …}`: a parameter a row lacks, or that is None, is null there.
 
     Numbers become `f64`, texts `string`. `columns` are there even without rows. `name` and the endpoints of the
     category always are.
@@ -221,7 +223,7 @@ def _column(values: list[Any], name: str) -> Column:
 
 
 def _block_faults(table: Block, name: str, node: str) -> Iterator[ContractError]:
-    """A block that is no style's table is a block like any other."""
+    """Yield a block that is no style's table is a block like any other."""
     fault = name_fault(name) or ("is reserved for the cell" if name == "box" else None)
     if fault is not None:
         yield ContractError(node, f"the name {name!r} {fault} and cannot name a block")

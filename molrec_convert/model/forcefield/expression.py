@@ -104,7 +104,7 @@ class Expression:
         return frozenset({name for node in nodes for name in _names(node)} - {name for name, _ in self._definitions})
 
     def evaluate(self, values: Mapping[str, Any]) -> Any:
-        """The value for numbers or arrays of one shape; points (`p1`, …) are arrays [..., 3].
+        """Return the value for numbers or arrays of one shape; points (`p1`, …) are arrays [..., 3].
 
         `UnsupportedError` names a variable without a value.
         """
@@ -190,7 +190,7 @@ class Expression:
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
-    """Kind and text of every token, the end last; the kind of a sign is the sign."""
+    """Return kind and text of every token, the end last; the kind of a sign is the sign."""
     if len(text) > _LONGEST:
         raise UnsupportedError(f"the expression {_brief(text)} is longer than {_LONGEST} characters")
     tokens = []

@@ -28,7 +28,9 @@ _LISTED = 5
 
 
 def remarks(forcefield: ForceField, registry: Registry = STANDARD, node: str = "forcefield") -> Iterator[Remark]:
-    """Units that are none, numbers that are none, endpoints and expressions that lead nowhere. Needs a checked one."""
+    """Yield units that are none, numbers that are none, endpoints and expressions that lead nowhere. Needs a checked
+    one.
+    """
     units, definitions = forcefield.units, forcefield.definitions
     for quantity in QUANTITIES:
         text = units.get(quantity)
@@ -64,7 +66,7 @@ def _number_remarks(table: Block, node: str) -> Iterator[Remark]:
 
 
 def _labels(forcefield: ForceField) -> dict[str, frozenset[str]]:
-    """What endpoints may name, by endpoint key; empty without an atom table."""
+    """Return what endpoints may name, by endpoint key; empty without an atom table."""
     found: dict[str, set[str]] = {}
     for atom in forcefield.of_category("atom"):
         table = forcefield.tables[atom.block]
@@ -113,7 +115,7 @@ def _unit_remarks(
 
 
 def _disagreement(style: Style, registered: StyleDefinition, formula: str | None) -> str | None:
-    """How the expression of a registered style differs from what the style means, tried at a few points."""
+    """Return how the expression of a registered style differs from what the style means, tried at a few points."""
     if formula is None or style.expression is None:
         return None
     try:
@@ -128,7 +130,9 @@ def _disagreement(style: Style, registered: StyleDefinition, formula: str | None
 
 
 def _sample(variables: frozenset[str], style: Style, registered: StyleDefinition) -> dict[str, Any]:
-    """Values for the variables of an expression: a few geometries, made-up parameters, the style's own settings."""
+    """Return values for the variables of an expression: a few geometries, made-up parameters, the style's own
+    settings.
+    """
     random = np.random.default_rng(0)
     values: dict[str, Any] = {name: random.uniform(0.5, 2.0) for name in sorted(variables)}
     values |= {entry.named(1): entry.default for entry in registered.style_parameters if entry.default is not None}

@@ -64,7 +64,7 @@ class Resolution(Mapping[str, BlockLinks]):
         return len(self.blocks)
 
     def pair(self, a: str | int, b: str | int) -> list[Term]:
-        """What every pair style gives to two atom types, or to the types of two atoms (rows)."""
+        """Return what every pair style gives to two atom types, or to the types of two atoms (rows)."""
         names = [self._type(atom) for atom in (a, b)]
         return [links.pair(*names) for links in self.pairs.values()]
 
@@ -78,7 +78,7 @@ class Resolution(Mapping[str, BlockLinks]):
 
 
 def resolve(system: Frame, forcefield: ForceField, registry: Registry = STANDARD) -> Resolution:
-    """What the rows of `system` take from `forcefield`; names that resolve to nothing are among the remarks."""
+    """Return what the rows of `system` take from `forcefield`; names that resolve to nothing are among the remarks."""
     return _Linker(system, forcefield, registry).resolution
 
 
@@ -130,7 +130,7 @@ class _Linker:
         self._report_missing(block, links)
 
     def _named(self, block: str, styles: Sequence[Style]) -> BlockLinks:
-        """Links of a block by the names its rows have."""
+        """Return links of a block by the names its rows have."""
         relation = self.system[block]
         names, picks = _Names.of(relation, "type"), _Names.of(relation, "style")
         links = self.resolution.blocks[block] = BlockLinks(block, relation.count)
@@ -171,7 +171,7 @@ class _Linker:
             link.applies |= link.row >= 0
 
     def _types_of(self, relation: Block, name: str) -> NDArray[np.int64]:
-        """The type of the atom each row of a relation references, -1 for none."""
+        """Return the type of the atom each row of a relation references, -1 for none."""
         column = relation.columns[name]
         known = self.resolution.atom_types
         valid = relation.validity(name) & (column.values < len(known))
@@ -288,7 +288,7 @@ class _Names:
 
     @classmethod
     def of(cls, block: Block, name: str) -> _Names | None:
-        """The names of a column, None when there is none of texts."""
+        """Return the names of a column, None when there is none of texts."""
         if name not in block.columns or block.columns[name].dtype != "string" or block.columns[name].trailing:
             return None
         column = block.columns[name]
@@ -305,7 +305,7 @@ class _Names:
         return of_text[self.codes]
 
     def allows(self, text: str) -> Any:
-        """Where the name is that one, or null."""
+        """Return where the name is that one, or null."""
         code = self.texts.index(text) if text in self.texts else -2
         return (self.codes == code) | (self.codes == -1)
 
@@ -315,7 +315,7 @@ def _rows(count: int) -> str:
 
 
 def _type_pairs(types: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """All pairs of some types, each once, in parts."""
+    """Yield all pairs of some types, each once, in parts."""
     step = max(1, _CHUNK // max(1, types))
     for start in range(0, types, step):
         a, b = np.divmod(np.arange(start * types, min(types, start + step) * types, dtype=np.int64), types)

@@ -88,7 +88,7 @@ class Link:
         )
 
     def terms(self, index: int) -> Term:
-        """The contribution to one row."""
+        """Return the contribution to one row."""
         values = {
             name: column.values[index] if column.dtype == "string" else column.values[index].tolist()
             for name, column in self.parameters.items()
@@ -140,7 +140,7 @@ class BlockLinks(Mapping[str, Link]):
         return len(self.links)
 
     def terms(self, index: int) -> list[Term]:
-        """All contributions to one row: several tables that hold its name add."""
+        """Return all contributions to one row: several tables that hold its name add."""
         return [link.terms(index) for link in self.links.values() if link.applies[index]]
 
     @property
@@ -165,7 +165,7 @@ class Labels:
         self._forcefield = forcefield
 
     def of(self, style: Style) -> list[str | None]:
-        """One label per type; None for a type without a class."""
+        """Return one label per type; None for a type without a class."""
         if style.endpoint_key != "class":
             return list(self.types)
         if self._classes is None:
@@ -184,7 +184,7 @@ class Labels:
 
 
 def endpoint_rows(table: Block, style: Style, labels: Labels, types: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The row of a table for every tuple of atom types, -1 for none.
+    """Return the row of a table for every tuple of atom types, -1 for none.
 
     `types` int64[n, arity] are positions in `labels.types`, negative for an atom without a type.
     """
@@ -213,7 +213,7 @@ class _Search:
         self._directed = directed
 
     def row(self, labels: tuple[int, ...]) -> int:
-        """The first of the fitting rows with the fewest wildcards; -1 for none."""
+        """Return the first of the fitting rows with the fewest wildcards; -1 for none."""
         orders = (labels,) if self._directed else (labels, labels[::-1])
         for patterns in self._patterns.values():
             found = [
@@ -230,7 +230,9 @@ class _Search:
 def unordered_rows(
     table: Block, style: Style, labels: Labels, a: NDArray[np.int64], b: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """The row of a pair table for the types `a` and `b` (positions in `labels.types`), in either order; -1 for none."""
+    """Return the row of a pair table for the types `a` and `b` (positions in `labels.types`), in either order; -1 for
+    none.
+    """
     columns = endpoint_columns(table)
     if style.endpoint_key == "smirks" or not table.count or len(columns) != 2:
         return np.full(len(a), -1, dtype=np.int64)
@@ -259,7 +261,7 @@ def unordered_rows(
 def _codes(
     table: Block, columns: Sequence[str], labels: Sequence[str | None]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Endpoints of the rows and labels of the types as numbers: 0 is the wildcard, -1 a label no row has."""
+    """Return endpoints of the rows and labels of the types as numbers: 0 is the wildcard, -1 a label no row has."""
     texts, codes = text_codes(*(table.stored(name) for name in columns))
     position = {text: code + 1 for code, text in enumerate(texts)}
     position[""] = 0

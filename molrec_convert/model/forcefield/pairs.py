@@ -30,7 +30,7 @@ _CUSTOMARY = {
 
 
 def mixed_distance(rule: str, a: Numbers, b: Numbers) -> Numbers:
-    """A distance between two unlike types from those of the types."""
+    """Return a distance between two unlike types from those of the types."""
     if rule == "geometric":
         return np.asarray(np.sqrt(a * b))
     if rule == "arithmetic":
@@ -39,7 +39,7 @@ def mixed_distance(rule: str, a: Numbers, b: Numbers) -> Numbers:
 
 
 def mixed_energy(rule: str, a: Numbers, b: Numbers, sigma_a: Numbers, sigma_b: Numbers) -> Numbers:
-    """An energy between two unlike types; the distances count with `sixthpower` only (two of zero give zero)."""
+    """Return an energy between two unlike types; the distances count with `sixthpower` only (two of zero give zero)."""
     if rule != "sixthpower":
         return np.asarray(np.sqrt(a * b))
     sixth = np.power(sigma_a, 6.0) + np.power(sigma_b, 6.0)
@@ -82,15 +82,15 @@ class PairLinks:
         return "coul" if self.style.params.get("special") == "coul" else "lj"
 
     def rows(self, a: Sequence[str], b: Sequence[str]) -> NDArray[np.int64]:
-        """The row of the table for each pair of types, in either order; -1 where none names it."""
+        """Return the row of the table for each pair of types, in either order; -1 where none names it."""
         return self.rows_of_codes(self._codes(a), self._codes(b))
 
     def parameters(self, a: Sequence[str], b: Sequence[str]) -> dict[str, Column]:
-        """Parameter → one value for each pair of types, null where there is none."""
+        """Return parameter → one value for each pair of types, null where there is none."""
         return self.parameters_of_codes(self._codes(a), self._codes(b))[0]
 
     def pair(self, a: str, b: str) -> Term:
-        """What two types get; the term's `row` is None where no row names the pair."""
+        """Return what two types get; the term's `row` is None where no row names the pair."""
         columns, mixed = self.parameters_of_codes(self._codes([a]), self._codes([b]))
         row = int(self.rows([a], [b])[0])
         values = {
@@ -101,13 +101,13 @@ class PairLinks:
         return Term(self.table, row if row >= 0 else None, values, tuple(name for name in mixed if mixed[name][0]))
 
     def rows_of_codes(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
-        """`rows` for positions in `types`."""
+        """Return `rows` for positions in `types`."""
         return unordered_rows(self._table, self.style, self._labels, a, b)
 
     def parameters_of_codes(
         self, a: NDArray[np.int64], b: NDArray[np.int64]
     ) -> tuple[dict[str, Column], dict[str, NDArray[np.bool_]]]:
-        """`parameters` for positions in `types`, and for each parameter which values are mixed."""
+        """Return `parameters` for positions in `types`, and for each parameter which values are mixed."""
         row, own_a, own_b = (self.rows_of_codes(x, y) for x, y in ((a, b), (a, a), (b, b)))
         columns: dict[str, Column] = {}
         mixed: dict[str, NDArray[np.bool_]] = {}
@@ -124,7 +124,7 @@ class PairLinks:
         return columns, mixed
 
     def complete(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether each pair of types has all a row must have."""
+        """Return whether each pair of types has all a row must have."""
         columns, _ = self.parameters_of_codes(a, b)
         if self._registered is None:
             found = self.rows_of_codes(a, b) >= 0
@@ -153,7 +153,7 @@ class PairLinks:
         return found if found is not None and found.mixing is not None else None
 
     def _given(self, name: str, row: NDArray[np.int64]) -> tuple[Any, NDArray[np.bool_]]:
-        """The values some rows state, and which of them there are."""
+        """Return the values some rows state, and which of them there are."""
         column = self._table.columns[name]
         if not len(column):
             return np.zeros((len(row), *column.trailing), dtype=column.values.dtype), np.zeros(len(row), np.bool_)
@@ -162,7 +162,9 @@ class PairLinks:
         return column.values[at], valid if column.validity is None else valid & column.validity[at]
 
     def _own(self, name: str, row: NDArray[np.int64]) -> tuple[Numbers, NDArray[np.bool_]]:
-        """The values of types by themselves: a null takes the parameter it falls back on, a cutoff the style's."""
+        """Return the values of types by themselves: a null takes the parameter it falls back on, a cutoff the
+        style's.
+        """
         if name not in self._table.columns or self._rule(name) is None:
             return np.zeros(len(row)), np.zeros(len(row), dtype=np.bool_)
         values, valid = self._given(name, row)

@@ -26,15 +26,15 @@ class Registry:
             self._add(style)
 
     def find(self, category: str, style: str, definitions: int) -> StyleDefinition | None:
-        """The style of that name in the definitions, None when it is not registered there."""
+        """Return the style of that name in the definitions, None when it is not registered there."""
         return self._styles.get((definitions, category, style))
 
     def extended(self, styles: Iterable[StyleDefinition]) -> Registry:
-        """A registry with more styles; `UsageError` for one that is taken or cannot be used."""
+        """Return a registry with more styles; `UsageError` for one that is taken or cannot be used."""
         return Registry([*self, *styles])
 
     def __iter__(self) -> Iterator[StyleDefinition]:
-        """The styles, each once."""
+        """Return the styles, each once."""
         return iter(dict.fromkeys(self._styles.values()))
 
     def __len__(self) -> int:

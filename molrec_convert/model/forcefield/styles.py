@@ -63,7 +63,7 @@ class Parameter:
         return self.default is None and not self.optional
 
     def named(self, definitions: int) -> str:
-        """The name in the definitions."""
+        """Return the name in the definitions."""
         return self.later if definitions == 2 and self.later is not None else self.name
 
 
@@ -96,7 +96,7 @@ class StyleDefinition:
         return f"{self.category}.{self.style}"
 
     def parameter(self, column: str, definitions: int) -> Parameter | None:
-        """The parameter a column holds, None for a column the style does not know."""
+        """Return the parameter a column holds, None for a column the style does not know."""
         for entry in self.parameters:
             name = entry.named(definitions)
             if column == name and (entry.bare or definitions not in entry.indexed):
@@ -106,13 +106,13 @@ class StyleDefinition:
         return None
 
     def terms(self, columns: Iterable[str], definitions: int) -> list[str]:
-        """The numbers of the terms some columns hold, ascending; [""] when the parameters are not numbered."""
+        """Return the numbers of the terms some columns hold, ascending; [""] when the parameters are not numbered."""
         indexed = [entry.named(definitions) for entry in self.parameters if definitions in entry.indexed]
         found = {_number(column, name) for column in columns for name in indexed} - {""}
         return sorted(found, key=int) or [""]
 
     def formula(self, definitions: int, columns: Iterable[str] = (), angle: str = "radian") -> str | None:
-        """The energy as an expression of the parameters as they are stored, None where there is none.
+        """Return the energy as an expression of the parameters as they are stored, None where there is none.
 
         `columns` are those of the table (they say how many terms there are), `angle` is `units.angle`. The sum of the
         terms is written out, and angles come in radians: a parameter in degrees is converted where it stands.
@@ -130,7 +130,7 @@ class StyleDefinition:
         return "+".join(terms) + semicolon + rest
 
     def _scales(self, definitions: int, terms: list[str]) -> dict[str, str]:
-        """Variable → factor that takes its value from degrees to radians."""
+        """Return variable → factor that takes its value from degrees to radians."""
         scales: dict[str, str] = {}
         for entry in self.parameters:
             factors = [_DEGREE] if entry.is_angle else [_RADIAN] * (entry.per_angle if definitions == 1 else 0)
@@ -141,7 +141,7 @@ class StyleDefinition:
 
 
 def _number(column: str, name: str) -> str:
-    """The number behind a name: "2" for `phase2` of `phase`; empty when there is none."""
+    """Return the number behind a name: "2" for `phase2` of `phase`; empty when there is none."""
     tail = column[len(name) :]
     return tail if column.startswith(name) and re.fullmatch(r"[1-9][0-9]{0,3}", tail) else ""
 
@@ -172,7 +172,7 @@ _SWITCH = "S=select(step(inner-r),1,(cutoff^2-r^2)^2*(cutoff^2+2*r^2-3*inner^2)/
 
 
 def _cosines(*, later: bool) -> tuple[Parameter, ...]:
-    """`k`, `periodicity`, `phase`, once or once per term (`later`: also in definitions 2)."""
+    """Return `k`, `periodicity`, `phase`, once or once per term (`later`: also in definitions 2)."""
     indexed = (1, 2) if later else (1,)
     return (
         _P("k", "E", indexed=indexed),

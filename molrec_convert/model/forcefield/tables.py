@@ -74,7 +74,7 @@ class Style:
 
 
 def style_of(entry: Mapping[str, Any]) -> Style:
-    """The style an entry of the document states."""
+    """Return the style an entry of the document states."""
     return Style(
         entry["category"],
         entry["style"],
@@ -85,7 +85,7 @@ def style_of(entry: Mapping[str, Any]) -> Style:
 
 
 def whole_styles(document: Any) -> Iterator[Style]:
-    """The entries that name a style whose table can be looked for."""
+    """Yield the entries that name a style whose table can be looked for."""
     entries = document.get("styles") if isinstance(document, dict) else None
     for entry in entries if isinstance(entries, list) else ():
         if not any(True for _ in _style_faults(entry, "")):
@@ -93,7 +93,7 @@ def whole_styles(document: Any) -> Iterator[Style]:
 
 
 def document_faults(document: Any, node: str, molrec_version: int | None) -> Iterator[ContractError]:
-    """Every rule a document breaks, one by one."""
+    """Yield every rule a document breaks, one by one."""
     if not isinstance(document, dict):
         yield ContractError(node, "the document is not a JSON object", found=type(document).__name__)
         return
@@ -115,7 +115,7 @@ def _missing(document: Mapping[str, Any], key: str, node: str, expected: str) ->
 
 
 def json_faults(document: Any, node: str) -> Iterator[ContractError]:
-    """The fault of a document that is not plain finite JSON."""
+    """Yield the fault of a document that is not plain finite JSON."""
     try:
         check_json(document, node)
     except ContractError as fault:
@@ -156,7 +156,7 @@ def _special_bonds_faults(document: Mapping[str, Any], node: str) -> Iterator[Co
 
 
 def entry_faults(document: Mapping[str, Any], node: str) -> Iterator[ContractError]:
-    """Every rule the entries of `styles` break."""
+    """Yield every rule the entries of `styles` break."""
     entries = document.get("styles")
     if not isinstance(entries, list):
         yield _missing(document, "styles", node, "a list")
@@ -222,18 +222,20 @@ def _is_number(value: Any) -> bool:
 
 
 def endpoint_columns(table: Block) -> tuple[str, ...]:
-    """The endpoint columns a table has, in order."""
+    """Return the endpoint columns a table has, in order."""
     return tuple(name for name in ENDPOINT_COLUMNS if name in table.columns)
 
 
 def parameter_columns(table: Block) -> tuple[str, ...]:
-    """The columns of a table that are parameters: neither its name, an endpoint nor an annotation."""
+    """Return the columns of a table that are parameters: neither its name, an endpoint nor an annotation."""
     others = {"name", *ENDPOINT_COLUMNS, *ANNOTATIONS}
     return tuple(name for name in table.columns if name not in others)
 
 
 def text_codes(*columns: NDArray[Any]) -> tuple[list[str], list[NDArray[np.int64]]]:
-    """The texts in some string columns, each once, and for every column the position of each row's text in them."""
+    """Return the texts in some string columns, each once, and for every column the position of each row's text in
+    them.
+    """
     lists = [column.tolist() for column in columns]
     texts = list(dict.fromkeys(text for values in lists for text in values))
     # Looking hashes up beats sorting: a million rows take a quarter of a second.
@@ -242,7 +244,7 @@ def text_codes(*columns: NDArray[Any]) -> tuple[list[str], list[NDArray[np.int64
 
 
 def table_faults(table: Block, style: Style, node: str, registered: StyleDefinition | None) -> Iterator[ContractError]:
-    """Every rule the table of a style breaks. `registered` is what the registry knows of the style."""
+    """Yield every rule the table of a style breaks. `registered` is what the registry knows of the style."""
     try:
         table.check(node)
     except ContractError as fault:
@@ -323,7 +325,7 @@ def _parameter_faults(
 
 
 def _takes_array(name: str, registered: StyleDefinition | None, column: Column) -> bool:
-    """Whether an array may stand here: where the style is known, it must take one; a map of angles is of a `cmap`."""
+    """True if an array may stand here: where the style is known, it must take one; a map of angles is of a `cmap`."""
     if column.dtype != "f64" or name == "grid":
         return False
     if registered is None:
@@ -349,7 +351,7 @@ def _shape(column: Column) -> str:
 
 
 def _restatement_faults(table: Block, node: str) -> Iterator[ContractError]:
-    """Rows of one unordered pair have the same parameters."""
+    """Yield rows of one unordered pair have the same parameters."""
     if not all(name in table.columns and table.columns[name].dtype == "string" for name in ENDPOINT_COLUMNS[:2]):
         return
     texts, codes = text_codes(table.stored("itom"), table.stored("jtom"))

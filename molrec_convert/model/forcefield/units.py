@@ -33,7 +33,7 @@ def check_units(units: Any, node: str, molrec_version: int | None = None) -> Non
 
 
 def unit_faults(units: Any, node: str, molrec_version: int | None = None) -> Iterator[ContractError]:
-    """Every rule `check_units` refuses, one by one."""
+    """Yield every rule `check_units` refuses, one by one."""
     if not isinstance(units, Mapping):
         yield ContractError(node, "units is not a JSON object", found=type(units).__name__)
         return
@@ -63,12 +63,14 @@ def unit_faults(units: Any, node: str, molrec_version: int | None = None) -> Ite
 
 
 def definitions_of(units: Any, molrec_version: int | None = None) -> int:
-    """The definitions a force field's numbers follow: 2 in a record of version 2, or marked so by its units, else 1."""
+    """Return the definitions a force field's numbers follow: 2 in a record of version 2, or marked so by its units,
+    else 1.
+    """
     return 2 if molrec_version == 2 or is_marked(units) else 1
 
 
 def is_marked(units: Any) -> bool:
-    """Whether units mark the definitions 2: a preset beside `"angle": "degree"`."""
+    """True if units mark the definitions 2: a preset beside `"angle": "degree"`."""
     if not isinstance(units, Mapping) or not isinstance(units.get("preset"), str):
         return False
     angle = units.get("angle")
@@ -76,13 +78,13 @@ def is_marked(units: Any) -> bool:
 
 
 def angle_unit(units: Mapping[str, Any], definitions: int) -> str | None:
-    """`"radian"`, `"degree"`, another unit as it is stated, or None when nothing says."""
+    """Return `"radian"`, `"degree"`, another unit as it is stated, or None when nothing says."""
     text = unit_of_quantity(units, "angle", definitions)
     return None if text is None else _angle(text) or text
 
 
 def unit_of(dimension: str, units: Mapping[str, Any], definitions: int = 1) -> str | None:
-    """The unit of a parameter of that dimension ("E/L^2"), as pint reads it; None where a quantity has none.
+    """Return the unit of a parameter of that dimension ("E/L^2"), as pint reads it; None where a quantity has none.
 
     `E` energy, `L` length, `A` angle, `Q` charge, `M` mass, `T` time. The angle part of a force constant is in
     `units.angle` in definitions 1 and in radians in definitions 2.
@@ -102,7 +104,7 @@ def unit_of(dimension: str, units: Mapping[str, Any], definitions: int = 1) -> s
 
 
 def _angle(text: str) -> str | None:
-    """`"radian"` or `"degree"` for a text that means one of them."""
+    """Return `"radian"` or `"degree"` for a text that means one of them."""
     known = _ANGLES.get(text.strip())
     if known is None:
         known = next((unit for unit in ("degree", "radian") if same_unit(text, unit)), None)

@@ -129,7 +129,9 @@ class Event:
 
 
 def event_line(event: Event) -> bytes:
-    """The line of the log that says an event, its newline included. `ContractError` for one that cannot be stored."""
+    """Return the line of the log that says an event, its newline included. `ContractError` for one that cannot be
+    stored.
+    """
     event.check()
     line: dict[str, Any] = {"t": event.type, "k": event.key}
     if event.step is not None:
@@ -142,7 +144,9 @@ def event_line(event: Event) -> bytes:
 
 
 def line_object(line: bytes, number: int) -> dict[str, Any] | None:
-    """The JSON object of a complete line, None for a blank one; anything else is refused. `number` counts from 1."""
+    """Return the JSON object of a complete line, None for a blank one; anything else is refused. `number` counts from
+    1.
+    """
     text = line.strip()
     if not text:
         return None
@@ -173,7 +177,7 @@ def scalar_event(document: dict[str, Any], number: int) -> Event | None:
 
 
 def log_lines(log: Log, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
-    """The complete lines between two bytes of a log, without their newlines; an unterminated tail is left out.
+    """Yield the complete lines between two bytes of a log, without their newlines; an unterminated tail is left out.
 
     So is everything from a line with a NUL on, which none has: those a failure of the power leaves in place of bytes
     that had not reached the disk.

@@ -83,7 +83,7 @@ class Series:
         return next(Series(self.values[-1:], self.wall_time[-1:], *parts).events(key))
 
     def fault(self) -> str | None:
-        """Why the arrays are no curve, None when they are."""
+        """Return why the arrays are no curve, None when they are."""
         arrays = {"values": self.values, "steps": self.steps, "wall_time": self.wall_time}
         for name, dtype in (("values", "f64"), ("steps", "i64"), ("wall_time", "string")):
             array = arrays[name]
@@ -96,7 +96,7 @@ class Series:
         return None
 
     def __eq__(self, other: object) -> bool:
-        """Equal values and steps bit for bit, equal times."""
+        """Return equal values and steps bit for bit, equal times."""
         if not isinstance(other, Series):
             return NotImplemented
         pairs = [
@@ -184,7 +184,7 @@ class Metrics(Mapping[str, Series]):
 
     @classmethod
     def from_series(cls, series: Mapping[str, Series]) -> Metrics:
-        """Dense curves without a log: they are the whole record."""
+        """Return dense curves without a log: they are the whole record."""
         catalog = {}
         for key, curve in series.items():
             check_series(key, curve)
@@ -302,7 +302,9 @@ def numbered_events(log: Log, start: int = 0, number: int = 1) -> Iterator[tuple
 
 
 def watermark(catalog: Mapping[str, Any]) -> int | None:
-    """The bytes of the log that the dense series hold; None when the catalog states none: they are the whole record."""
+    """Return the bytes of the log that the dense series hold; None when the catalog states none: they are the whole
+    record.
+    """
     if "wal" not in catalog:
         return None
     wal = catalog["wal"]

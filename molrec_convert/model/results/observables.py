@@ -40,7 +40,9 @@ class Observable:
 
     @classmethod
     def of(cls, values: Any, kind: str, description: str, *, time_dependent: bool = False, **others: Any) -> Observable:
-        """An observable of these values; `others` are further keys of its document (`unit`, `axes`, `sampling`)."""
+        """Return an observable of these values; `others` are further keys of its document (`unit`, `axes`,
+        `sampling`).
+        """
         document = {"kind": kind, "description": description, "time_dependent": time_dependent, **others}
         return cls(values, document)
 
@@ -86,7 +88,7 @@ class Observable:
             )
 
     def __eq__(self, other: object) -> bool:
-        """Equal dtype, shape, values bit for bit, and document."""
+        """Return equal dtype, shape, values bit for bit, and document."""
         if not isinstance(other, Observable):
             return NotImplemented
         return same_bits(self.values, other.values) and canonical_json(self.metadata) == canonical_json(other.metadata)

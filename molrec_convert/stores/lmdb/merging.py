@@ -207,7 +207,9 @@ def common_declaration(parts: Sequence[tuple[str, StoredCollection]]) -> Declara
 
 
 def common_document(parts: Sequence[tuple[str, StoredCollection]], report: Report) -> dict[str, Any]:
-    """Units, which must be the same, and what else all documents say; what only some say is reported as dropped."""
+    """Return units, which must be the same, and what else all documents say; what only some say is reported as
+    dropped.
+    """
     first, known = parts[0][0], parts[0][1].document
     silent = [name for name, part in parts if not part.units]
     stated = [name for name, part in parts if part.units]

@@ -315,7 +315,7 @@ class _JoinedIndex:
         return None if mask.all() else mask
 
     def arrays(self, _: str) -> dict[str, NDArray[Any]]:
-        """Nothing is made before it is asked for."""
+        """Return nothing is made before it is asked for."""
         return {}
 
     def _indexes(self) -> Iterator[Block]:
@@ -500,7 +500,9 @@ class ShardedCollectionWriter:
 
 
 def part_of(path: Path, folder: Path) -> Part:
-    """A complete collection as a part of a set whose manifest lies in `folder`: counted, and its checksum taken."""
+    """Return a complete collection as a part of a set whose manifest lies in `folder`: counted, and its checksum
+    taken.
+    """
     with open_file(path) as part:
         counts = len(part), part.n_frames
     return Part(Path(os.path.relpath(path, folder)).as_posix(), *counts, path.stat().st_size, file_checksum(path))

@@ -164,7 +164,8 @@ class CollectionWriter:
         forcefield: ForceField | None = None,
         keep: bool = False,
     ) -> CollectionWriter:
-        """A writer for a file that holds the values of all `n_frames` frames already; `close` puts what follows them.
+        """Return a writer for a file that holds the values of all `n_frames` frames already; `close` puts what follows
+        them.
 
         `index` is that of all records, `metas` and `systems` are their values by number, as `RecordEncoder` makes
         them; they are gone through once. With `keep` the file stays under its hidden name when `close` fails.

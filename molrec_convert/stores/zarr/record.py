@@ -145,7 +145,8 @@ _TRAJECTORY = "trajectory"
 
 
 def open_record(path: str | os.PathLike[str]) -> Record:
-    """The record at a path, a directory or a packed file, read lazily: metadata now, values when they are asked for.
+    """Return the record at a path, a directory or a packed file, read lazily: metadata now, values when they are asked
+    for.
 
     Raises `FormatError` for what is no record, `ContractError` with the node's path for one that breaks a rule that
     shows in metadata; what shows in values only is refused when they are handed out.
@@ -159,7 +160,9 @@ def open_record(path: str | os.PathLike[str]) -> Record:
 
 
 def read_store(paths: Sequence[Path], context: ReadContext) -> Record:
-    """The reader of both stores as formats: `open_record`, everything carried, with the units named if it has none."""
+    """Return the reader of both stores as formats: `open_record`, everything carried, with the units named if it has
+    none.
+    """
     record = open_record(paths[0])
     units = getattr(context.options, "units", None)  # a hook may call the reader without options
     if units is not None:

@@ -364,7 +364,7 @@ def _continues(writer: TrajectoryWriter, declaration: Declaration, root: Path) -
 
 
 def _with_columns(system: Frame | None, settled: dict[str, dict[str, Column]], declaration: Declaration) -> Frame:
-    """`system` with the columns that settled into its blocks."""
+    """Return `system` with the columns that settled into its blocks."""
     base = Frame() if system is None else system
     blocks = dict(base.blocks)
     for name, columns in settled.items():

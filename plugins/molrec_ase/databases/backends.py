@@ -43,7 +43,9 @@ _SQLITE = {
 
 
 def kind_of(target: Path) -> str:
-    """The back end of a name: `db`, `json` or `aselmdb`. `UnsupportedError` where its package is not installed."""
+    """Return the back end of a name: `db`, `json` or `aselmdb`. `UnsupportedError` where its package is not
+    installed.
+    """
     suffix = target.suffix.lower()
     if suffix == ".aselmdb" and importlib.util.find_spec("ase_db_backends") is None:
         raise UnsupportedError(
@@ -78,7 +80,7 @@ class Backend(ABC):
 
     @abstractmethod
     def keeps_id(self, number: int) -> bool:
-        """Whether the next row can have this id."""
+        """True if the next row can have this id."""
 
     @abstractmethod
     def put(self, row: Any, number: int, pairs: dict[str, Any], data: dict[str, Any], mtime: float) -> None:
@@ -182,7 +184,7 @@ _ENCODED = 8
 
 
 def open_rows(path: Path, report: Report) -> PartSource:
-    """The rows of a database, in the order of their ids. FormatError where it is none of ASE's."""
+    """Return the rows of a database, in the order of their ids. FormatError where it is none of ASE's."""
     rows = _LmdbRows(path) if path.name.lower().endswith(".aselmdb") else _JsonRows(path)
 
     def make(number: int) -> Part:
@@ -424,7 +426,7 @@ def _typed(value: float) -> Any:
 
 
 def _survives(value: Any) -> bool:
-    """Whether ASE's JSON gives a value back as it is."""
+    """True if ASE's JSON gives a value back as it is."""
     from ase.io.jsonio import decode, encode
 
     try:
@@ -434,7 +436,7 @@ def _survives(value: Any) -> bool:
 
 
 def _made_again(constraints: list[dict[str, Any]]) -> Any:
-    """What constraints are after ASE made them of their description, as a document; None where it cannot."""
+    """Return what constraints are after ASE made them of their description, as a document; None where it cannot."""
     from ase.constraints import dict2constraint
     from ase.io.jsonio import decode, encode
 

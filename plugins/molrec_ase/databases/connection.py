@@ -132,7 +132,7 @@ BLOBS = {
 
 
 def check_numbers(path: Path, blobs: Sequence[Any], ids: Sequence[int]) -> NDArray[np.int64]:
-    """The atoms of rows by their atomic numbers. FormatError names the row where they are none."""
+    """Return the atoms of rows by their atomic numbers. FormatError names the row where they are none."""
     if not set(map(type, blobs)) <= {bytes} or any(size % 4 for size in set(map(len, blobs))):
         for number, blob in zip(ids, blobs, strict=True):
             if not isinstance(blob, bytes) or len(blob) % 4:
@@ -144,7 +144,8 @@ def check_numbers(path: Path, blobs: Sequence[Any], ids: Sequence[int]) -> NDArr
 def blob_values(
     path: Path, name: str, width: int, blobs: Sequence[Any], ids: Sequence[int], counts: NDArray[np.int64]
 ) -> tuple[NDArray[Any], NDArray[np.bool_] | None] | None:
-    """The numbers of a column in rows of so many atoms, and who has it (None: everyone); None where no row has it.
+    """Return the numbers of a column in rows of so many atoms, and who has it (None: everyone); None where no row has
+    it.
 
     One line of `width` numbers for each atom, or row, zeros where there is no blob; without that axis where it is one
     number. FormatError names the row whose blob does not fit.
@@ -187,7 +188,7 @@ def _wide(part: bytes | NDArray[np.float32]) -> bytes:
 def _misfit(
     path: Path, name: str, width: int, blobs: Sequence[Any], ids: Sequence[int], counts: NDArray[np.int64]
 ) -> FormatError:
-    """The error of the first blob that does not fit."""
+    """Return the error of the first blob that does not fit."""
     kind = BLOBS[name]
     for number, blob, count in zip(ids, blobs, counts.tolist(), strict=True):
         lines = count if kind.per_atom else 1
@@ -222,7 +223,7 @@ class Table:
 
 
 def look_at(connection: sqlite3.Connection, no_data: Collection[str | bytes | None]) -> Table:
-    """The table of a database, in which `no_data` stands where a row has none.
+    """Return the table of a database, in which `no_data` stands where a row has none.
 
     A row whose arrays do not fit its number of atoms is at fault when it is read.
     """
@@ -237,7 +238,7 @@ def look_at(connection: sqlite3.Connection, no_data: Collection[str | bytes | No
 
 
 def _numbers(connection: sqlite3.Connection) -> tuple[NDArray[np.int64], int, bool]:
-    """The atoms of each row, how many rows are of no elements, and whether they have the same atoms."""
+    """Return the atoms of each row, how many rows are of no elements, and whether they have the same atoms."""
     every: list[NDArray[np.int64]] = []
     strange, same, first = 0, True, None
     cursor = connection.execute("SELECT numbers FROM systems ORDER BY id")
@@ -255,7 +256,7 @@ def _numbers(connection: sqlite3.Connection) -> tuple[NDArray[np.int64], int, bo
 
 
 def _widths(connection: sqlite3.Connection, owners: Mapping[str, int]) -> dict[str, int]:
-    """The widths of the blobs that are there: of those a column may have the first that fits most rows."""
+    """Return the widths of the blobs that are there: of those a column may have the first that fits most rows."""
     tried = [(name, width) for name, kind in BLOBS.items() if owners[name] for width in kind.widths]
     if not tried:
         return {}

@@ -31,7 +31,7 @@ class RowMaker:
         self._uniques: set[str] = set()
 
     def _identity(self, made: Configuration, without: list[str]) -> tuple[int, str]:
-        """The id and the unique id of a row: its own where they are free, else new ones."""
+        """Return the id and the unique id of a row: its own where they are free, else new ones."""
         number, unique = made.row.get("id"), made.row.get("unique_id")
         if number is not None and (number in self._ids or number < 1):
             self._report.converted("id", "rows whose id is taken, or not above 0, have a new one")
@@ -57,7 +57,7 @@ class RowMaker:
         return number, unique
 
     def _pairs(self, made: Configuration) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What can be key-value pairs, under their names in ASE, and the other keys in typed JSON."""
+        """Return what can be key-value pairs, under their names in ASE, and the other keys in typed JSON."""
         pairs: dict[str, Any] = {}
         keys: dict[str, Any] = {}
         for name, (value, tag) in made.keys.items():
@@ -73,11 +73,11 @@ class RowMaker:
         return pairs, keys
 
     def _is_pair(self, name: str, value: Any) -> bool:
-        """Whether a key and its value can be a key-value pair."""
+        """True if a key and its value can be a key-value pair."""
         return _is_pair(name, value)
 
     def _results(self, made: Configuration) -> dict[str, Any]:
-        """The results a row has columns for, in the shapes it has them in."""
+        """Return the results a row has columns for, in the shapes it has them in."""
         shapes: dict[str, tuple[int, ...]] = {
             "energy": (),
             "free_energy": (),
@@ -100,7 +100,7 @@ class RowMaker:
         self, made: Configuration, meta: dict[str, Any], step: int, keys: dict[str, Any], without: list[str],
         results: dict[str, Any],
     ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:  # fmt: skip
-        """Columns and other things that those of a row cannot hold."""
+        """Return columns and other things that those of a row cannot hold."""
         columns = dict(made.others)
         keys.update({name: [tag, to_typed_json(value, tag, name)] for name, (value, tag) in made.exact.items()})
         for name, value in made.results.items():
@@ -129,7 +129,7 @@ class RowMaker:
 
 
 def _is_pair(name: str, value: Any) -> bool:
-    """Whether ASE takes a key and its value as a key-value pair."""
+    """True if ASE takes a key and its value as a key-value pair."""
     from ase.db.core import reserved_keys, str_represents
 
     if not _WORD.match(name) or name in reserved_keys or name == "external_tables":

@@ -37,7 +37,7 @@ _TOGETHER = 2048
 
 
 def facts_of(rows: SqliteRows) -> Survey:
-    """The facts of a whole database: blobs by their lengths, texts by reading them. Rows at fault tell nothing.
+    """Return the facts of a whole database: blobs by their lengths, texts by reading them. Rows at fault tell nothing.
 
     Where something stands beside rows all of them are read.
     """
@@ -54,7 +54,7 @@ def facts_of(rows: SqliteRows) -> Survey:
 
 
 def array_facts(rows: SqliteRows) -> Survey:
-    """The facts of a whole database but for its texts: blobs by their lengths, and results.
+    """Return the facts of a whole database but for its texts: blobs by their lengths, and results.
 
     Where data stands in rows, in which a row may have columns beside, they are those of `facts_of`.
     """
@@ -103,7 +103,7 @@ def _add_arrays(survey: Survey, rows: SqliteRows) -> None:
 
 
 def _add_texts(survey: Survey, rows: SqliteRows) -> bool:
-    """The facts of what is text; true, and no more, where something stands beside a row."""
+    """Return the facts of what is text; true, and no more, where something stands beside a row."""
     counts = survey.counts.tolist()
     path = Path(str(rows.path))
     facts = survey.values
@@ -221,11 +221,11 @@ class SqliteRows(Source):
             self._progress.advance(len(group))
 
     def every_text(self) -> Iterator[tuple[Any, ...]]:
-        """The columns of text of every row, `TEXTS`."""
+        """Return the columns of text of every row, `TEXTS`."""
         return iter(self._connection.execute(f"SELECT {', '.join(TEXTS)} FROM systems ORDER BY id"))
 
     def row_keys(self) -> dict[str, tuple[str, int, bool, Any]]:
-        """What is said of rows: key → tag, in how many, whether the same in all, the first."""
+        """Return what is said of rows: key → tag, in how many, whether the same in all, the first."""
         columns = list(_ROW_COLUMNS)
         asked = ", ".join(f"count({name}), min({name}) IS max({name}), min({name})" for name in columns)
         (found,) = self._connection.execute(f"SELECT {asked} FROM systems")
@@ -250,13 +250,13 @@ class SqliteRows(Source):
             yield {key: value for key, value in values.items() if key in wanted}
 
     def constant(self, names: Sequence[str]) -> dict[str, bool]:
-        """Whether columns hold one and the same value in every row."""
+        """Return whether columns hold one and the same value in every row."""
         asked = ", ".join(f"min({name}) IS max({name})" for name in names)
         (found,) = self._connection.execute(f"SELECT {asked} FROM systems")
         return {name: bool(flag) for name, flag in zip(names, found, strict=True)}
 
     def any_cell(self) -> bool:
-        """Whether a row has a cell, or is periodic."""
+        """True if a row has a cell, or is periodic."""
         query = "SELECT EXISTS(SELECT 1 FROM systems WHERE pbc != 0 OR cell != zeroblob(72))"
         return bool(self._connection.execute(query).fetchone()[0])
 
@@ -266,11 +266,11 @@ class SqliteRows(Source):
         return bool(self._tables)
 
     def external(self, number: int) -> dict[str, dict[str, Any]]:
-        """What other tables say of a row, by its id."""
+        """Return what other tables say of a row, by its id."""
         return {name: rows[number] for name, rows in self._tables.items() if number in rows}
 
     def chunk(self, numbers: NDArray[np.int64], *, numbered: bool = False) -> Chunk:
-        """Some rows; `numbered` as in `Source.chunks`."""
+        """Return some rows; `numbered` as in `Source.chunks`."""
         rows = self._fetch(numbers)
         entry: dict[str, tuple[Any, ...]] = dict(zip(self._columns, zip(*rows, strict=True), strict=True))
         counts = check_numbers(self._path, entry["numbers"], entry["id"])
@@ -297,7 +297,9 @@ class SqliteRows(Source):
         return self._with_texts(chunk, entry)
 
     def _made(self, name: str, entry: dict[str, tuple[Any, ...]], make: Callable[[Any], Any], kind: type) -> list[Any]:
-        """The values of a column, each made a number where they are not of that kind; SQLite keeps anything in any."""
+        """Return the values of a column, each made a number where they are not of that kind; SQLite keeps anything in
+        any.
+        """
         if set(map(type, entry[name])) == {kind}:
             return list(entry[name])
         made = []
@@ -313,7 +315,7 @@ class SqliteRows(Source):
         return made
 
     def _with_texts(self, chunk: Chunk, entry: dict[str, tuple[Any, ...]]) -> Chunk:
-        """The chunk with what stands in the columns of text, and beside."""
+        """Return the chunk with what stands in the columns of text, and beside."""
         cache: dict[Any, Any] = {}
         besides: list[dict[str, Any] | None] = []
         for column, key in _ROW_COLUMNS.items():
@@ -473,7 +475,7 @@ class SqliteRows(Source):
 
 
 def is_database(path: Path) -> bool:
-    """Whether a file is a database that has ASE's tables."""
+    """True if a file is a database that has ASE's tables."""
     try:
         connection = connect(path)
     except (FormatError, sqlite3.Error):
@@ -490,7 +492,7 @@ def is_database(path: Path) -> bool:
 
 
 def _check_version(connection: sqlite3.Connection, path: Path) -> dict[str, Any]:
-    """The metadata of a database of a version that is read."""
+    """Return the metadata of a database of a version that is read."""
     tables = tables_of(connection, path)
     known = {} if "information" not in tables else dict(connection.execute("SELECT name, value FROM information"))
     try:
@@ -506,7 +508,7 @@ def _check_version(connection: sqlite3.Connection, path: Path) -> dict[str, Any]
 
 
 def _external(connection: sqlite3.Connection, path: Path) -> dict[str, dict[int, dict[str, Any]]]:
-    """Other tables of a database: name → row id → key → value."""
+    """Return other tables of a database: name → row id → key → value."""
     tables = tables_of(connection, path)
     if "information" not in tables:
         return {}

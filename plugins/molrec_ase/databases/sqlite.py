@@ -116,7 +116,7 @@ def _text(value: Any) -> str:
 
 
 def _helpers(made: Configuration, results: dict[str, Any]) -> tuple[float | None, ...]:
-    """What queries are quicker with: greatest force and stress, volume, mass, charge."""
+    """Return what queries are quicker with: greatest force and stress, volume, mass, charge."""
     forces = made.results.get("forces")
     greatest = None
     if forces is not None and len(forces):
@@ -136,7 +136,7 @@ def _helpers(made: Configuration, results: dict[str, Any]) -> tuple[float | None
 
 
 def _unconstrained(made: Configuration, forces: NDArray[Any]) -> NDArray[Any]:
-    """The forces that are left under the constraints."""
+    """Return the forces that are left under the constraints."""
     if all(entry["name"] == "FixAtoms" for entry in made.constraints):
         free = free_atoms(made.constraints, len(forces))
         return forces if free is None else np.where(free[:, None], forces, 0.0)

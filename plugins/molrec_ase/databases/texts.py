@@ -32,7 +32,7 @@ __all__ = [
 
 
 def read_data(content: bytes | str | None) -> Any:
-    """The value; None where there is none. ValueError for bytes that are no data."""
+    """Return the value; None where there is none. ValueError for bytes that are no data."""
     if content is None or content == "":
         return None
     if isinstance(content, str):
@@ -44,7 +44,7 @@ def read_data(content: bytes | str | None) -> Any:
 
 
 def write_data(value: Any) -> bytes:
-    """The bytes of a value."""
+    """Return the bytes of a value."""
     parts = [b""]
     text = json.dumps(_encoded(value, parts, [8]), separators=(",", ":")).encode()
     parts[0] = np.array(8 + sum(map(len, parts)), "<i8").tobytes()
@@ -119,7 +119,7 @@ def told_texts(
     cache: dict[Any, Any],
     external: Callable[[int], dict[str, Any]] | None = None,
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any] | None]]:
-    """What `text_rows` gives; of rows at fault, of which whoever reads them is told, nothing."""
+    """Yield what `text_rows` gives; of rows at fault, of which whoever reads them is told, nothing."""
     for row, pairs in zip(rows, _parsed_together([row[1] for row in rows]), strict=True):
         try:
             yield _text_values(path, row, cache, None if external is None else external(row[0]), pairs)
@@ -128,7 +128,8 @@ def told_texts(
 
 
 def text_columns(path: Path, columns: Sequence[Sequence[Any]], cache: dict[Any, Any]) -> dict[str, list[Any]] | None:
-    """What `text_rows` gives of rows that have the same keys, by key, from their `TEXTS` by column; None for others.
+    """Return what `text_rows` gives of rows that have the same keys, by key, from their `TEXTS` by column; None for
+    others.
 
     None, too, where something stands beside a row, or a row is at fault.
     """
@@ -159,14 +160,14 @@ def text_columns(path: Path, columns: Sequence[Sequence[Any]], cache: dict[Any, 
 
 
 def _constraints(text: str, cache: dict[Any, Any]) -> Any:
-    """What the column of constraints says."""
+    """Return what the column of constraints says."""
     if text not in cache:
         cache[text] = to_plain(modern(parse_json(text)))
     return cache[text]
 
 
 def _calculator(named: tuple[Any, Any], cache: dict[Any, Any]) -> Any:
-    """A calculator by its name and parameters; None where there is none."""
+    """Return a calculator by its name and parameters; None where there is none."""
     name, parameters = named
     if name is None:
         return None
@@ -178,7 +179,7 @@ def _calculator(named: tuple[Any, Any], cache: dict[Any, Any]) -> Any:
 
 
 def _parsed_together(texts: Sequence[Any]) -> list[Any]:
-    """The documents of texts, None for those that are to be parsed alone."""
+    """Return the documents of texts, None for those that are to be parsed alone."""
     alone: list[Any] = [None] * len(texts)
     try:
         joined = ",".join(texts)
@@ -195,7 +196,7 @@ def _text_values(
     external: dict[str, Any] | None = None,
     found: dict[str, Any] | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """What `text_rows` gives of one row; `found` are the key-value pairs where they were parsed already."""
+    """Return what `text_rows` gives of one row; `found` are the key-value pairs where they were parsed already."""
     number, pairs, constraints, calculator, parameters, data = row
     values: dict[str, Any] = {}
     beside = None
@@ -224,7 +225,7 @@ def _text_values(
 
 
 def free_of(path: Path, text: str, count: int, cache: dict[Any, Any]) -> NDArray[np.bool_] | None:
-    """Which atoms constraints leave free."""
+    """Return which atoms constraints leave free."""
     key = (text, count)
     if key not in cache:
         try:
@@ -236,7 +237,7 @@ def free_of(path: Path, text: str, count: int, cache: dict[Any, Any]) -> NDArray
 
 
 def _parameters(text: str | None) -> Any:
-    """The parameters of a calculator; old files have JSON in JSON, several times."""
+    """Return the parameters of a calculator; old files have JSON in JSON, several times."""
     value: Any = text or "{}"
     while isinstance(value, str):
         value = parse_json(value)

@@ -184,7 +184,7 @@ class AseCollection(Collection):
 
 
 def record_of_part(part: Part, declaration: Declaration) -> Record:
-    """The record of one configuration as it stands alone, its units in its system."""
+    """Return the record of one configuration as it stands alone, its units in its system."""
     record = next(records_of_chunk(join_parts([part]), declaration))
     meta = Meta({"units": UNITS})
     for key in () if record.system is None else record.system.meta:
@@ -195,7 +195,7 @@ def record_of_part(part: Part, declaration: Declaration) -> Record:
 
 
 def records_of_chunk(chunk: Chunk, declaration: Declaration) -> Iterator[Record]:
-    """The records of some configurations; their arrays are parts of the chunk's."""
+    """Yield the records of some configurations; their arrays are parts of the chunk's."""
     size = len(chunk)
     steps = np.array([0 if step is None else step for step in chunk.steps], np.int64)
     whole = batch_of(chunk, declaration, steps, None, np.arange(size))
@@ -240,7 +240,7 @@ def records_of_chunk(chunk: Chunk, declaration: Declaration) -> Iterator[Record]
 
 
 def _index_dtype(name: str, facts: ValueFacts) -> str | None:
-    """The dtype of a key as an index column; None where it can be none."""
+    """Return the dtype of a key as an index column; None where it can be none."""
     tags = facts.tags
     if name_fault(name) is not None or name in INDEX_COLUMNS or name == DATA:
         return None

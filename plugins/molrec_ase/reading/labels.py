@@ -136,7 +136,7 @@ class LabelledSource(Source):
         return survey
 
     def _every_part(self) -> Iterator[Part]:
-        """The configurations as they are; of a row at fault, which whoever reads it is told of, nothing."""
+        """Yield the configurations as they are; of a row at fault, which whoever reads it is told of, nothing."""
         if not self.has_rows:
             yield from (part for chunk in self._source.chunks(range(len(self))) for part in split_chunk(chunk))
             return
@@ -160,7 +160,7 @@ class LabelledSource(Source):
         self._source.close()
 
     def _changed(self, part: Part, missing: dict[str, str]) -> Part:
-        """A configuration with its labels in their places; those that are found are not `missing` any more."""
+        """Return a configuration with its labels in their places; those that are found are not `missing` any more."""
         data = from_plain(part.values.pop(DATA, None))
         content = dict(data) if isinstance(data, dict) else {}
         if self._stated is not None:
@@ -189,7 +189,7 @@ def propose_labels(source: Source, report: Report) -> None:
 
 
 def _names(part: Part) -> list[str]:
-    """The names labels of a configuration may be chosen from."""
+    """Return the names labels of a configuration may be chosen from."""
     data = from_plain(part.values.get(DATA))
     inside = [f"{_IN_DATA}{name}" for name in data] if isinstance(data, dict) else []
     return [*(name for name in part.values if name != DATA), *inside]

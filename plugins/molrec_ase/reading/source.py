@@ -46,18 +46,18 @@ class Source(ABC):
         """Make the survey."""
 
     def outline(self) -> dict[str, Any]:
-        """What is to be known to read chunks without a survey, as a document."""
+        """Return what is to be known to read chunks without a survey, as a document."""
         return {}
 
     @abstractmethod
     def chunks(self, numbers: Sequence[int], *, numbered: bool = False) -> Iterator[Chunk]:
-        """Some configurations, by their ascending numbers, in chunks.
+        """Return some configurations, by their ascending numbers, in chunks.
 
         With `numbered` a chunk may have `Chunk.numbers` in the place of its elements.
         """
 
     def values(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Some values of every configuration, those it has."""
+        """Yield some values of every configuration, those it has."""
         for chunk in self.chunks(range(len(self))):
             for number in range(len(chunk)):
                 entries = ((name, chunk.values.get(name)) for name in names)
@@ -91,7 +91,7 @@ class PartSource(Source):
         return survey_parts(self._told(number) for number in range(self._count))
 
     def _told(self, number: int) -> Part:
-        """A configuration; of a row at fault, which whoever reads it is told of, nothing."""
+        """Return a configuration; of a row at fault, which whoever reads it is told of, nothing."""
         try:
             return self._make(number)
         except FormatError:

@@ -71,7 +71,7 @@ class ValueFacts:
     negative: bool = False
 
     def tag(self, count: int) -> str:
-        """The one tag all have: `json` where they differ, or where there is no value that stands for none."""
+        """Return the one tag all have: `json` where they differ, or where there is no value that stands for none."""
         if len(self.tags) != 1:
             return "json"
         (tag,) = self.tags
@@ -144,7 +144,7 @@ class Survey:
 
 
 def survey_parts(parts: Iterable[Part]) -> Survey:
-    """The facts of configurations seen one by one. ValueError: a column that is of two kinds."""
+    """Return the facts of configurations seen one by one. ValueError: a column that is of two kinds."""
     counts: list[int] = []
     survey = Survey(np.zeros(0, np.int64))
     for number, part in enumerate(parts):
@@ -189,7 +189,7 @@ def add_column(survey: Survey, name: str, values: NDArray[Any], number: int) -> 
 
 
 def is_cell(part: Part) -> bool:
-    """Whether a configuration has a cell, or anything else a box says."""
+    """True if a configuration has a cell, or anything else a box says."""
     return bool(part.boundary.any()) or has_bits(part.vectors) or has_bits(part.origin)
 
 
@@ -206,7 +206,7 @@ class Plan:
 
 
 def plan_trajectory(survey: Survey) -> Plan:
-    """One run of all configurations: what is the same in every one goes to the system."""
+    """Return one run of all configurations: what is the same in every one goes to the system."""
     count = len(survey)
     rows = int(survey.counts.max()) if count else 0
     fixed = {}
@@ -234,7 +234,7 @@ def plan_trajectory(survey: Survey) -> Plan:
 
 
 def collection_declaration(survey: Survey) -> Declaration:
-    """A record of each configuration: results change from frame to frame, everything else is of the system."""
+    """Return a record of each configuration: results change from frame to frame, everything else is of the system."""
     count = len(survey)
     rows = int(survey.counts.max()) if count else 0
     columns = {
@@ -262,7 +262,7 @@ def _key(tag: str, whole: bool) -> MetaDeclaration:
 
 
 def stored(value: Any, tag: str, fill: Any) -> Any:
-    """A value as the key declares it; the fill for none.
+    """Return a value as the key declares it; the fill for none.
 
     Where a key is a JSON document because its values are of several kinds, numbers and vectors among them become
     documents too.

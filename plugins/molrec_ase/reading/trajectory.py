@@ -75,7 +75,7 @@ def batch_of(
     times: NDArray[np.float64] | None,
     numbers: NDArray[np.int64],
 ) -> FrameBatch:
-    """The batch of a chunk, without its cells."""
+    """Return the batch of a chunk, without its cells."""
     frames = len(chunk)
     blocks = {}
     declared = declaration.blocks.get(ATOMS)
@@ -115,7 +115,7 @@ def frame_steps(stated: list[int | None]) -> NDArray[np.int64]:
 
 
 def frame_times(stated: list[float | None]) -> NDArray[np.float64] | None:
-    """Times of frames where all state one."""
+    """Return times of frames where all state one."""
     known = [time for time in stated if time is not None]
     return np.array(known, np.float64) if stated and len(known) == len(stated) else None
 
@@ -125,7 +125,7 @@ _TAGS = {str: "string", float: "f64", bool: "bool", dict: "json", list: "json"}
 
 
 def record_columns(chunk: Chunk, declaration: Declaration, kinds: Mapping[str, str]) -> RecordColumns | None:
-    """The records of a chunk; None where they are not alike. `kinds`: the dtypes of the columns of the index."""
+    """Return the records of a chunk; None where they are not alike. `kinds`: the dtypes of the columns of the index."""
     size = len(chunk)
     if not size or any(chunk.metas):
         return None
@@ -167,7 +167,7 @@ def _tags(values: list[Any]) -> list[str]:
 
 
 def _own(said: tuple[list[Any], list[str]] | None, dtype: str, size: int) -> list[Any]:
-    """The values of an index column."""
+    """Return the values of an index column."""
     if said is None:
         return [None] * size
     return [float(value) if dtype == "f64" and type(value) is int else value for value in said[0]]

@@ -124,7 +124,7 @@ _RESULTS = ("forces", *ATOM_RESULTS, *RESULTS)
 
 
 def open_frames(path: Path, report: Report) -> PartSource:
-    """The frames of a file. FormatError where it is none, or breaks off; whole frames before that are kept."""
+    """Return the frames of a file. FormatError where it is none, or breaks off; whole frames before that are kept."""
     if path.stat().st_size == 0:
         raise FormatError(path, found="an empty file", expected="a trajectory of ASE")
     items = UlmFile(path)
@@ -150,7 +150,7 @@ def _told(error: Exception) -> str:
 
 
 def _whole_frames(path: Path, items: UlmFile, report: Report) -> int:
-    """How many frames are whole: of a file that is cut off those before the end."""
+    """Return how many frames are whole: of a file that is cut off those before the end."""
     total = count = len(items)
     while count:
         try:
@@ -197,7 +197,7 @@ def _part(items: UlmFile, number: int, report: Report) -> Part:
 
 
 def _value(value: Any) -> Any:
-    """A value of an item, arrays in it read."""
+    """Return a value of an item, arrays in it read."""
     if isinstance(value, StoredArray):
         return value.read()
     return {name: _value(part) for name, part in value.items()} if isinstance(value, dict) else value

@@ -44,12 +44,12 @@ class AtomStyle:
     note: str = ""
 
     def positive(self) -> list[str]:
-        """The columns that LAMMPS wants above zero."""
+        """Return the columns that LAMMPS wants above zero."""
         names = [column.name for column in self.columns]
         return [name for name in names if name in ("density", "theta") or (name == "mass" and "bodyflag" in names)]
 
     def widths(self) -> tuple[int, int]:
-        """The two numbers of columns an Atoms row may have: without and with image flags."""
+        """Return the two numbers of columns an Atoms row may have: without and with image flags."""
         return len(self.columns), len(self.columns) + len(IMAGE_COLUMNS)
 
 
@@ -141,7 +141,7 @@ PLAIN_STYLES = tuple(ATOM_STYLES[name] for name in ("atomic", "charge", "bond", 
 
 
 def style_words(hint: str | None) -> str | None:
-    """The style a comment after `Atoms` names (`full`, `hybrid sphere dipole`), or None where it names none.
+    """Return the style a comment after `Atoms` names (`full`, `hybrid sphere dipole`), or None where it names none.
 
     A suffix of an accelerator (`full/kk`) and a colon before an explanation (`dielectric: id mol ...`) are left off.
     """
@@ -156,7 +156,7 @@ def style_words(hint: str | None) -> str | None:
 
 
 def style_named(words: str, source: str) -> AtomStyle:
-    """The style of that name, with its arguments (`tdpd 3`); `hybrid` is followed by its styles and theirs.
+    """Return the style of that name, with its arguments (`tdpd 3`); `hybrid` is followed by its styles and theirs.
 
     `source` is where the name stands. UsageError refuses an unknown name, and one whose columns it does not tell.
     """
@@ -180,7 +180,7 @@ def style_named(words: str, source: str) -> AtomStyle:
 
 
 def _with_arguments(style: AtomStyle, args: list[str], words: str, source: str) -> AtomStyle:
-    """A style with the columns its arguments add: of `tdpd` one for each species."""
+    """Return a style with the columns its arguments add: of `tdpd` one for each species."""
     name = " ".join((style.name, *args))
     if style.name != "tdpd":
         return replace(style, name=name)
@@ -191,7 +191,7 @@ def _with_arguments(style: AtomStyle, args: list[str], words: str, source: str) 
 
 
 def _hybrid(words: str, parts: list[AtomStyle]) -> AtomStyle:
-    """Columns of `id type x y z`, then those of each style that are not there yet; velocities likewise."""
+    """Return columns of `id type x y z`, then those of each style that are not there yet; velocities likewise."""
     columns = {column.name: column for column in ATOM_STYLES["hybrid"].columns}
     velocities: dict[str, Column] = {}
     for part in parts:

@@ -42,7 +42,7 @@ _COMMENT = re.compile(rb"(?:^|(?<=[ \t\r]))#")
 
 
 def load(path: str | PathLike[str]) -> Buffer:
-    """The text of a file: mapped into memory, or decompressed (.gz .bz2 .xz .zst, told by content)."""
+    """Return the text of a file: mapped into memory, or decompressed (.gz .bz2 .xz .zst, told by content)."""
     contents = Contents(path)
     if contents.cut is not None:
         raise FormatError(path, "its end", found=contents.cut, expected="the end of the compressed stream")
@@ -50,7 +50,7 @@ def load(path: str | PathLike[str]) -> Buffer:
 
 
 def decode(raw: bytes) -> str:
-    """Text of a title, label or comment: UTF-8, else Latin-1, so that no byte is lost."""
+    """Return text of a title, label or comment: UTF-8, else Latin-1, so that no byte is lost."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -58,18 +58,18 @@ def decode(raw: bytes) -> str:
 
 
 def lines_of(raw: bytes) -> list[bytes]:
-    """The lines of a section, without their ends."""
+    """Return the lines of a section, without their ends."""
     return [line.rstrip(b"\r") for line in raw.removesuffix(b"\n").split(b"\n")] if raw else []
 
 
 def brief(raw: bytes, limit: int = 60) -> str:
-    """A line or word as an error shows it: quoted, shortened, blanks squeezed."""
+    """Return a line or word as an error shows it: quoted, shortened, blanks squeezed."""
     text = _BLANKS.sub(" ", decode(raw[: 4 * limit])).strip(" ")
     return repr(text if len(text) <= limit else text[: limit - 1] + "…")
 
 
 def split_comment(line: bytes) -> tuple[bytes, bytes | None]:
-    """A row and its comment: `#` begins one at the start of a line or after a blank (`C#1` is a label)."""
+    """Return a row and its comment: `#` begins one at the start of a line or after a blank (`C#1` is a label)."""
     found = _COMMENT.search(line)
     return (line, None) if found is None else (line[: found.start()], line[found.end() :])
 
@@ -86,7 +86,7 @@ class Cursor:
         return self.position >= len(self.data)
 
     def peek(self) -> bytes:
-        """The line at the cursor, without its end; empty at the end of the file."""
+        """Return the line at the cursor, without its end; empty at the end of the file."""
         return self.data[self.position : self._end()].rstrip(b"\r\n")
 
     def advance(self) -> None:
@@ -95,7 +95,7 @@ class Cursor:
         self.line += 1
 
     def lines(self) -> Iterator[bytes]:
-        """The lines from here on. While one is in hand the cursor still stands on it."""
+        """Yield the lines from here on. While one is in hand the cursor still stands on it."""
         while not self.at_end:
             yield self.peek()
             self.advance()
@@ -109,7 +109,7 @@ _STRING = np.dtypes.StringDType()
 
 
 def names_column(names: Sequence[str], numbers: NDArray[np.integer[Any]]) -> NDArray[Any]:
-    """`names[number]` for each number, as a StringDType array.
+    """Return `names[number]` for each number, as a StringDType array.
 
     Words of fixed width are picked first and cast at once: five times as fast as picking from a StringDType array.
     """

@@ -19,7 +19,8 @@ Floats = NDArray[np.float64]
 
 
 def restricted_cell(lo: ArrayLike, hi: ArrayLike, tilt: ArrayLike | None = None) -> tuple[Floats, Floats]:
-    """Lattice vectors f64[..., 3, 3] (columns A, B, C) and origin f64[..., 3] of cells given by bounds and tilts.
+    """Return lattice vectors f64[..., 3, 3] (columns A, B, C) and origin f64[..., 3] of cells given by bounds and
+    tilts.
 
     `lo` and `hi` are f64[..., 3], `tilt` is f64[..., 3] in LAMMPS' order xy xz yz, or None for orthogonal cells.
     """
@@ -35,7 +36,9 @@ def restricted_cell(lo: ArrayLike, hi: ArrayLike, tilt: ArrayLike | None = None)
 
 
 def undo_bounds(lo: ArrayLike, hi: ArrayLike, tilt: ArrayLike) -> tuple[Floats, Floats]:
-    """The bounds of tilted cells from those of the boxes around them, which is what a dump prints. Shapes [..., 3]."""
+    """Return the bounds of tilted cells from those of the boxes around them, which is what a dump prints. Shapes [...,
+    3].
+    """
     low, high = _copies(lo, hi)
     below, above = overhang(tilt)
     low[..., :2] -= below
@@ -44,7 +47,7 @@ def undo_bounds(lo: ArrayLike, hi: ArrayLike, tilt: ArrayLike) -> tuple[Floats, 
 
 
 def bounding_box(lo: ArrayLike, hi: ArrayLike, tilt: ArrayLike) -> tuple[Floats, Floats]:
-    """The bounds of the boxes around tilted cells: what `undo_bounds` undoes. Shapes [..., 3]."""
+    """Return the bounds of the boxes around tilted cells: what `undo_bounds` undoes. Shapes [..., 3]."""
     low, high = _copies(lo, hi)
     below, above = overhang(tilt)
     low[..., :2] += below
@@ -53,7 +56,7 @@ def bounding_box(lo: ArrayLike, hi: ArrayLike, tilt: ArrayLike) -> tuple[Floats,
 
 
 def general_rotation(vectors: ArrayLike) -> Floats:
-    """The rotation f64[3, 3] by which LAMMPS brings general vectors (columns) into restricted form.
+    """Return the rotation f64[3, 3] by which LAMMPS brings general vectors (columns) into restricted form.
 
     A point x of a cell with origin o becomes R (x - o) + o: the origin stays. Velocities and forces rotate about zero.
     """
@@ -65,7 +68,9 @@ def general_rotation(vectors: ArrayLike) -> Floats:
 
 
 def restricted_vectors(vectors: ArrayLike) -> Floats:
-    """General vectors (columns) in restricted form: upper triangular f64[3, 3], exactly zero below the diagonal."""
+    """Return general vectors (columns) in restricted form: upper triangular f64[3, 3], exactly zero below the
+    diagonal.
+    """
     return np.triu(general_rotation(vectors) @ np.asarray(vectors, dtype=np.float64))
 
 
@@ -74,7 +79,9 @@ def _copies(lo: ArrayLike, hi: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def overhang(tilt: ArrayLike) -> tuple[Any, Any]:
-    """How far the box around a tilted cell reaches below its low and above its high bounds along x and y: [..., 2]."""
+    """Return how far the box around a tilted cell reaches below its low and above its high bounds along x and y: [...,
+    2].
+    """
     tilts = np.asarray(tilt, dtype=np.float64)
     xy, xz, yz = tilts[..., 0], tilts[..., 1], tilts[..., 2]
     corners = np.stack([np.zeros_like(xy), xy, xz, xy + xz], axis=-1)

@@ -54,7 +54,7 @@ UNITS: dict[str, UnitsStyle] = {
 
 
 def check_units(word: str, source: str = "--units") -> UnitsStyle:
-    """The units style of that word; any other word is a UsageError. `source` is where the word stands."""
+    """Return the units style of that word; any other word is a UsageError. `source` is where the word stands."""
     style = UNITS.get(word)
     if style is None:
         raise UsageError(f"{source}: {word!r} is no units style of LAMMPS; there are {', '.join(UNITS)}")

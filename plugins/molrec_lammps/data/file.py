@@ -142,7 +142,7 @@ class DataFile:
         return self.header.counts
 
     def sorted_velocities(self, name: str) -> NDArray[np.float64]:
-        """A column of Velocities in ascending order of ids."""
+        """Return a column of Velocities in ascending order of ids."""
         assert self.velocities is not None
         values = self.velocities[name]
         return values if self.velocity_order is None else values[self.velocity_order]
@@ -190,7 +190,7 @@ def outline_data(
     stated_by: str = "--atom-style",
     counts: Collection[str] = (),
 ) -> Outline:
-    """What is to be known of a text before its rows are read. See `parse_data`, which refuses the same."""
+    """Return what is to be known of a text before its rows are read. See `parse_data`, which refuses the same."""
     where = fspath(path)
     if atom_style is not None:
         style_named(atom_style, stated_by)
@@ -215,12 +215,14 @@ def outline_data(
 
 
 def _numbers(labels: Sequence[bytes]) -> dict[bytes, int]:
-    """The number of each type by its label."""
+    """Return the number of each type by its label."""
     return {label: number for number, label in enumerate(labels, 1)}
 
 
 def filled(outline: Outline, tables: Tables | None = None) -> DataFile:
-    """The file with its rows, which `fill_together` may have read already. Refused: what `parse_data` refuses."""
+    """Return the file with its rows, which `fill_together` may have read already. Refused: what `parse_data`
+    refuses.
+    """
     where, data, header, sections = outline.path, outline.data, outline.header, outline.sections
     labels, choice, beyond = outline.labels, outline.choice, outline.beyond
     layouts, read = _layouts(outline), tables or {}
@@ -409,7 +411,7 @@ def _read_tables(path: str, data: Buffer, sections: Mapping[str, Section], layou
 
 
 def _checked(path: str, header: Header, choice: StyleChoice, tables: dict[str, Table]) -> DataFile:
-    """The file with its ids, types and relations checked."""
+    """Return the file with its ids, types and relations checked."""
     atoms, masses = tables.get("Atoms"), tables.get("Masses")
     for name, table in tables.items():
         kind = "atom" if name in ("Atoms", "Masses") else RELATIONS[name].kind if name in RELATIONS else ""

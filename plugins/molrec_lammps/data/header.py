@@ -64,7 +64,7 @@ class Header:
     comments: list[str] = field(default_factory=list)
 
     def count(self, keyword: str) -> int:
-        """The count of that keyword; 0 when the file has no such line."""
+        """Return the count of that keyword; 0 when the file has no such line."""
         return self.counts.get(keyword, 0)
 
     @property
@@ -73,12 +73,12 @@ class Header:
         return "avec" in self.box
 
     def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Low and high bounds f64[3] of a cell that is not general; -0.5 and 0.5 where the file gives none."""
+        """Return low and high bounds f64[3] of a cell that is not general; -0.5 and 0.5 where the file gives none."""
         pairs = np.array([self.box.get(keyword, (-0.5, 0.5)) for keyword in _BOUNDS])
         return pairs[:, 0], pairs[:, 1]
 
     def tilt(self) -> NDArray[np.float64] | None:
-        """Tilts xy xz yz f64[3], or None for an orthogonal cell."""
+        """Return tilts xy xz yz f64[3], or None for an orthogonal cell."""
         tilt = self.box.get("xy xz yz")
         return None if tilt is None else np.array(tilt)
 
@@ -96,7 +96,7 @@ class Header:
         return found | {kind: float(self.count(kind)) for kind in ("atoms", *(f"{kind}s" for kind in TYPE_KINDS[1:]))}
 
     def missing_bounds(self) -> list[str]:
-        """The axes (`"xlo xhi"`) for which the file gives no bounds and LAMMPS' default holds."""
+        """Return the axes (`"xlo xhi"`) for which the file gives no bounds and LAMMPS' default holds."""
         return [] if self.general else [keyword for keyword in _BOUNDS if keyword not in self.box]
 
 

@@ -34,7 +34,7 @@ _SECTIONS = frozenset(
 
 
 def read_joined(paths: Sequence[Path], context: ReadContext) -> tuple[Collection, list[int]] | None:
-    """The records of all files, one of each; None where they are to be read one by one.
+    """Return the records of all files, one of each; None where they are to be read one by one.
 
     Raises `NotBatchable` for those that are.
     """
@@ -61,7 +61,7 @@ def _text(path: Path) -> bytes:
 
 
 def _read(outlines: Sequence[Outline]) -> list[DataFile]:
-    """The files with their rows; `NotBatchable` names those at fault."""
+    """Return the files with their rows; `NotBatchable` names those at fault."""
     read: list[DataFile] = []
     faults = []
     for number, (outline, rows) in enumerate(zip(outlines, fill_together(outlines), strict=True)):
@@ -75,7 +75,7 @@ def _read(outlines: Sequence[Outline]) -> list[DataFile]:
 
 
 def _outline(path: Path, text: bytes, context: ReadContext) -> Outline | None:
-    """What is known of a file before its rows are read; None of one at fault, and where it is no plain one."""
+    """Return what is known of a file before its rows are read; None of one at fault, and where it is no plain one."""
     if not text or compression_of(text) is not None:
         return None
     try:
@@ -86,7 +86,7 @@ def _outline(path: Path, text: bytes, context: ReadContext) -> Outline | None:
 
 
 def _is_plain(outline: Outline) -> bool:
-    """Whether a file has atoms, and nothing that makes columns of the state but Atoms and Velocities."""
+    """True if a file has atoms, and nothing that makes columns of the state but Atoms and Velocities."""
     sections, style = outline.sections, outline.choice.style
     if style is None or style.bonus or outline.beyond is not None or not sections.keys() <= _SECTIONS:
         return False
@@ -97,7 +97,7 @@ def _is_plain(outline: Outline) -> bool:
 
 
 def _kind(outline: Outline) -> tuple[tuple[Column, ...], tuple[Column, ...], str | None]:
-    """What makes the columns of the state, and the units."""
+    """Return what makes the columns of the state, and the units."""
     style = outline.choice.style
     moving = style.velocities if style is not None and "Velocities" in outline.sections else ()
     return outline.choice.columns, moving, outline.header.units
@@ -115,7 +115,7 @@ class _Files:
         self.units = collection_units(member.units)
 
     def record(self, number: int) -> Record:
-        """The record of one file."""
+        """Return the record of one file."""
         return as_member(self._read(number), self.reports[number], self.declaration)
 
     def _read(self, number: int) -> Record:
@@ -123,5 +123,5 @@ class _Files:
 
 
 def _widened(declaration: Declaration, rows: int) -> Declaration:
-    """A declaration with the most rows any of the files has."""
+    """Return a declaration with the most rows any of the files has."""
     return replace(declaration, blocks={"atoms": replace(declaration.blocks["atoms"], rows=rows)})

@@ -47,7 +47,7 @@ _SECTIONS: dict[str, _Part] = {
 
 
 def potential_of_data(data: DataFile) -> Potential:
-    """What the file states of the force field, words as they stand in it.
+    """Return what the file states of the force field, words as they stand in it.
 
     Styles named by comments have `stated=False`. Refused with file and line: a row without its types, a type outside
     the counts, a pair with its types in falling order, a row of a hybrid without its style.
@@ -98,13 +98,15 @@ def _add_category(found: Potential, data: DataFile, category: str, sections: Seq
 
 
 def _all_name_styles(category: str, rows: Sequence[Coefficient]) -> bool:
-    """Whether every row begins with a style, or with `none` beside others."""
+    """True if every row begins with a style, or with `none` beside others."""
     first = {row.words[0] if row.words else "" for row in rows}
     return bool(first - {"none"}) and all(is_style(category, word) for word in first - {"none"})
 
 
 def _hint(sections: Sequence[RawSection]) -> str:
-    """The style that the comment after a section's name gives, without a suffix of an accelerator; "" for none."""
+    """Return the style that the comment after a section's name gives, without a suffix of an accelerator; "" for
+    none.
+    """
     for section in sections:
         if section.hint and names_style(section.name, section.hint) and not _SECTIONS[section.name].part:
             return bare_style(section.hint.split()[0])
@@ -123,7 +125,7 @@ def check_comments(data: DataFile, report: Report) -> None:
 
 
 def names_style(section: str, comment: str) -> bool:
-    """Whether the comment behind the name of a section begins with a style of its category."""
+    """True if the comment behind the name of a section begins with a style of its category."""
     part, words = _SECTIONS.get(section), comment.split()
     if part is None or not words:
         return False
@@ -136,7 +138,9 @@ def _where(data: DataFile, section: RawSection) -> str:
 
 
 def _rows(data: DataFile, section: RawSection) -> Iterator[Coefficient]:
-    """The rows of a section, sub-styles of hybrids still among the words; `#` begins a comment wherever it stands."""
+    """Yield the rows of a section, sub-styles of hybrids still among the words; `#` begins a comment wherever it
+    stands.
+    """
     part = _SECTIONS[section.name]
     two = section.name == "PairIJ Coeffs"
     kind = "atom" if part.category == "pair" else part.category
@@ -178,7 +182,7 @@ def _is_integer(word: str) -> bool:
 
 
 def _numbered(rows: Sequence[Coefficient]) -> frozenset[str]:
-    """Pair styles that the hybrid has more than once, so that a number follows their name.
+    """Return pair styles that the hybrid has more than once, so that a number follows their name.
 
     A number may be a coefficient too: it is that unless the words fit the style without it only.
     """
@@ -199,7 +203,9 @@ def _has_numbers(name: str, rows: Sequence[Coefficient]) -> bool:
 
 
 def _of_hybrid(data: DataFile, section: RawSection, row: Coefficient, several: frozenset[str]) -> Coefficient | None:
-    """A row with its sub-style taken from its words; None for `skip`, which a cross term has for other styles."""
+    """Return a row with its sub-style taken from its words; None for `skip`, which a cross term has for other
+    styles.
+    """
     name = row.words[0] if row.words else ""
     if row.part and name == "skip":
         return None

@@ -91,7 +91,7 @@ _STRING = np.dtypes.StringDType()
 def relation_block(
     data: DataFile, name: str, table: Table, report: Report, styles: Sequence[str | None] | None = None
 ) -> Block:
-    """A section of relations: endpoints as rows of atoms in order of ids, types by name and number, comments.
+    """Return a section of relations: endpoints as rows of atoms in order of ids, types by name and number, comments.
 
     `styles` are the styles of types under a hybrid, None for a type whose tables add.
     """
@@ -165,7 +165,7 @@ def put_properties(data: DataFile, atoms: Block, report: Report) -> None:
 
 
 def property_columns(data: DataFile, name: str) -> dict[str, Any]:
-    """The columns of a section of `fix property/atom`, null for atoms it has no row of."""
+    """Return the columns of a section of `fix property/atom`, null for atoms it has no row of."""
     rows, count = data.property_rows[name], len(data.index.ids)
     known = np.zeros(count, dtype=np.bool_)
     known[rows] = True
@@ -178,7 +178,7 @@ def property_columns(data: DataFile, name: str) -> dict[str, Any]:
 
 
 def text_sections(data: DataFile, report: Report) -> Block:
-    """The rows of sections whose meaning is in the input script, as they stand."""
+    """Return the rows of sections whose meaning is in the input script, as they stand."""
     names: list[str] = []
     lines: list[str] = []
     for section in data.others:
@@ -194,7 +194,7 @@ def text_sections(data: DataFile, report: Report) -> Block:
 
 
 def type_names_of(data: DataFile, kind: str) -> Sequence[str]:
-    """What types are called: their labels, else their numbers."""
+    """Return what types are called: their labels, else their numbers."""
     return data.labels.get(kind) or [str(number + 1) for number in range(data.header.count(f"{kind} types"))]
 
 
@@ -230,7 +230,7 @@ def read_data(paths: Sequence[Path], context: ReadContext) -> Record:
 
 
 def record_of_data(data: DataFile, context: ReadContext) -> Record:
-    """The record of a data file that was read."""
+    """Return the record of a data file that was read."""
     potential = potential_of_data(data)
     system = data_system(data, context.options, context.report, potential)
     version = context.options.molrec_version
@@ -243,7 +243,8 @@ def record_of_data(data: DataFile, context: ReadContext) -> Record:
 
 
 def data_system(data: DataFile, options: CommonOptions, report: Report, potential: Potential | None = None) -> Frame:
-    """What the particles of a data file are: atoms in ascending order of ids, relations, units, and the `lammps` key.
+    """Return what the particles of a data file are: atoms in ascending order of ids, relations, units, and the `lammps`
+    key.
 
     With the `potential` that holds for the file, relations say their style where its styles are hybrid.
 
@@ -270,7 +271,7 @@ def data_system(data: DataFile, options: CommonOptions, report: Report, potentia
 
 
 def data_frame(data: DataFile, report: Report, *, boundary: ArrayLike | None = None) -> Frame:
-    """The state a data file holds: positions, velocities, image flags, further columns, and the box; ids ascend.
+    """Return the state a data file holds: positions, velocities, image flags, further columns, and the box; ids ascend.
 
     `boundary` bool[3] says which axes are periodic, where the caller knows; a data file does not.
     """
@@ -295,7 +296,9 @@ def data_frame(data: DataFile, report: Report, *, boundary: ArrayLike | None = N
 
 
 def data_box(data: DataFile, report: Report, *, boundary: ArrayLike | None = None) -> Box:
-    """The cell, vectors as columns; a general one as it is stated. Periodic on all axes unless `boundary` is given."""
+    """Return the cell, vectors as columns; a general one as it is stated. Periodic on all axes unless `boundary` is
+    given.
+    """
     header = data.header
     if header.general:
         vectors = np.array([header.box[keyword] for keyword in ("avec", "bvec", "cvec")]).T
@@ -376,7 +379,7 @@ def _elements(
 
 
 def _mass_comments(data: DataFile) -> list[str]:
-    """The comment behind the mass of each type, "" for none; empty where no row of Masses has one."""
+    """Return the comment behind the mass of each type, "" for none; empty where no row of Masses has one."""
     if data.masses is None or data.masses.comments is None:
         return []
     comments = dict(zip(data.masses["type"].tolist(), data.masses.comments.tolist(), strict=True))
@@ -395,7 +398,7 @@ def _masses(data: DataFile, types: NDArray[np.int64]) -> Column:
 def data_force_field(
     data: DataFile, potential: Potential, options: ForceFieldOptions, report: Report
 ) -> ForceField | None:
-    """The force field of a data file; None where it states none."""
+    """Return the force field of a data file; None where it states none."""
     if not potential:
         return None
     check_comments(data, report)
@@ -412,7 +415,7 @@ def data_force_field(
 
 
 def _document(data: DataFile) -> dict[str, Any]:
-    """The value of the meta key `lammps`."""
+    """Return the value of the meta key `lammps`."""
     header = data.header
     document: dict[str, Any] = {"title": header.title}
     if data.style is not None:
@@ -454,7 +457,7 @@ def _document(data: DataFile) -> dict[str, Any]:
 
 
 def _is_told(data: DataFile, name: str, comment: str) -> bool:
-    """Whether a comment behind the name of a section says nothing but the style, which is kept elsewhere."""
+    """True if a comment behind the name of a section says nothing but the style, which is kept elsewhere."""
     if name == "Atoms":
         return data.style is not None and f"{data.style.name} ".startswith(f"{comment} ")
     return len(comment.split()) == 1 and names_style(name, comment)

@@ -176,11 +176,11 @@ class AtomIndex:
         return not len(self.ids) or int(self.ids[-1]) == len(self.ids)
 
     def sorted(self, values: NDArray[Any]) -> NDArray[Any]:
-        """One value per row of the file, in order of ids."""
+        """Return one value per row of the file, in order of ids."""
         return values if self.order is None else values[self.order]
 
     def rows(self, ids: Integers) -> tuple[Integers, NDArray[np.bool_] | None]:
-        """Row of each id in order of ids, and where there is no such atom (None when all are there)."""
+        """Return row of each id in order of ids, and where there is no such atom (None when all are there)."""
         if self.dense:
             absent = (ids < 1) | (ids > len(self.ids))
             return ids - 1, absent if absent.any() else None
@@ -215,7 +215,7 @@ def index_atoms(path: str, ids: Integers, line: int) -> AtomIndex:
 
 
 def _dense_order(ids: Integers) -> Integers | None:
-    """The order of ids that are 1 … n in some order, without sorting; None for others."""
+    """Return the order of ids that are 1 … n in some order, without sorting; None for others."""
     if int(ids.max()) != len(ids):
         return None
     order = np.full(len(ids), -1, dtype=np.int64)
@@ -240,7 +240,9 @@ def check_types(
 
 
 def check_each_once(path: str, section: str, ids: Integers, line: int, index: AtomIndex) -> Integers | None:
-    """The order that brings rows, one of each atom, to ascending ids; None when they are. Refused: unknown, twice."""
+    """Return the order that brings rows, one of each atom, to ascending ids; None when they are. Refused: unknown,
+    twice.
+    """
     if np.array_equal(ids, index.ids):
         return None
     rows, absent = index.rows(ids)
@@ -332,7 +334,7 @@ PROPERTY_COLUMNS = {
 def property_table(
     text: bytes, hint: str | None, rows: int, index: AtomIndex, taken: Collection[str]
 ) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]] | None:
-    """The columns a section's comment names and the rows (in order of ids) of their atoms.
+    """Return the columns a section's comment names and the rows (in order of ids) of their atoms.
 
     None where the comment names none, where the rows are otherwise, or where a column would have a name in `taken`.
     """

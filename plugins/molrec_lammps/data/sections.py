@@ -148,14 +148,14 @@ class Section:
     spans: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
 
     def text(self, data: Buffer) -> bytes:
-        """The rows as they stand in the file."""
+        """Return the rows as they stand in the file."""
         return data[self.start : self.stop]
 
 
 def locate_sections(
     path: str, data: Buffer, header: Header, cursor: Cursor, beyond: list[tuple[int, str]] | None = None
 ) -> list[Section]:
-    """The sections from the cursor on, in the order of the file.
+    """Return the sections from the cursor on, in the order of the file.
 
     `beyond` takes rows, and their lines, that stand behind those of Atoms; without it they are refused as by LAMMPS.
 
@@ -332,7 +332,9 @@ def _refuse_short(path: str, header: Header, cursor: Cursor, name: str, keyword:
 
 
 def _uncounted(data: Buffer, cursor: Cursor, name: str, hint: str | None, skipped: str) -> Section:
-    """A section of some fix, or of bodies: its rows reach to the next blank line, heading, or end of the file."""
+    """Return a section of some fix, or of bodies: its rows reach to the next blank line, heading, or end of the
+    file.
+    """
     start, first = cursor.position, cursor.line
     for raw in cursor.lines():
         text = raw.partition(b"#")[0].strip()
@@ -352,12 +354,12 @@ class RawSection:
     text: str
 
     def lines(self) -> list[str]:
-        """The rows, without the ends of their lines."""
+        """Return the rows, without the ends of their lines."""
         return [line.rstrip("\r") for line in self.text.removesuffix("\n").split("\n")]
 
 
 def read_labels(path: str, data: Buffer, section: Section | None) -> tuple[bytes, ...]:
-    """The labels of types 1, 2, … Every type must have one, and no two the same."""
+    """Return the labels of types 1, 2, … Every type must have one, and no two the same."""
     if section is None:
         return ()
     labels: dict[int, bytes] = {}
@@ -380,7 +382,7 @@ def read_labels(path: str, data: Buffer, section: Section | None) -> tuple[bytes
 
 
 def label_comments(data: Buffer, section: Section | None) -> list[str]:
-    """The comments behind the labels of types 1, 2, …, `""` for none; empty where no label has one."""
+    """Return the comments behind the labels of types 1, 2, …, `""` for none; empty where no label has one."""
     if section is None:
         return []
     rows = [split_comment(line) for line in lines_of(section.text(data))]
@@ -389,5 +391,5 @@ def label_comments(data: Buffer, section: Section | None) -> list[str]:
 
 
 def raw_section(data: Buffer, section: Section) -> RawSection:
-    """The text of a section."""
+    """Return the text of a section."""
     return RawSection(section.name, section.hint, section.line, section.rows, decode(section.text(data)))

@@ -61,7 +61,7 @@ class Bodies:
     comments: list[str] = field(default_factory=list)
 
     def sorted(self, order: NDArray[np.int64]) -> Bodies:
-        """The bodies in another order."""
+        """Return the bodies in another order."""
         ints, floats = np.diff(self.integer_offset), np.diff(self.number_offset)
         return Bodies(
             self.ids[order],
@@ -75,7 +75,9 @@ class Bodies:
 
 
 def read_bodies(path: str, data: Buffer, section: Section, count: int) -> Bodies:
-    """The bodies of a section of `count`. Refused: lines that are no body, values that do not fill their lines."""
+    """Return the bodies of a section of `count`. Refused: lines that are no body, values that do not fill their
+    lines.
+    """
     parts = [split_comment(line) for line in lines_of(section.text(data))]
     lines = [text.split() for text, _ in parts]
     sizes = np.array([len(words) for words in lines], dtype=np.int64)
@@ -129,7 +131,9 @@ def read_bodies(path: str, data: Buffer, section: Section, count: int) -> Bodies
 
 
 def _rows_of(ends: NDArray[np.int64], row: int, wanted: int) -> int | None:
-    """The line behind those from `row` on that hold `wanted` words exactly; None when no number of lines does."""
+    """Return the line behind those from `row` on that hold `wanted` words exactly; None when no number of lines
+    does.
+    """
     if not wanted:
         return row
     target = wanted + (int(ends[row - 1]) if row else 0)
@@ -158,7 +162,7 @@ def _offsets(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _picked(offset: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Positions of the values of bodies in `order`."""
+    """Return positions of the values of bodies in `order`."""
     sizes = np.diff(offset)[order]
     starts = np.repeat(offset[:-1][order] - _offsets(sizes)[:-1], sizes)
     picked: NDArray[np.int64] = starts + np.arange(len(starts))
@@ -174,7 +178,7 @@ def check_shapes(
     index: AtomIndex,
     first: int,
 ) -> NDArray[np.int64]:
-    """Rows (in order of ids) of the atoms that shapes are of.
+    """Return rows (in order of ids) of the atoms that shapes are of.
 
     `lines` are the lines of the shapes, `flags` the flag of each atom in order of ids, `first` the first line of Atoms.
     Refused: an unknown atom, one twice, one without the flag, a flag without a shape.
@@ -292,7 +296,7 @@ def choose_layout(
     *,
     velocities: Section | None = None,
 ) -> StyleChoice:
-    """The style of the file and the columns of its rows; no style and no columns for a file without atoms."""
+    """Return the style of the file and the columns of its rows; no style and no columns for a file without atoms."""
     remarks: list[str] = []
     stated = True
     hint = style_words(section.hint if section else None)
@@ -335,7 +339,7 @@ def _check_shapes(path: str, header: Header, style: AtomStyle) -> None:
 
 
 def _width(data: Buffer, section: Section) -> int:
-    """Number of columns of the first row, which decides for all."""
+    """Return number of columns of the first row, which decides for all."""
     return len(split_comment(Cursor(data, section.start).peek())[0].split())
 
 
@@ -361,7 +365,9 @@ def _only_fit(
     labels: Mapping[bytes, int],
     velocities: Section | None,
 ) -> AtomStyle:
-    """The plain style whose columns alone fit all rows; of those with equal columns the least that has the topology."""
+    """Return the plain style whose columns alone fit all rows; of those with equal columns the least that has the
+    topology.
+    """
     width = _width(data, section)
     needed = {name for keyword, name in _TOPOLOGY.items() if header.count(keyword)}
     moving = _width(data, velocities) if velocities is not None and velocities.rows else None
@@ -404,7 +410,7 @@ def _only_fit(
 
 
 def _how(names: Sequence[str]) -> str:
-    """What a user does, where these styles may be meant."""
+    """Return what a user does, where these styles may be meant."""
     return (
         f"{' or '.join(f'--atom-style {name}' for name in names)} says which it is"
         if names
@@ -421,7 +427,7 @@ def _fits(
     labels: Mapping[bytes, int],
     positive: Sequence[str] = (),
 ) -> bool:
-    """Whether all rows can have these columns, types included, those in `positive` above zero."""
+    """True if all rows can have these columns, types included, those in `positive` above zero."""
     assert section.spans is not None
     for span in section.spans:
         try:

@@ -119,7 +119,9 @@ def column_names(words: str, path: Path, line: int) -> tuple[str, ...]:
 
 
 def layout_of_box(words: tuple[str, ...]) -> tuple[str, tuple[bool, bool, bool] | None]:
-    """`"plain"`, `"tilted"` or `"general"`, and which axes are periodic (None where a file of old does not say)."""
+    """Return `"plain"`, `"tilted"` or `"general"`, and which axes are periodic (None where a file of old does not
+    say).
+    """
     kind, flags = "plain", words
     if words[:3] == ("xy", "xz", "yz"):
         kind, flags = "tilted", words[3:]

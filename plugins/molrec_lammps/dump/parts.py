@@ -372,7 +372,9 @@ def join_dumps(dumps: Sequence[Dump], by_order: bool, report: Report, *, named: 
 
 
 def _unlike(first: Dump, dump: Dump, mine: Integers, theirs: Integers, by_order: bool) -> str:
-    """Why frames of the same steps cannot be joined, `mine` of the first dump, `theirs` of the other; "": they can."""
+    """Return why frames of the same steps cannot be joined, `mine` of the first dump, `theirs` of the other; "": they
+    can.
+    """
     table, other = first.table, dump.table
     for entry, its in ((first, table), (dump, other)):
         if not all("id" in names for names in its.layouts):

@@ -313,7 +313,7 @@ def _put_meta(system: Frame, plan: Plan, units: UnitsStyle | None) -> None:
 
 
 def _times(dump: Dump, facts: RunFacts, by_order: bool, report: Report) -> NDArray[np.float64] | None:
-    """Times: TIME items, else those of the clock; all frames or none."""
+    """Return times: TIME items, else those of the clock; all frames or none."""
     times, steps = dump.table.time.copy(), dump.table.step
     missing = np.isnan(times)
     if not missing.any():

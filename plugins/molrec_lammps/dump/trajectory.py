@@ -274,7 +274,7 @@ class _Pass:
         return self._facts(rows.frames, updates)
 
     def without_rows(self, frames: NDArray[np.int64]) -> Iterator[FrameBatch]:
-        """Batches of frames of which no column is asked for."""
+        """Yield batches of frames of which no column is asked for."""
         for start in range(0, len(frames), 2**16):
             yield self._facts(frames[start : start + 2**16], {})
 

@@ -168,7 +168,7 @@ def _parsed(
 
 
 def join_outputs(parts: Sequence[AveTime]) -> AveTime:
-    """Outputs of one fix in several files, file after file."""
+    """Return outputs of one fix in several files, file after file."""
     first = parts[0]
     for part in parts[1:]:
         if (part.vector, part.values.shape[1], [*part.whole]) != (first.vector, first.values.shape[1], [*first.whole]):

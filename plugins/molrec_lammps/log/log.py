@@ -46,7 +46,7 @@ class Echo:
 
 
 def echoed_commands(lines: Iterable[tuple[int, int, str]], path: Path) -> list[Echo]:
-    """The commands among the `lines` (byte position, line number, text) outside the thermo tables of a log."""
+    """Return the commands among the `lines` (byte position, line number, text) outside the thermo tables of a log."""
     found: list[Echo] = []
     printed: list[re.Pattern[str]] = []
     for position, number, text in _joined(lines):
@@ -72,7 +72,7 @@ def _prints(command: Command) -> bool:
 
 
 def _output_of(text: str) -> re.Pattern[str]:
-    """What a line of a `print` looks like when it is printed: anything where its variables stand."""
+    """Return what a line of a `print` looks like when it is printed: anything where its variables stand."""
     pattern = ""
     rest = text.strip()
     while (parts := split_at_variable(rest)) is not None:
@@ -82,7 +82,7 @@ def _output_of(text: str) -> re.Pattern[str]:
 
 
 def _joined(lines: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
-    """Echoed commands whole: one with an open triple quote goes on over the lines below."""
+    """Yield echoed commands whole: one with an open triple quote goes on over the lines below."""
     pending: tuple[int, int, str] | None = None
     for position, number, text in lines:
         if pending is not None:
@@ -100,14 +100,14 @@ def _joined(lines: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, s
 
 
 def _substitutes(typed: str, text: str) -> bool:
-    """Whether `text` is the line `typed` with its first `$` outside quotes replaced."""
+    """True if `text` is the line `typed` with its first `$` outside quotes replaced."""
     parts = split_at_variable(strip_comment(typed).strip())
     below = text.strip()
     return parts is not None and below.startswith(parts[0]) and below.endswith(parts[1])
 
 
 def _judged(echo: Echo) -> Echo:
-    """The echo, with a fault where a `$` is left that LAMMPS would have replaced."""
+    """Return the echo, with a fault where a `$` is left that LAMMPS would have replaced."""
     if split_at_variable(strip_comment(echo.line)) is None:
         return echo
     return replace(echo, command=replace(echo.command, fault="the log does not show its variables substituted"))
@@ -128,7 +128,7 @@ _WALL = re.compile(rf"\nTotal wall time: {_COUNT}:{_COUNT}:{_COUNT}")
 
 
 def performance_of(text: str) -> dict[str, Any]:
-    """What the text below a table says, by name; empty where the run did not end.
+    """Return what the text below a table says, by name; empty where the run did not end.
 
     `loop_time` (s), `processors`, `performance` (the rates as printed, by unit), `cpu_use` (%), `mpi_tasks`,
     `openmp_threads`, `neighbor_builds`, `dangerous_builds`.
@@ -153,7 +153,7 @@ def performance_of(text: str) -> dict[str, Any]:
 
 
 def wall_seconds(text: str) -> list[int]:
-    """Seconds of every `Total wall time` of a log."""
+    """Return seconds of every `Total wall time` of a log."""
     return [int(h) * 3600 + int(m) * 60 + int(s) for h, m, s in _WALL.findall(text)]
 
 
@@ -263,7 +263,7 @@ def _swaps(data: Buffer) -> Iterator[tuple[int, ...]]:
 
 
 def echo_everything(logs: Sequence[Log]) -> bool:
-    """Whether the commands of the logs are all that ran: none was silenced, and none went on in a file not there."""
+    """True if the commands of the logs are all that ran: none was silenced, and none went on in a file not there."""
     names = {name for log in logs for name in (log.path.name, log.path.stem)}
     moved = (command for log in logs for command in log.commands if command.name == "log" and command.args)
     return bool(logs) and logs[0].whole and all(Path(command.args[0]).name in names for command in moved)
@@ -274,14 +274,14 @@ def _silences(command: Command) -> bool:
 
 
 def _all(data: Buffer, word: bytes) -> Iterator[int]:
-    """Where `word` stands."""
+    """Yield where `word` stands."""
     position = -1
     while (position := data.find(word, position + 1)) >= 0:
         yield position
 
 
 def _step_words(data: Buffer) -> list[str]:
-    """Header words of the step: `Step`, and what `thermo_modify colname` made of it."""
+    """Return header words of the step: `Step`, and what `thermo_modify colname` made of it."""
     words = ["Step"]
     position = 0
     while (position := data.find(b"colname", position)) >= 0:
@@ -297,7 +297,7 @@ def _step_words(data: Buffer) -> list[str]:
 
 
 def _outside(data: Buffer, tables: Sequence[Table]) -> Iterator[tuple[int, int, str]]:
-    """Lines outside the tables: byte position, line number, text."""
+    """Yield lines outside the tables: byte position, line number, text."""
     number = 1
     start = 0
     for stop, resume in [*((table.start, table.end) for table in tables), (len(data), len(data))]:
@@ -313,7 +313,7 @@ def _outside(data: Buffer, tables: Sequence[Table]) -> Iterator[tuple[int, int, 
 
 
 def _runs(data: Buffer, tables: Sequence[Table], echoes: Sequence[Echo]) -> tuple[Run, ...]:
-    """The tables with the command that made each: the last echoed before it that runs anything."""
+    """Return the tables with the command that made each: the last echoed before it that runs anything."""
     running = ("run", "minimize", "rerun", "temper", "neb", "prd", "tad", "hyper", "dynamical_matrix")
     makers = [(echo.position, echo.command.name) for echo in echoes if echo.command.name in running]
     positions = [position for position, _ in makers]
@@ -357,7 +357,7 @@ def _warnings(data: Buffer) -> dict[str, int]:
 
 
 def _outcome(data: Buffer, tables: Sequence[Table]) -> Outcome:
-    """How the last launch ended: what stands nearest to the end of the log decides."""
+    """Return how the last launch ended: what stands nearest to the end of the log decides."""
     launch = 0 if data[:8] == b"LAMMPS (" else -1
     launch = max(launch, data.rfind(b"\nLAMMPS ("))
     loop = max(data.rfind(_LOOP_TIME), launch)
@@ -373,7 +373,9 @@ def _outcome(data: Buffer, tables: Sequence[Table]) -> Outcome:
 
 
 def _error_text(data: Buffer, start: int) -> str:
-    """The message of an ERROR line, the lines LAMMPS adds to it joined, its place in LAMMPS' own code left off."""
+    """Return the message of an ERROR line, the lines LAMMPS adds to it joined, its place in LAMMPS' own code left
+    off.
+    """
     parts = []
     for line in decode(data[start : start + 2000]).split("\n"):
         bare = line.strip()
@@ -386,7 +388,7 @@ def _error_text(data: Buffer, start: int) -> str:
 
 
 def _line_matches(data: Buffer, word: bytes, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
-    """Matches of `pattern` on the lines that begin with `word`."""
+    """Yield matches of `pattern` on the lines that begin with `word`."""
     position = 0
     while (position := data.find(word, position)) >= 0:
         end = data.find(b"\n", position)

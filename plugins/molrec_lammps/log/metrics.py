@@ -40,20 +40,20 @@ _RATES = ("ns/day", "hours/ns", "tau/day", "fs/day", "timesteps/s")
 
 
 def curve(steps: NDArray[np.int64], values: NDArray[np.float64]) -> Series:
-    """A curve of values (f64[n]) by ascending steps (i64[n]), its wall times not stated."""
+    """Return a curve of values (f64[n]) by ascending steps (i64[n]), its wall times not stated."""
     return Series(values.astype(np.float64, copy=False), _stamps(len(steps)), steps.astype(np.int64, copy=False))
 
 
 @lru_cache(maxsize=4)
 def _stamps(count: int) -> NDArray[Any]:
-    """That many times that are not stated; many curves share them."""
+    """Return that many times that are not stated; many curves share them."""
     stamps = np.full(count, UNSTATED, dtype=DTYPES["string"].numpy)
     stamps.flags.writeable = False
     return stamps
 
 
 def thermo_curves(thermo: Thermo | None) -> dict[str, Series]:
-    """A curve for each thermo column, of the rows that print it."""
+    """Return a curve for each thermo column, of the rows that print it."""
     curves = {}
     for key, values in () if thermo is None else thermo.columns.items():
         printed = thermo.printed.get(key) if thermo is not None else None
@@ -64,7 +64,7 @@ def thermo_curves(thermo: Thermo | None) -> dict[str, Series]:
 
 
 def run_curves(logs: Sequence[Log]) -> dict[str, Series]:
-    """The speed of the runs of all logs, by their last steps; of two runs that end at one step the later."""
+    """Return the speed of the runs of all logs, by their last steps; of two runs that end at one step the later."""
     found: dict[str, dict[int, float]] = {}
     for run in (run for log in logs for run in log.runs):
         if run.last_step is None or not run.performance:
@@ -81,7 +81,7 @@ def run_curves(logs: Sequence[Log]) -> dict[str, Series]:
 
 
 def metrics_of(logs: Sequence[Log], thermo: Thermo | None, report: Report) -> dict[str, Series]:
-    """All curves of a run's logs; what becomes of their rows is reported."""
+    """Return all curves of a run's logs; what becomes of their rows is reported."""
     if thermo is not None:
         count = len(thermo.steps)
         report.carried("thermo output", f"{count} row{'s' * (count != 1)}, in metrics as thermo/<key> by step")
@@ -104,7 +104,7 @@ def metrics_of(logs: Sequence[Log], thermo: Thermo | None, report: Report) -> di
 
 
 def _swap_curves(logs: Sequence[Log], report: Report) -> dict[str, Series]:
-    """A curve for each partition of a `temper` run; of two rows of one step the later counts."""
+    """Return a curve for each partition of a `temper` run; of two rows of one step the later counts."""
     rows = {swap[0]: swap[1:] for log in logs for swap in log.swaps}
     width = min((len(row) for row in rows.values()), default=0)
     if not rows:

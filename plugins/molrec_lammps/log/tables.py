@@ -59,7 +59,7 @@ class Table:
 
 
 def find_tables(data: Buffer, step_words: Sequence[str] = ("Step",)) -> Iterator[Table]:
-    """Every thermo table of a log (bytes or a memory map of them), in order.
+    """Yield every thermo table of a log (bytes or a memory map of them), in order.
 
     `step_words` are the header words of the step (`thermo_modify colname` renames it). A table whose header has none
     of them is passed over: its rows belong to no step.
@@ -143,7 +143,9 @@ def _line_table(data: Buffer, line: bytes, below: int, end: int, step_words: Seq
 
 
 def _next_header(data: Buffer, start: int, end: int, step_words: Sequence[str]) -> int:
-    """Where the region ends: before the header of another table, where a killed run was followed by a new one."""
+    """Return where the region ends: before the header of another table, where a killed run was followed by a new
+    one.
+    """
     for word in (step.encode() for step in step_words):
         position = start
         while (position := data.find(word, position, end)) >= 0:
@@ -165,7 +167,7 @@ def _opens(line: bytes, data: Buffer, below: int, end: int, step_words: Sequence
 
 
 def _of_lammps(data: Buffer, start: int, line: bytes) -> bool:
-    """Whether LAMMPS wrote a header line, not a `print`: a blank is behind every word, or memory use stands above."""
+    """True if LAMMPS wrote a header line, not a `print`: a blank is behind every word, or memory use stands above."""
     if line.rstrip(b"\r\n").endswith((b" ", b"\t")):
         return True
     above = data.rfind(b"\n", 0, max(start - 1, 0)) + 1
@@ -173,7 +175,7 @@ def _of_lammps(data: Buffer, start: int, line: bytes) -> bool:
 
 
 def _step_column(line: bytes, step_words: Sequence[str]) -> int:
-    """Which word of a header line is the step; -1 when the line is no header."""
+    """Return which word of a header line is the step; -1 when the line is no header."""
     words = [word.decode("utf-8", "replace") for word in line.split()]
     column = next((i for i, word in enumerate(words) if word in step_words), -1)
     if column < 0 or words[0] in COMMANDS or any(_NUMERIC.match(word) for word in line.split()):
@@ -196,7 +198,7 @@ def _first_row(data: Buffer, start: int, end: int, words: int) -> bytes | None:
 def _rows(
     chunk: bytes, words: int, column: int, minimum: int, indented: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Rows of whole lines: values [rows, words] and exact steps; lines that are no rows are passed over.
+    """Return rows of whole lines: values [rows, words] and exact steps; lines that are no rows are passed over.
 
     A row has `words` numbers, the first one ending `minimum` characters or more into the line: columns are padded to
     a width, which tells a row from numbers that `fix print` happens to write.
@@ -256,7 +258,7 @@ def _first_word_end(line: bytes) -> int:
 
 
 def _chunks(data: Buffer, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Stretches of whole lines. A last line without its newline is a torn one and is left out."""
+    """Yield stretches of whole lines. A last line without its newline is a torn one and is left out."""
     end = end + 1 if data[end : end + 1] == b"\n" else data.rfind(b"\n", start, end) + 1
     while start < end:
         cut = data.rfind(b"\n", start, min(start + _CHUNK, end)) + 1 or _line_end(data, start)
@@ -304,7 +306,7 @@ def _yaml_table(data: Buffer, line: bytes, below: int, end: int, step_words: Seq
 
 
 def _line_end(data: Buffer, position: int) -> int:
-    """Just behind the newline that ends the line of `position`."""
+    """Return just behind the newline that ends the line of `position`."""
     found = data.find(b"\n", position)
     return len(data) if found < 0 else found + 1
 
@@ -333,7 +335,7 @@ class Thermo:
     printed: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
 
     def rows_of(self, steps: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Row of each of `steps` (int64[m]), -1 where there is none."""
+        """Return row of each of `steps` (int64[m]), -1 where there is none."""
         if not len(self.steps):
             return np.full(len(steps), -1, dtype=np.int64)
         rows = np.minimum(np.searchsorted(self.steps, steps), len(self.steps) - 1)
@@ -341,7 +343,7 @@ class Thermo:
 
 
 def header_names(words: Iterable[str]) -> dict[str, str]:
-    """Header word → per-step key: the standard keys by `HEADER_NAMES`, others under themselves.
+    """Return header word → per-step key: the standard keys by `HEADER_NAMES`, others under themselves.
 
     A word that cannot name a node (`S/CPU`), or that is itself the key another word maps to (`pe` beside `PotEng`,
     possible through `thermo_modify colname`), is escaped by the `%XX` rule, so that distinct words have distinct keys.
@@ -361,7 +363,7 @@ def header_names(words: Iterable[str]) -> dict[str, str]:
 
 
 def thermo_of(tables: Sequence[Table]) -> Thermo | None:
-    """The rows of all tables by step. Of a step that comes again the later row counts.
+    """Return the rows of all tables by step. Of a step that comes again the later row counts.
 
     Rows of earlier tables that lie within the steps of a later one give way to it too: a run that went back (a
     restart, `reset_timestep`) replaces what it repeats, also where it printed at other steps. Where one run goes on
@@ -400,7 +402,8 @@ def thermo_of(tables: Sequence[Table]) -> Thermo | None:
 
 
 def replaced_rows(tables: Sequence[Table]) -> tuple[int, int]:
-    """How many rows give way to later ones: because steps went back, and where a run goes on from the one before.
+    """Return how many rows give way to later ones: because steps went back, and where a run goes on from the one
+    before.
 
     A run that goes on repeats the last step of the one before, so that its first row is that row again.
     """
@@ -411,7 +414,7 @@ def replaced_rows(tables: Sequence[Table]) -> tuple[int, int]:
 
 
 def _kept_rows(tables: Sequence[Table]) -> list[NDArray[np.int64]]:
-    """Rows of each table that no later row replaces, the last of equal steps within a table."""
+    """Return rows of each table that no later row replaces, the last of equal steps within a table."""
     covered: list[tuple[int, int]] = []
     kept = []
     for table in reversed(tables):

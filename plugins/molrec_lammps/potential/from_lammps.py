@@ -88,7 +88,7 @@ class Writing:
         found.document["lammps"] = self._stated(used)
 
     def styles(self, category: str) -> list[PotentialStyle]:
-        """The styles of a category: those stated, then those that only rows name."""
+        """Return the styles of a category: those stated, then those that only rows name."""
         found = list(self.potential.styles.get(category, []))
         for other, name, index in self.rows:
             if other == category and not any((style.name, style.index) == (name, index) for style in found):
@@ -97,7 +97,7 @@ class Writing:
         return found
 
     def arguments(self, category: str, style: PotentialStyle) -> dict[str, float | str]:
-        """The arguments of a style as parameters: under the names of the table, else numbered."""
+        """Return the arguments of a style as parameters: under the names of the table, else numbered."""
         row = find_style(category, style.name)
         values = None if row is None else row.read_arguments(style.args)
         if row is None or values is None:
@@ -208,7 +208,7 @@ class Writing:
             row["theta0"] = known.get(coefficient.types)
 
     def entry(self, style: PotentialStyle, table: str, **others: Any) -> dict[str, Any]:
-        """What is remembered of a style, for the way back."""
+        """Return what is remembered of a style, for the way back."""
         entry: dict[str, Any] = {"style": style.name, "table": table, **others}
         if style.stated:
             entry["args"] = list(style.args)
@@ -236,7 +236,7 @@ class Writing:
                 self.report.converted(f"fix cmap {file}", "cmap.charmm")
 
     def _stated(self, used: Mapping[str, Any]) -> dict[str, Any]:
-        """What the document keeps of LAMMPS' own words: what no other key says, and how it was said."""
+        """Return what the document keeps of LAMMPS' own words: what no other key says, and how it was said."""
         potential = self.potential
         stated: dict[str, Any] = {
             "types": {kind: type_count(potential, kind) for kind in self.names if type_count(potential, kind)},
@@ -311,7 +311,7 @@ class PairWriting:
         return len({row.types for row in rows}) == len(self.names) * (len(self.names) + 1) // 2
 
     def _is_for_all(self, style: PotentialStyle, rows: Sequence[Coefficient], known: StyleRow) -> bool:
-        """Whether one row of a style that takes one says it all: no types are left out but those it maps to NULL."""
+        """True if one row of a style that takes one says it all: no types are left out but those it maps to NULL."""
         if not known.takes_all(style.args) or len({row.words for row in rows}) > 1:
             return False
         numbers = range(1, len(self.names) + 1)
@@ -383,7 +383,7 @@ class PairWriting:
     def _mixing(
         self, plan: _Plan, known: StyleRow | None, settings: PairSettings, rows: Sequence[Coefficient]
     ) -> str | None:
-        """The rule LAMMPS mixes with, None where it does not, or nothing says."""
+        """Return the rule LAMMPS mixes with, None where it does not, or nothing says."""
         if known is None or known.mixing is None:
             return None
         if self.hybrid and self._given_elsewhere(plan.style, rows):
@@ -391,7 +391,7 @@ class PairWriting:
         return self._rule(plan, known, settings)
 
     def _rule(self, plan: _Plan, known: StyleRow, settings: PairSettings) -> str | None:
-        """The rule for pairs without a row, where there are any."""
+        """Return the rule for pairs without a row, where there are any."""
         if known.mixing_fixed:
             return known.mixing
         if settings.mix in _MIXING:
@@ -399,7 +399,7 @@ class PairWriting:
         return known.mixing if plan.style.stated else None
 
     def _given_elsewhere(self, style: PotentialStyle, rows: Sequence[Coefficient]) -> bool:
-        """Whether two types that both have rows of this sub-style are a pair of another one only."""
+        """True if two types that both have rows of this sub-style are a pair of another one only."""
         own = {row.types for row in rows}
         alone = {a for a, b in own if a == b}
         return any(
@@ -410,7 +410,7 @@ class PairWriting:
         )
 
     def _says_nothing(self, plan: _Plan, coefficients: Sequence[Coefficient]) -> bool:
-        """Whether the rows of a style are for every pair and state nothing: the style alone says as much."""
+        """True if the rows of a style are for every pair and state nothing: the style alone says as much."""
         known = find_style("pair", plan.style.name)
         if (
             known is None
@@ -429,7 +429,9 @@ class PairWriting:
         rows: Sequence[dict[str, Any]],
         params: Row,
     ) -> list[dict[str, Any]]:
-        """The pairs a sub-style mixes, where it does not mix all: they are written out, since no rule says which."""
+        """Return the pairs a sub-style mixes, where it does not mix all: they are written out, since no rule says
+        which.
+        """
         known = find_style("pair", plan.style.name)
         if not self.hybrid or known is None or not self._given_elsewhere(plan.style, coefficients):
             return []
@@ -479,7 +481,7 @@ class PairWriting:
                     charge_rows.append({**ends, "cutoff": float(charges["cutoff"])})
 
     def _chosen(self, plan: _Plan, wanted: Any) -> Row:
-        """The parameters of a part of a style: each the first of its arguments that is given."""
+        """Return the parameters of a part of a style: each the first of its arguments that is given."""
         known = find_style("pair", plan.style.name)
         values: dict[str, Value] | None = None if known is None else known.read_arguments(plan.style.args)
         if values is None:
@@ -492,7 +494,7 @@ class PairWriting:
         return params
 
     def _constants(self, charges: str) -> Row:
-        """The Coulomb constant of the units, and the dielectric constant where a command states it."""
+        """Return the Coulomb constant of the units, and the dielectric constant where a command states it."""
         units, stated = self.potential.units, self.potential.dielectric
         constant = COULOMB.get(units or "")
         found: Row = {}
@@ -509,7 +511,7 @@ class PairWriting:
         return found
 
     def _kspace(self) -> Row:
-        """The solver, its accuracy and its settings."""
+        """Return the solver, its accuracy and its settings."""
         words = self.potential.kspace or ()
         found: Row = {}
         if words:
@@ -570,6 +572,6 @@ class PairWriting:
 
 
 def _both(plan: _Plan) -> bool:
-    """Whether one cutoff in a row is that of the charges as well."""
+    """True if one cutoff in a row is that of the charges as well."""
     known = find_style("pair", plan.style.name)
     return known is not None and known.coefficients.slot("cutoff_coul") is not None

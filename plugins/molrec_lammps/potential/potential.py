@@ -105,11 +105,12 @@ class Potential:
     cmap: list[str] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        """Whether anything of a force field is stated."""
+        """True if anything of a force field is stated."""
         return bool(self.styles or self.coefficients or self.cmap)
 
     def final(self) -> Iterator[Coefficient]:
-        """The coefficients in force, in the order their last statement stands: a later row replaces an earlier one.
+        """Yield the coefficients in force, in the order their last statement stands: a later row replaces an earlier
+        one.
 
         The types of a pair come in ascending order, however they were stated.
         """
@@ -122,7 +123,7 @@ class Potential:
             yield rows[number]
 
     def style_of(self, coefficient: Coefficient) -> PotentialStyle | None:
-        """The style a row belongs to, None when no style of its category is known."""
+        """Return the style a row belongs to, None when no style of its category is known."""
         styles = self.styles.get(coefficient.category, [])
         if coefficient.style:
             named = [style for style in styles if style.name == coefficient.style and style.index == coefficient.index]
@@ -138,7 +139,7 @@ _MARK = "mixed by the {} rule"
 
 
 def mixed_values(names: Sequence[str], a: Row, b: Row, rule: str, params: Row) -> dict[str, float]:
-    """The mix of those of some parameters that are known to mix and that two own rows have.
+    """Return the mix of those of some parameters that are known to mix and that two own rows have.
 
     Where neither row has a cutoff there is none: the style's is that of the pair as well.
     """
@@ -147,7 +148,9 @@ def mixed_values(names: Sequence[str], a: Row, b: Row, rule: str, params: Row) -
 
 
 def mixed_row(a: Row, b: Row, rule: str, params: Row, required: Sequence[str]) -> dict[str, Any] | None:
-    """The parameters of a row for two types, marked as mixed; None where one of them does not mix in a known way."""
+    """Return the parameters of a row for two types, marked as mixed; None where one of them does not mix in a known
+    way.
+    """
     names = [name for name in dict.fromkeys((*a, *b)) if isinstance(a.get(name, b.get(name)), float)]
     values = mixed_values(names, a, b, rule, params)
     if not set(names) | set(required) <= set(values) or not all(map(math.isfinite, values.values())):
@@ -156,7 +159,7 @@ def mixed_row(a: Row, b: Row, rule: str, params: Row, required: Sequence[str]) -
 
 
 def is_mixed(row: Row, a: Row | None, b: Row | None, params: Row) -> bool:
-    """Whether a row is marked as mixed and still is the mix of the two own ones, so that nobody has to state it."""
+    """True if a row is marked as mixed and still is the mix of the two own ones, so that nobody has to state it."""
     rule = next((r for r in ("geometric", "arithmetic", "sixthpower") if row.get("desc") == _MARK.format(r)), None)
     if rule is None or a is None or b is None:
         return False
@@ -182,7 +185,9 @@ def _mixed(name: str, rule: str, given: Mapping[str, tuple[float, float] | None]
 
 
 def type_count(potential: Potential, kind: str) -> int:
-    """How many types of a kind (`atom bond angle dihedral improper`) there are: as stated, and no fewer than named."""
+    """Return how many types of a kind (`atom bond angle dihedral improper`) there are: as stated, and no fewer than
+    named.
+    """
     category = "pair" if kind == "atom" else kind
     used = [max(row.types, default=0) for row in potential.coefficients if row.category == category]
     masses = list(potential.masses) if kind == "atom" else []
@@ -190,7 +195,7 @@ def type_count(potential: Potential, kind: str) -> int:
 
 
 def type_names(potential: Potential, kind: str) -> list[str]:
-    """The names of all types of a kind in the order of their numbers: labels, else the decimal numbers."""
+    """Return the names of all types of a kind in the order of their numbers: labels, else the decimal numbers."""
     count = type_count(potential, kind)
     labels = potential.labels.get(kind, [])
     return [labels[n] if n < len(labels) and labels[n] else str(n + 1) for n in range(count)]
@@ -276,7 +281,9 @@ def sub_style_among(found: HybridWords, name: str, scaled: bool) -> bool:
 def mapped_pairs(
     style: str, words: Sequence[str], pairs: Sequence[tuple[int, int]], types: int
 ) -> list[tuple[int, int]]:
-    """Those of the pairs that coefficients of a style count for: not types mapped to NULL, of `eam` those of I,I."""
+    """Return those of the pairs that coefficients of a style count for: not types mapped to NULL, of `eam` those of
+    I,I.
+    """
     if style == "eam":
         return [(i, j) for i, j in pairs if i == j]
     known = find_style("pair", style)

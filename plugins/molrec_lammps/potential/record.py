@@ -29,7 +29,7 @@ def force_field(
     name: str = "lammps",
     source: Mapping[str, Any] | None = None,
 ) -> ForceField:
-    """The force field of a record for what LAMMPS' files state.
+    """Return the force field of a record for what LAMMPS' files state.
 
     `definitions` 1 or 2 are those its numbers follow. `directory` is where files that styles name are looked for
     (their sha256 goes beside their name). `source` is the document's `source`. `FormatError` for a row that is not of
@@ -48,7 +48,7 @@ def potential_of(
     types: Mapping[str, Sequence[str]] | None = None,
     report: Report | None = None,
 ) -> Potential:
-    """What LAMMPS has to be told for a force field, of a record of any origin.
+    """Return what LAMMPS has to be told for a force field, of a record of any origin.
 
     `types` are the names of the types by kind (`atom bond angle dihedral improper`) in the order of their numbers,
     where the caller knows them (`type` beside `type_id` of a system). Without it they are those the force field came

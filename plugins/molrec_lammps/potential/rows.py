@@ -46,7 +46,7 @@ class FileFacts:
         self.directory, self.report = directory, report
 
     def sums(self, name: str, file: str) -> dict[str, float | str]:
-        """`<name>_sha256` of a file; nothing for one that is not there. The word NULL names none."""
+        """Return `<name>_sha256` of a file; nothing for one that is not there. The word NULL names none."""
         path = self._path(file)
         if file == "NULL":
             return {}
@@ -56,7 +56,9 @@ class FileFacts:
         return {f"{name}_sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
 
     def sums_of_words(self, words: Mapping[str, float | str]) -> dict[str, float | str]:
-        """`<name>_sha256` of the words of a style nothing is known of that are names of files beside the script."""
+        """Return `<name>_sha256` of the words of a style nothing is known of that are names of files beside the
+        script.
+        """
         found: dict[str, float | str] = {}
         for name, word in words.items() if self.directory is not None else ():
             path = None if self.directory is None or not isinstance(word, str) else self.directory / word
@@ -65,11 +67,11 @@ class FileFacts:
         return found
 
     def params(self, name: str, file: str) -> dict[str, float | str]:
-        """A file and its sum, as parameters."""
+        """Return a file and its sum, as parameters."""
         return {name: file, **self.sums(name, file)}
 
     def cmap(self, file: str) -> NDArray[np.float64] | None:
-        """The maps of a file, None (and said so) when it is not there."""
+        """Return the maps of a file, None (and said so) when it is not there."""
         path = self._path(file)
         if path is None:
             self.report.dropped(f"fix cmap {file}", "the file was not found")
@@ -77,7 +79,7 @@ class FileFacts:
         return read_cmap(path)
 
     def cmap_table(self, names: Sequence[str], grids: NDArray[np.float64]) -> Block:
-        """The table of some maps: their endpoints are any."""
+        """Return the table of some maps: their endpoints are any."""
         text = np.array(list(names), dtype=np.dtypes.StringDType())
         blank = np.array([""] * len(names), dtype=np.dtypes.StringDType())
         ends = {f"{letter}tom": Column(blank) for letter in "ijklm"}
@@ -92,7 +94,7 @@ class FileFacts:
 
 
 def read_cmap(path: Path) -> NDArray[np.float64]:
-    """The maps of a file, f64[maps, 24, 24] in the file's units. `FormatError` for a text that is none."""
+    """Return the maps of a file, f64[maps, 24, 24] in the file's units. `FormatError` for a text that is none."""
     words: list[str] = []
     for number, line in enumerate(path.read_text(encoding="utf-8", errors="surrogateescape").splitlines(), 1):
         found = line.partition("#")[0].split()
@@ -107,7 +109,7 @@ def read_cmap(path: Path) -> NDArray[np.float64]:
 
 
 def cmap_text(grids: NDArray[np.float64]) -> str:
-    """A file of `fix cmap` with some maps, every number exact. `FormatError` for maps of another size."""
+    """Return a file of `fix cmap` with some maps, every number exact. `FormatError` for maps of another size."""
     if grids.ndim != 3 or grids.shape[1:] != (CMAP_SIZE, CMAP_SIZE):
         raise FormatError("cmap", found=f"maps of {grids.shape[1:]}", expected=f"{CMAP_SIZE} by {CMAP_SIZE}")
     lines = []
@@ -129,12 +131,12 @@ class RowReading:
         self.generic = False
 
     def values(self, row: Coefficient) -> dict[str, Value] | None:
-        """Slot → value of a row, None when its words do not fit."""
+        """Return slot → value of a row, None when its words do not fit."""
         values = None if self.known is None else self.known.read(row.words, self.atom_types)
         return None if self.known is None or values is None else {**self.known.defaults, **values}
 
     def rows(self, coefficients: Sequence[Coefficient]) -> list[dict[str, float | str]]:
-        """Column → value of each row. `FormatError` for a row that is not of a style whose form is certain."""
+        """Return column → value of each row. `FormatError` for a row that is not of a style whose form is certain."""
         found = [self.values(row) for row in coefficients]
         fitting = [values for values in found if values is not None]
         if len(fitting) < len(found):
@@ -146,7 +148,7 @@ class RowReading:
         return [{**self.style.row(values), **self._files(values)} for values in fitting]
 
     def _files(self, values: dict[str, Value]) -> dict[str, float | str]:
-        """The sums of the files a row names."""
+        """Return the sums of the files a row names."""
         found: dict[str, float | str] = {}
         for name, value in values.items() if self.known is not None and "file" in self.known.flags else ():
             slot = None if self.known is None else self.known.coefficients.slot(name)
@@ -156,14 +158,14 @@ class RowReading:
 
 
 def misfit(row: Coefficient, expected: str) -> FormatError:
-    """The error of a row whose words are not those of its style."""
+    """Return the error of a row whose words are not those of its style."""
     types = " ".join(map(str, row.types))
     found = f"{row.category} coefficients {' '.join((types, row.style, row.part, *row.words)).strip()!r}"
     return FormatError(row.where or "the force field", found=found, expected=expected)
 
 
 def _unnamed(coefficients: Sequence[Coefficient]) -> list[dict[str, float | str]]:
-    """Words as `c1`, `c2`, …: numbers where a place holds nothing else, texts otherwise."""
+    """Return words as `c1`, `c2`, …: numbers where a place holds nothing else, texts otherwise."""
     width = max(len(row.words) for row in coefficients)
     numbers = [all(is_number(row.words[n]) for row in coefficients if n < len(row.words)) for n in range(width)]
     return [
@@ -208,7 +210,9 @@ class SpecialBonds:
 
 
 def special_bonds(words: Sequence[str]) -> SpecialBonds:
-    """What the words of a `special_bonds` command set; what they leave out is 0. `FormatError` for other words."""
+    """Return what the words of a `special_bonds` command set; what they leave out is 0. `FormatError` for other
+    words.
+    """
     lj: tuple[float, ...] = (0.0, 0.0, 0.0)
     coul = lj
     switches: list[str] = []
@@ -229,7 +233,9 @@ def special_bonds(words: Sequence[str]) -> SpecialBonds:
 
 
 def special_words(weights: Mapping[str, Sequence[float]], stated: Sequence[str] | None) -> tuple[str, ...] | None:
-    """The words for some weights: those that were `stated` where they mean the same; None where none are needed."""
+    """Return the words for some weights: those that were `stated` where they mean the same; None where none are
+    needed.
+    """
     wanted = (tuple(map(float, weights["lj"])), tuple(map(float, weights["coul"])))
     switches: tuple[str, ...] = ()
     if stated is not None:
@@ -252,7 +258,7 @@ class PairSettings:
 
 
 def pair_settings(commands: Sequence[Sequence[str]], name: str, index: int) -> PairSettings:
-    """What the `pair_modify` commands set of the (sub-)style `name`; a later one counts."""
+    """Return what the `pair_modify` commands set of the (sub-)style `name`; a later one counts."""
     found = PairSettings()
     for words in commands:
         rest = list(words)

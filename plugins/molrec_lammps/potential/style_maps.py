@@ -120,7 +120,9 @@ class StyleMap:
     _known: dict[tuple[str, str], str | None] = field(default_factory=dict, repr=False, compare=False)
 
     def row(self, values: Mapping[str, Value]) -> dict[str, float | str]:
-        """Column → value of a row for the values of its words; of a slot of many words one numbered column each."""
+        """Return column → value of a row for the values of its words; of a slot of many words one numbered column
+        each.
+        """
         row: dict[str, float | str] = {}
         for name, value in values.items():
             column = self.column(name)
@@ -131,7 +133,7 @@ class StyleMap:
         return row
 
     def values(self, row: Mapping[str, float | str]) -> dict[str, Value]:
-        """The values of a row's words; columns that are no slot of the style are left out."""
+        """Return the values of a row's words; columns that are no slot of the style are left out."""
         values: dict[str, Value] = {}
         for column, value in row.items():
             name = self.slot(column)
@@ -145,14 +147,14 @@ class StyleMap:
         return {**values, **{slot.name: gathered(row, [slot])[slot.name] for slot in many}}
 
     def column(self, slot: str) -> str:
-        """The column of a slot, its number kept; "" for one that is not stored."""
+        """Return the column of a slot, its number kept; "" for one that is not stored."""
         key = ("column", slot)
         if key not in self._known:
             self._known[key] = self._column(slot)
         return self._known[key] or ""
 
     def slot(self, column: str) -> str | None:
-        """The slot a column holds, None for a column of another meaning."""
+        """Return the slot a column holds, None for a column of another meaning."""
         key = ("slot", column)
         if key not in self._known:
             self._known[key] = self._slot(column)
@@ -184,7 +186,8 @@ class StyleMap:
         return None
 
     def expression(self, columns: Iterable[str]) -> str | None:
-        """The energy of a style that is not registered in these definitions, in its own numbers; None where unknown.
+        """Return the energy of a style that is not registered in these definitions, in its own numbers; None where
+        unknown.
 
         A style of the other definitions has the name of that and LAMMPS' numbers, which are those of definitions 2.
         """
@@ -208,12 +211,12 @@ class StyleMap:
         return row is not None and row.coefficients.slot(f"{slot}1") is not None
 
     def _terms(self, values: Mapping[str, Value]) -> int:
-        """How many terms a row has: the numbers of its slots go from 1 without a gap."""
+        """Return how many terms a row has: the numbers of its slots go from 1 without a gap."""
         numbers = {int(number) for name in values for number in (_split(name)[1],) if number}
         return max(numbers, default=0)
 
     def _changed(self, column: str, value: float, *, back: bool) -> float:
-        """A number in the definitions of the record, or `back` in LAMMPS'."""
+        """Return a number in the definitions of the record, or `back` in LAMMPS'."""
         key = ("change", column)
         if key not in self._known:
             self._known[key] = self._change(column)
@@ -232,7 +235,7 @@ class StyleMap:
 
 
 def style_map(category: str, style: str, part: str, definitions: int) -> StyleMap:
-    """The map of a style of bonds, angles, dihedrals or impropers, or of its cross term `part`, known or not."""
+    """Return the map of a style of bonds, angles, dihedrals or impropers, or of its cross term `part`, known or not."""
     bare = bare_style(style)
     if part:
         return own_map(category, f"{bare}/{part}", bare, part, definitions)
@@ -243,7 +246,7 @@ def style_map(category: str, style: str, part: str, definitions: int) -> StyleMa
 
 
 def pair_map(style: str, definitions: int) -> StyleMap:
-    """The map of the pairs of a pair style that stands alone."""
+    """Return the map of the pairs of a pair style that stands alone."""
     bare = bare_style(style)
     parts = PAIR_PARTS.get(bare)
     if parts is None:
@@ -253,13 +256,13 @@ def pair_map(style: str, definitions: int) -> StyleMap:
 
 
 def charge_expression(charges: str, definitions: int) -> str | None:
-    """The energy of a table of charges that is registered in the other definitions only."""
+    """Return the energy of a table of charges that is registered in the other definitions only."""
     other = STANDARD.find("pair", charges, 2)
     return other.formula(2) if other is not None and STANDARD.find("pair", charges, definitions) is None else None
 
 
 def own_map(category: str, table: str, style: str, part: str, definitions: int) -> StyleMap:
-    """The map of a style that keeps its slots and numbers, under the name `table`."""
+    """Return the map of a style that keeps its slots and numbers, under the name `table`."""
     return StyleMap(category, bare_style(style), part, table, {}, None, definitions)
 
 
@@ -285,7 +288,7 @@ def dimension_of_parameter(category: str, table: str, name: str, definitions: in
 
 
 def _split(name: str) -> tuple[str, str]:
-    """`K12` is `K` and `12`; a name without a number has an empty one."""
+    """Return `K12` is `K` and `12`; a name without a number has an empty one."""
     match = _TAIL.match(name)
     assert match is not None
     return match[1], match[2] or ""

@@ -57,7 +57,7 @@ class Slot:
     literal: str | None = None
 
     def value(self, word: str) -> Value | None:
-        """What a word means here, None when it cannot stand here."""
+        """Return what a word means here, None when it cannot stand here."""
         if self.literal is not None:
             return word if word == self.literal else None
         if self.kind == "float":
@@ -90,7 +90,7 @@ class Pattern:
 
     @classmethod
     def parse(cls, text: str) -> Pattern:
-        """The pattern a text states; `-` is the empty one, `?` one that nothing fits."""
+        """Return the pattern a text states; `-` is the empty one, `?` one that nothing fits."""
         if text == UNKNOWN_UNIT:
             return cls(text, ())
         parts = [""] if text == "-" else text.split("|")
@@ -105,7 +105,7 @@ class Pattern:
         return None if found is None else found[0]
 
     def slots_of(self, words: Sequence[str], types: int | None = None) -> tuple[Slot, ...] | None:
-        """The slot of every word; None when they do not fit."""
+        """Return the slot of every word; None when they do not fit."""
         found = self._match(words, types)
         return None if found is None else found[1]
 
@@ -116,7 +116,9 @@ class Pattern:
         return None
 
     def words(self, values: Mapping[str, Value]) -> tuple[str, ...] | None:
-        """The words some values come from; None when a value that must be there is missing or is of another kind."""
+        """Return the words some values come from; None when a value that must be there is missing or is of another
+        kind.
+        """
         best: tuple[str, ...] | None = None
         for items in self.alternatives:
             found = _written(items, values, "")
@@ -141,7 +143,7 @@ class Pattern:
         return any(isinstance(item, _Repeat) for items in self.alternatives for item in items)
 
     def slot(self, name: str) -> Slot | None:
-        """The slot of that name, numbered or not."""
+        """Return the slot of that name, numbered or not."""
         for items in self.alternatives:
             for item in items:
                 if isinstance(item, _Repeat):
@@ -155,7 +157,7 @@ class Pattern:
 
 
 def gathered(values: Mapping[str, float | str], slots: Sequence[Slot]) -> dict[str, Value]:
-    """Values with those of a slot of many words, which are numbered from 1, put together under its name."""
+    """Return values with those of a slot of many words, which are numbered from 1, put together under its name."""
     found: dict[str, Value] = dict(values)
     for slot in slots:
         if slot.kind in ("some", "each"):
@@ -167,17 +169,19 @@ def gathered(values: Mapping[str, float | str], slots: Sequence[Slot]) -> dict[s
 
 
 def is_number(word: str) -> bool:
-    """Whether LAMMPS reads a word as a number."""
+    """True if LAMMPS reads a word as a number."""
     return _NUMBER.fullmatch(word) is not None
 
 
 def is_integer(word: str) -> bool:
-    """Whether LAMMPS reads a word as an integer."""
+    """True if LAMMPS reads a word as an integer."""
     return _INTEGER.fullmatch(word) is not None
 
 
 def number_word(value: float | int) -> str:
-    """The shortest decimal that is the number; of a whole one without a point, so that it fits an integer as well."""
+    """Return the shortest decimal that is the number; of a whole one without a point, so that it fits an integer as
+    well.
+    """
     if isinstance(value, int) or not math.isfinite(value):
         return str(value)
     text = repr(value)
@@ -185,7 +189,7 @@ def number_word(value: float | int) -> str:
 
 
 def number_words(values: Sequence[float | int]) -> tuple[str, ...]:
-    """`number_word` of each."""
+    """Return `number_word` of each."""
     return tuple(number_word(value) for value in values)
 
 
@@ -243,7 +247,7 @@ class _Matching:
     def ways(
         self, items: tuple[_Item, ...], words: tuple[str, ...], number: str, values: dict[str, Value], slots: _Slots
     ) -> Iterator[_Found]:
-        """Every way; `number` is that of the repetition."""
+        """Yield every way; `number` is that of the repetition."""
         if not items:
             if not words:
                 yield values, slots
@@ -381,11 +385,11 @@ class StyleRow:
         return "every" in self.flags
 
     def takes_all(self, arguments: Sequence[str]) -> bool:
-        """Whether the style takes one command for all types, behind which nothing of an earlier one is left."""
+        """True if the style takes one command for all types, behind which nothing of an earlier one is left."""
         return self.every and not any(f"pairwise:{word}" in self.flags for word in arguments)
 
     def unconvertible(self, target: str | None = None) -> str:
-        """Why its numbers cannot be converted to other units (the style `target`, or any); "" where they can."""
+        """Return why its numbers cannot be converted to other units (the style `target`, or any); "" where they can."""
         if "angstroms" in self.flags and target is not None and target not in ANGSTROM_UNITS:
             return f"LAMMPS holds lengths of it that are only right in units {', '.join(ANGSTROM_UNITS)}"
         for flag, reason in _UNCONVERTIBLE.items():
@@ -402,7 +406,7 @@ class StyleRow:
         return self.coefficients.read(words, types)
 
     def words(self, values: Mapping[str, Value]) -> tuple[str, ...] | None:
-        """The words of a row; None when a value is missing."""
+        """Return the words of a row; None when a value is missing."""
         return self.coefficients.words(values)
 
     def read_arguments(self, words: Sequence[str]) -> dict[str, Value] | None:
@@ -410,37 +414,39 @@ class StyleRow:
         return self.arguments.read(words)
 
     def argument_words(self, values: Mapping[str, Value]) -> tuple[str, ...] | None:
-        """The words behind the style's name; None when a value is missing."""
+        """Return the words behind the style's name; None when a value is missing."""
         return self.arguments.words(values)
 
     def units(self, words: Sequence[str]) -> tuple[str, ...] | None:
-        """The unit of every word of a coefficient row ("" for what is no quantity); None when they do not fit."""
+        """Return the unit of every word of a coefficient row ("" for what is no quantity); None when they do not
+        fit.
+        """
         return _units(self.coefficients, words)
 
     def argument_units(self, words: Sequence[str]) -> tuple[str, ...] | None:
-        """The unit of every word behind the style's name."""
+        """Return the unit of every word behind the style's name."""
         return _units(self.arguments, words)
 
 
 def bare_style(name: str) -> str:
-    """A style's name without the suffix of an accelerated variant, which is the same potential."""
+    """Return a style's name without the suffix of an accelerated variant, which is the same potential."""
     return _SUFFIX.sub("", name)
 
 
 def find_style(category: str, style: str, part: str = "") -> StyleRow | None:
-    """The row of a style (suffixes left off) or of one of its cross terms; None for an unknown one."""
+    """Return the row of a style (suffixes left off) or of one of its cross terms; None for an unknown one."""
     return style_rows().get((category, bare_style(style), part))
 
 
 def is_style(category: str, word: str) -> bool:
-    """Whether there is a style of that name, suffix or not; hybrids and `none` are no styles of their own."""
+    """True if there is a style of that name, suffix or not; hybrids and `none` are no styles of their own."""
     bare = bare_style(word)
     return bare != "none" and (category, bare, "") in style_rows()
 
 
 @functools.cache
 def style_rows() -> Mapping[tuple[str, str, str], StyleRow]:
-    """Category, style and part → row; of all styles there are, in the order of the table."""
+    """Return category, style and part → row; of all styles there are, in the order of the table."""
     text = resources.files("molrec_lammps").joinpath("styles.tsv").read_text(encoding="utf-8")
     rows = (_row(line.split("\t")) for line in text.splitlines()[1:])
     return {(row.category, row.style, row.part): row for row in rows}
@@ -470,5 +476,5 @@ def _units(pattern: Pattern, words: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def _unit(slot: Slot, word: str) -> str:
-    """The unit of a word; not known for a number among words of any kind."""
+    """Return the unit of a word; not known for a number among words of any kind."""
     return UNKNOWN_UNIT if slot.kind == "some" and is_number(word) else slot.unit

@@ -47,7 +47,9 @@ def foreign_style(category: str, table: str, rows: Sequence[Row], definitions: i
 
 
 def with_defaults(category: str, table: str, rows: Sequence[Row], definitions: int) -> list[Row]:
-    """Rows with what the contract says a missing parameter is; the terms of a sum numbered from 1 without a gap."""
+    """Return rows with what the contract says a missing parameter is; the terms of a sum numbered from 1 without a
+    gap.
+    """
     definition = STANDARD.find(category, table, definitions)
     if definition is None:
         return list(rows)
@@ -67,7 +69,9 @@ def _filled(row: Row, definition: StyleDefinition, definitions: int) -> Row:
 
 
 def _renumbered(row: Row, definition: StyleDefinition, definitions: int) -> Row:
-    """Terms as `k1`, `periodicity1`, `phase1`, … in the order of their numbers; a single one may come without any."""
+    """Return terms as `k1`, `periodicity1`, `phase1`, … in the order of their numbers; a single one may come without
+    any.
+    """
     names = {entry.named(definitions): entry for entry in definition.parameters if definitions in entry.indexed}
     pattern = re.compile(f"({'|'.join(map(re.escape, names))})([1-9][0-9]*)?")
     terms: dict[int, Row] = {}
@@ -92,7 +96,7 @@ def _renumbered(row: Row, definition: StyleDefinition, definitions: int) -> Row:
 
 
 def _polynomial(rows: Sequence[Row], definitions: int) -> tuple[str, list[Row]]:
-    """`rb` is in powers of cos(phi-180 degrees): every odd one changes its sign in those of cos(phi)."""
+    """Return `rb` is in powers of cos(phi-180 degrees): every odd one changes its sign in those of cos(phi)."""
     found = []
     for row in rows:
         others = {name: value for name, value in row.items() if not re.fullmatch("c[0-5]", name)}
@@ -102,7 +106,7 @@ def _polynomial(rows: Sequence[Row], definitions: int) -> tuple[str, list[Row]]:
 
 
 def _improper_cosine(rows: Sequence[Row], definitions: int) -> tuple[str, list[Row]]:
-    """A single cosine with a phase of 0 or 180 degrees is `cvff`."""
+    """Return a single cosine with a phase of 0 or 180 degrees is `cvff`."""
     half = 180.0 if definitions == 2 else math.pi
     found = []
     for row in with_defaults("improper", "periodic", rows, definitions):
@@ -168,12 +172,12 @@ class Reading:
         self._refuse_rest()
 
     def remembered(self, category: str) -> dict[str, Any]:
-        """What the document remembers of the styles of a category."""
+        """Return what the document remembers of the styles of a category."""
         found = self.stated.get("styles", {}).get(category, {})
         return found if isinstance(found, dict) else {}
 
     def arguments(self, style: str, category: str, params: Mapping[str, float | str]) -> tuple[str, ...]:
-        """The words behind a style's name for its parameters. `UnsupportedError` where one is missing."""
+        """Return the words behind a style's name for its parameters. `UnsupportedError` where one is missing."""
         row = find_style(category, style)
         if row is not None:
             words = row.argument_words(gathered(params, row.arguments.slots))
@@ -225,7 +229,7 @@ class Reading:
                     found.masses[number] = number_word(row["mass"])
 
     def number(self, kind: str, name: str) -> int | None:
-        """The number of a type; None, and said so, for one the caller's types are without."""
+        """Return the number of a type; None, and said so, for one the caller's types are without."""
         number = self.numbers[kind].get(name)
         if number is None:
             self.report.dropped(f"forcefield {kind} type {name}", "nothing of the system has this type")
@@ -259,7 +263,7 @@ class Reading:
             found.hybrid[category] = hybrid or "hybrid"
 
     def _style(self, category: str, table: str, style: str, entry: Mapping[str, Any] | None) -> PotentialStyle:
-        """A style; its table stands in for where it was said, for the order."""
+        """Return a style; its table stands in for where it was said, for the order."""
         args: tuple[str, ...] = ()
         stated = entry is None or "args" in entry
         if stated:
@@ -328,7 +332,7 @@ class Reading:
 
 
 def _in_usual_angles(force_field: ForceField) -> ForceField:
-    """The force field with its angles in what its definitions have them in, where a style has any."""
+    """Return the force field with its angles in what its definitions have them in, where a style has any."""
     stated = angle_unit(force_field.units, force_field.definitions)
     if stated is None or stated == {1: "radian", 2: "degree"}[force_field.definitions]:
         return force_field
@@ -336,7 +340,7 @@ def _in_usual_angles(force_field: ForceField) -> ForceField:
 
 
 def table_rows(table: Block) -> list[dict[str, Any]]:
-    """The rows of a table, each without what is null; texts and numbers as Python has them."""
+    """Return the rows of a table, each without what is null; texts and numbers as Python has them."""
     rows: list[dict[str, Any]] = [{} for _ in range(table.count)]
     for name, column in table.columns.items():
         if column.trailing:
@@ -350,7 +354,7 @@ def table_rows(table: Block) -> list[dict[str, Any]]:
 
 
 def row_words(style: StyleMap, row: Mapping[str, Any]) -> tuple[str, ...]:
-    """The words of a row of a table. `UnsupportedError` names the style and what it lacks."""
+    """Return the words of a row of a table. `UnsupportedError` names the style and what it lacks."""
     known = find_style(style.category, style.style, style.part)
     own = {name: value for name, value in row.items() if name not in _TEXTS and name not in ANNOTATIONS}
     if known is not None and known.coefficients.alternatives and not ("c1" in own and style.slot("c1") is None):

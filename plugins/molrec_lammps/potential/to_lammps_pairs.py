@@ -46,7 +46,7 @@ def pair_rows(reading: Reading, table: str) -> dict[tuple[int, int], Row]:
 
 
 def _expanded(reading: Reading, rows: list[Row], *, keyed_by_class: bool) -> dict[tuple[int, int], Row]:
-    """Every pair of types with the row that fits it best: the fewest wildcards first."""
+    """Return every pair of types with the row that fits it best: the fewest wildcards first."""
     labels = _classes(reading) if keyed_by_class else {name: name for name in reading.numbers["atom"]}
     known: dict[tuple[str, str], Row] = {}
     for row in rows:
@@ -140,7 +140,7 @@ class PairReading:
         self._add_constants(found)
 
     def _remembered(self, remembered: Mapping[str, Any]) -> list[_Use] | None:
-        """What a source of LAMMPS had, None when the tables are not those any more."""
+        """Return what a source of LAMMPS had, None when the tables are not those any more."""
         uses = []
         hybrid = "hybrid" in remembered
         for entry in remembered.get("styles", []):
@@ -156,7 +156,9 @@ class PairReading:
         return uses if names == set(self.tables) else None
 
     def _foreign(self) -> list[_Use]:
-        """What LAMMPS calls tables nothing is remembered of: one style where it has one for all, else an overlay."""
+        """Return what LAMMPS calls tables nothing is remembered of: one style where it has one for all, else an
+        overlay.
+        """
         charges = [name for name in self.tables if name in _CHARGES]
         others = [name for name in self.tables if name not in _CHARGES]
         if len(charges) <= 1 and len(others) <= 1 and self.tables:
@@ -219,7 +221,7 @@ class PairReading:
         return words
 
     def _meaning(self, use: _Use, values: Mapping[str, Value]) -> dict[str, Value]:
-        """Arguments with those filled in that stand for others where they are left out."""
+        """Return arguments with those filled in that stand for others where they are left out."""
         filled = dict(values)
         for names in use.parts.charge_params.values() if use.parts is not None else ():
             for name, other in itertools.pairwise(names):
@@ -242,7 +244,7 @@ class PairReading:
             found.coefficients.append(Coefficient("pair", pair, words, name, index, comment=comment))
 
     def _row_by_row(self, table: str) -> bool:
-        """Whether a style that takes one row for all types has a row for each pair instead: it is not for all."""
+        """True if a style that takes one row for all types has a row for each pair instead: it is not for all."""
         block = self.reading.tables[("pair", table)]
         return block.count > 0 and "element" not in block.columns
 
@@ -264,7 +266,7 @@ class PairReading:
         return found
 
     def _with_cutoffs(self, use: _Use, row: dict[str, Any], charge: Mapping[str, Any]) -> dict[str, Any]:
-        """One cutoff in a row is that of the charges too, so that each is stated where it is not."""
+        """Return one cutoff in a row is that of the charges too, so that each is stated where it is not."""
         own, other = row.get("cutoff"), charge.get("cutoff")
         if own is None and other is None:
             return row

@@ -76,7 +76,7 @@ class Sources:
         return not self.directories and not any(paths for kind, paths in self.named.items() if kind != "log")
 
     def all(self, kind: str) -> list[Path]:
-        """Files of a kind: those named, else those found."""
+        """Return files of a kind: those named, else those found."""
         return self.named[kind] or self.found[kind]
 
 
@@ -128,7 +128,9 @@ def _is_run(directory: Path) -> bool:
 
 
 def find_script(sources: Sources, logs: Sequence[Log], report: Report) -> Script | None:
-    """The script of the run: the one named, else the only one that no other includes, else the one a log echoes."""
+    """Return the script of the run: the one named, else the only one that no other includes, else the one a log
+    echoes.
+    """
     candidates = sources.all("script")
     if not candidates:
         return None
@@ -150,7 +152,8 @@ def find_script(sources: Sources, logs: Sequence[Log], report: Report) -> Script
 
 
 def find_logs(sources: Sources, report: Report, names: Iterable[str] = ()) -> list[Log]:
-    """The logs of the run in order: those named, else `log.lammps` and those `names` of the script, else the only one.
+    """Return the logs of the run in order: those named, else `log.lammps` and those `names` of the script, else the
+    only one.
 
     Of several that hold the same thermo rows (the log and the screen output) the first counts.
     """
@@ -172,7 +175,7 @@ def find_logs(sources: Sources, report: Report, names: Iterable[str] = ()) -> li
 
 
 def choose_data(sources: Sources, settings: Settings | None, report: Report) -> Path | None:
-    """The data file that says what the atoms of the run are, or None.
+    """Return the data file that says what the atoms of the run are, or None.
 
     The one named; else the one the script reads, unless the run renumbers its atoms afterwards; else one the run
     writes; else the only one of a directory whose script, if any, does not build its atoms itself.
@@ -226,7 +229,7 @@ def _data_of_script(sources: Sources, settings: Settings, report: Report) -> Pat
 
 
 def _written(sources: Sources, settings: Settings) -> Path | None:
-    """The last data file the run wrote that is there."""
+    """Return the last data file the run wrote that is there."""
     found = (find_file(name, sources.folders) for name in reversed(settings.written))
     return next((path for path in found if path is not None and kind_of(path) == "data"), None)
 
@@ -239,7 +242,7 @@ def _read_by(settings: Settings | None, sources: Sources) -> Path | None:
 
 
 def _echoed(script: Script, logs: Sequence[Log]) -> bool:
-    """Whether the logs echo the commands of the script."""
+    """True if the logs echo the commands of the script."""
     echoed = {command.text.split("#")[0].strip() for log in logs for command in log.commands}
     typed = [command.text.split("#")[0].strip() for command in script.commands]
     return bool(typed) and sum(text in echoed for text in typed) >= 0.9 * len(typed)
@@ -259,7 +262,7 @@ def left_out(report: Report, paths: Iterable[Path], why: str) -> None:
 
 
 def ambiguous(what: str, paths: Sequence[Path], sources: Sources) -> UsageError:
-    """The error where several files could be meant: which they are, and how to name one."""
+    """Return the error where several files could be meant: which they are, and how to name one."""
     folders = list(dict.fromkeys(path.parent for path in paths))
     names = [path.name if len(folders) == 1 else str(path) for path in paths[:8]]
     shown = ", ".join(names) + (f" and {len(paths) - 8} more" if len(paths) > 8 else "")
@@ -300,7 +303,7 @@ class DumpFiles:
 
 
 def units_of_dumps(dumps: Sequence[DumpFiles]) -> str | None:
-    """The units style that the beginning of a dump states, None where none does."""
+    """Return the units style that the beginning of a dump states, None where none does."""
     for dump in dumps:
         stated = _UNITS.search(read_head(dump.files[0]))
         if stated is not None and (word := (stated[1] or stated[2]).decode()) in UNITS:
@@ -311,7 +314,7 @@ def units_of_dumps(dumps: Sequence[DumpFiles]) -> str | None:
 def choose_dumps(
     sources: Sources, settings: Settings | None, report: Report, besides: Sequence[DumpFiles] | None = None
 ) -> list[DumpFiles]:
-    """The dumps of the run, the trajectory first: in the order of the script, or those that content shows.
+    """Return the dumps of the run, the trajectory first: in the order of the script, or those that content shows.
 
     `besides` are the local and grid dumps. Files that are named by the user are one dump unless the script tells them
     apart. UnsupportedError: one of these is of a kind that is not read.
@@ -355,7 +358,9 @@ def choose_dumps(
 
 
 def choose_beside(sources: Sources, settings: Settings | None, report: Report) -> list[DumpFiles]:
-    """The local and grid dumps of the run: those its script names, else those the user names or a directory has."""
+    """Return the local and grid dumps of the run: those its script names, else those the user names or a directory
+    has.
+    """
     named = sources.named["dump"]
     dumps: list[DumpFiles] = []
     taken: set[Path] = set()
@@ -376,7 +381,7 @@ def choose_beside(sources: Sources, settings: Settings | None, report: Report) -
 
 
 def _kind(path: Path) -> str | None:
-    """What a dump holds; None where it is none that is read."""
+    """Return what a dump holds; None where it is none that is read."""
     try:
         return dump_kind(path)
     except (MolrecError, OSError):
@@ -384,7 +389,7 @@ def _kind(path: Path) -> str | None:
 
 
 def _of_atoms(paths: Sequence[Path], report: Report) -> list[Path]:
-    """Without the binary dumps of a directory."""
+    """Return without the binary dumps of a directory."""
     kept = []
     for path in paths:
         try:
@@ -399,7 +404,7 @@ def _of_atoms(paths: Sequence[Path], report: Report) -> list[Path]:
 
 
 def _files_of(command: DumpCommand, sources: Sources, named: Sequence[Path]) -> tuple[Path, ...]:
-    """The files a dump command wrote: of those the user named, else of those where the run is."""
+    """Return the files a dump command wrote: of those the user named, else of those where the run is."""
     pattern = command.file
     if named:
         name = _as_pattern(Path(pattern).name)
@@ -418,20 +423,20 @@ def _files_of(command: DumpCommand, sources: Sources, named: Sequence[Path]) -> 
 
 
 def _as_pattern(name: str) -> re.Pattern[str]:
-    """Names a dump command writes: numbers for `*` and `%`; the file may have been compressed since."""
+    """Return names a dump command writes: numbers for `*` and `%`; the file may have been compressed since."""
     suffixes = "|".join(re.escape(suffix) for suffix in COMPRESSED)
     return re.compile("-?[0-9]+".join(re.escape(part) for part in re.split("[*%]", name)) + f"({suffixes})?")
 
 
 def _written_again(dump: DumpFiles, command: DumpCommand) -> DumpFiles:
-    """A dump whose files a later command adds to, or overwrites."""
+    """Return a dump whose files a later command adds to, or overwrites."""
     if dump.command is None or not command.append:
         return replace(dump, command=command)
     return replace(dump, command=replace(command, timesteps=dump.command.timesteps | command.timesteps))
 
 
 def _unreadable(command: DumpCommand, sources: Sources, report: Report) -> tuple[Path, ...]:
-    """The files of a dump that is not read with a run; reported, with what reads it."""
+    """Return the files of a dump that is not read with a run; reported, with what reads it."""
     files = _files_of(command, sources, [])
     if files:
         style = command.style.partition("/")[0]
@@ -441,7 +446,9 @@ def _unreadable(command: DumpCommand, sources: Sources, report: Report) -> tuple
 
 
 def _series(paths: Sequence[Path], sources: Sources) -> list[DumpFiles]:
-    """Dumps found by content: one file, or files of one name but for numbers, each beginning at a step of its own."""
+    """Return dumps found by content: one file, or files of one name but for numbers, each beginning at a step of its
+    own.
+    """
     groups: dict[tuple[str, tuple[str, ...] | None], list[Path]] = {}
     begins: dict[Path, int | None] = {}
     for path in paths:

@@ -43,7 +43,7 @@ _RUNS_KEPT = 1000
 def method_document(
     settings: Settings, commands: Sequence[Command], setup: RunSetup, logs: Sequence[Log], timestep: float | None
 ) -> dict[str, Any]:
-    """The `method` of a run; `timestep` where there is one for the whole trajectory."""
+    """Return the `method` of a run; `timestep` where there is one for the whole trajectory."""
     versions = [log.version for log in logs if log.version is not None]
     engine = {"name": "LAMMPS", **({"version": versions[-1]} if versions else {})}
     document: dict[str, Any] = {
@@ -75,7 +75,7 @@ def method_document(
 
 
 def status_document(logs: Sequence[Log]) -> dict[str, Any] | None:
-    """The `status` of a run as its last log shows it, None without a log."""
+    """Return the `status` of a run as its last log shows it, None without a log."""
     if not logs:
         return None
     outcome = logs[-1].outcome
@@ -89,7 +89,8 @@ def status_document(logs: Sequence[Log]) -> dict[str, Any] | None:
 
 
 def normalized(settings: Settings) -> bool | None:
-    """Whether the log's extensive values are per atom: what `thermo_modify norm` says, else yes in units lj alone.
+    """Return whether the log's extensive values are per atom: what `thermo_modify norm` says, else yes in units lj
+    alone.
 
     None where the runs differ, or the units are not known.
     """
@@ -171,7 +172,8 @@ _BODIES = ("bodies", "body_integers", "body_numbers")
 def with_properties(
     system: Frame, data: DataFile, boundary: Sequence[bool] | None, report: Report
 ) -> tuple[Frame, Frame]:
-    """The system with the columns of the data file that say what an atom is; and the rest, which is of one moment.
+    """Return the system with the columns of the data file that say what an atom is; and the rest, which is of one
+    moment.
 
     `boundary` says which axes are periodic, where the commands do.
     """
@@ -209,7 +211,7 @@ def keep_state(state: Frame, data: DataFile, record: Record, report: Report) -> 
 
 
 def _of_rows(state: Frame, rows: NDArray[np.int64], data: DataFile, report: Report) -> Frame:
-    """The state of some atoms of the data file, in order of ids."""
+    """Return the state of some atoms of the data file, in order of ids."""
     block = state.blocks["atoms"]
     columns = {
         name: Column(column.values[rows], None if column.validity is None else column.validity[rows])
@@ -256,5 +258,5 @@ def _momentary(name: str) -> bool:
 
 
 def _is_zero(column: Column) -> bool:
-    """Whether a column of numbers is zero in every row."""
+    """True if a column of numbers is zero in every row."""
     return column.values.dtype.kind in "if" and not np.any(column.values)

@@ -39,12 +39,12 @@ class DataFiles:
         self._parsed: dict[Path, DataFile] = {}
 
     def read(self, words: ReadData) -> DataFile | None:
-        """The file a command names; None where it is not there."""
+        """Return the file a command names; None where it is not there."""
         path = self.named.get(plain_name(words.file)) or find_file(words.file, self.folders)
         return None if path is None else self.parse(path, [header for _, header, _ in words.fixes if header])
 
     def parse(self, path: Path, counts: Sequence[str] = ()) -> DataFile:
-        """One file; `counts` are the header keywords of fixes."""
+        """Return one file; `counts` are the header keywords of fixes."""
         if path not in self._parsed:
             self._parsed[path] = parse_data(
                 path, atom_style=self.atom_style, stated_by=self.stated_by, counts=tuple(counts)
@@ -70,7 +70,7 @@ def read_potential(
     script: Script | None = None,
     refuse: bool = False,
 ) -> RunPotential:
-    """What the commands state.
+    """Return what the commands state.
 
     `beside` is the data file that counts although no command reads it. `executed`: these are the commands that ran.
     With `refuse` what LAMMPS refuses is a FormatError, else a doubt.
@@ -113,7 +113,7 @@ def counting_part(commands: Sequence[Command]) -> list[Command]:
 
 
 def _passed_over(commands: Sequence[Command]) -> list[Command]:
-    """Commands of a force field that a `jump SELF` to a label further on passes over."""
+    """Return commands of a force field that a `jump SELF` to a label further on passes over."""
     labels = {command.args[0]: at for at, command in enumerate(commands) if command.name == "label" and command.args}
     found = []
     for at, command in enumerate(commands):
@@ -125,7 +125,7 @@ def _passed_over(commands: Sequence[Command]) -> list[Command]:
 
 
 def with_commands(data: DataFile, found: RunPotential, report: Report) -> DataFile:
-    """The data file with the numbers of types, the labels and the masses that commands add to it."""
+    """Return the data file with the numbers of types, the labels and the masses that commands add to it."""
     stated = found.stated
     counts = dict(data.header.counts)
     for kind, count in stated.type_counts.items():
@@ -148,7 +148,7 @@ def with_commands(data: DataFile, found: RunPotential, report: Report) -> DataFi
 
 
 def _masses(data: DataFile, stated: Potential, report: Report) -> Table | None:
-    """The masses of types: the data file's, replaced where a `mass` command sets another."""
+    """Return the masses of types: the data file's, replaced where a `mass` command sets another."""
     if not stated.masses:
         return data.masses
     own: dict[int, float] = {}
@@ -180,7 +180,7 @@ def record_force_field(
     name: str,
     refuse: bool = False,
 ) -> ForceField | None:
-    """The force field for a record, None where there is none or where it is not known for certain.
+    """Return the force field for a record, None where there is none or where it is not known for certain.
 
     With `refuse` what has no place in a record is an error, else it stays as text and the report says so.
     """

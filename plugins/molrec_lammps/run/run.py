@@ -48,13 +48,15 @@ __all__ = ["averages_of_run", "commands_of", "read_run", "side_sources"]
 
 
 def commands_of(script: Script | None, logs: Sequence[Log]) -> list[Command]:
-    """All commands that are known of a run: the script's, then those its logs echo."""
+    """Return all commands that are known of a run: the script's, then those its logs echo."""
     typed = [] if script is None else script.commands
     return [*typed, *(command for log in logs for command in log.commands)]
 
 
 def side_sources(dumps: Sequence[DumpFiles], commands: Sequence[Command], words: Sequence[str]) -> list[SideSource]:
-    """The local and grid dumps of a run, with what their columns mean; what the user says of them in `words` counts."""
+    """Return the local and grid dumps of a run, with what their columns mean; what the user says of them in `words`
+    counts.
+    """
     told = told_columns(words)
     attributes = {**local_attributes(commands), **told}
     return [
@@ -66,7 +68,9 @@ def side_sources(dumps: Sequence[DumpFiles], commands: Sequence[Command], words:
 
 
 def averages_of_run(sources: Sources, commands: Sequence[Command], report: Report) -> Averages:
-    """The averages of a run: the files the user names and its commands write, without commands those that are there."""
+    """Return the averages of a run: the files the user names and its commands write, without commands those that are
+    there.
+    """
     written: dict[Path, AveCommand] = {}
     files = list(sources.named["ave"])
     for command in ave_commands(commands):
@@ -127,7 +131,7 @@ class _Earlier:
 
 
 def _read(sources: Sources, context: ReadContext, earlier: _Earlier | None = None) -> tuple[Record, _Earlier]:
-    """One run, and what a run that continues it does not state; `earlier` is that of the one it continues."""
+    """Return one run, and what a run that continues it does not state; `earlier` is that of the one it continues."""
     report = context.report
     run = _gather(sources, report)
     settings = run.settings
@@ -188,7 +192,7 @@ def _read(sources: Sources, context: ReadContext, earlier: _Earlier | None = Non
 
 
 def _gather(sources: Sources, report: Report) -> _Run:
-    """Script, logs, settings, data file and dumps, each where there is one."""
+    """Return script, logs, settings, data file and dumps, each where there is one."""
     run = _Run(sources)
     several = len(sources.all("script")) > 1
     run.script = find_script(sources, find_logs(sources, Report()) if several else [], report)
@@ -204,7 +208,7 @@ def _gather(sources: Sources, report: Report) -> _Run:
 
 
 def _clock(run: _Run, units: str | None, before: Clock | None, report: Report) -> tuple[Clock | None, str]:
-    """The clock of the trajectory's steps, or None and why there is none."""
+    """Return the clock of the trajectory's steps, or None and why there is none."""
     settings = run.settings
     if settings is None or not run.dumps:
         return None, ""
@@ -267,7 +271,7 @@ def _dumped(
     units: str | None,
     context: ReadContext,
 ) -> Record:
-    """The record of a run with dumps: the first is the trajectory, those of its group are joined to it."""
+    """Return the record of a run with dumps: the first is the trajectory, those of its group are joined to it."""
     first, *others = run.dumps
     joined = [dump for dump in others if _one_group(first, dump)]
     for dump in others:
@@ -320,7 +324,7 @@ def _another(first: DumpFiles, dump: DumpFiles) -> str:
 
 
 def _how(dump: DumpFiles) -> str:
-    """The command that converts a dump; many files as the pattern they were written by, for a shell."""
+    """Return the command that converts a dump; many files as the pattern they were written by, for a shell."""
     first = dump.files[0]
     files = " ".join(shlex.quote(str(path)) for path in dump.files[:3])
     if len(dump.files) > 3:
@@ -331,7 +335,7 @@ def _how(dump: DumpFiles) -> str:
 
 
 def _still(data: DataFile | None, system: Frame | None, settings: Settings | None, report: Report) -> Record:
-    """The record of a run without a dump: what the data file holds, nothing where there is only a log."""
+    """Return the record of a run without a dump: what the data file holds, nothing where there is only a log."""
     if data is None:
         report.warn("neither a dump nor a data file: the record has no atoms, only what the log says")
         return Record()
@@ -339,7 +343,7 @@ def _still(data: DataFile | None, system: Frame | None, settings: Settings | Non
 
 
 def _boundary(settings: Settings | None) -> list[bool] | None:
-    """Which axes the boundary command makes periodic, None without one."""
+    """Return which axes the boundary command makes periodic, None without one."""
     words = [] if settings is None else settings.kept.get("boundary", "").split()
     return [word in ("p", "pp") for word in words] if len(words) == 3 else None
 
@@ -371,7 +375,7 @@ def _document(record: Record, run: _Run, setup: RunSetup, timestep: float | None
 
 
 def _commands(run: _Run) -> list[Command]:
-    """The commands as typed: the script's, else those the log echoes."""
+    """Return the commands as typed: the script's, else those the log echoes."""
     if run.script is not None:
         return run.script.commands
     return [command for log in run.logs for command in log.commands]

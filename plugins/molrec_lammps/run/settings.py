@@ -67,7 +67,7 @@ class DumpCommand:
         return ""
 
     def _says(self, word: str, value: str) -> bool:
-        """Whether the last `dump_modify` of a keyword gives it this value."""
+        """True if the last `dump_modify` of a keyword gives it this value."""
         found = [after for before, after in pairwise(self.modified) if before == word]
         return found[-1:] == [value]
 
@@ -108,7 +108,7 @@ class Settings:
     faults: list[Command] = field(default_factory=list)
 
     def timestep_of(self, dump: DumpCommand | None, units: str | None) -> tuple[float | None, str]:
-        """The one timestep a dump was written at (None: any dump), or None and why there is none."""
+        """Return the one timestep a dump was written at (None: any dump), or None and why there is none."""
         if self.time_fault:
             return None, self.time_fault
         if dump is not None and dump.shifted:
@@ -124,7 +124,7 @@ class Settings:
         return values.pop(), ""
 
     def mass_of_types(self, types: int | None) -> dict[int, float]:
-        """Mass by atom type from the `mass` commands, `*` and ranges resolved with the number of types."""
+        """Return mass by atom type from the `mass` commands, `*` and ranges resolved with the number of types."""
         found: dict[int, float] = {}
         labels = {label: number for number, label in self.labels.items()}
         for word, mass in self.masses:
@@ -138,7 +138,7 @@ class Settings:
         return found
 
     def supplemented(self, other: Settings) -> Settings:
-        """These settings, and where they state nothing what `other` states; dumps of both, by file name."""
+        """Return these settings, and where they state nothing what `other` states; dumps of both, by file name."""
         known = {dump.file for dump in self.dumps}
         found = replace(self)
         for name in ("units", "atom_style", "types"):
@@ -369,7 +369,7 @@ class _Walker:
             self.found.complete = False
 
     def finish(self) -> Settings:
-        """The settings, each dump with the timesteps it saw."""
+        """Return the settings, each dump with the timesteps it saw."""
         self.found.dumps = [
             replace(
                 entry.dump,
@@ -386,7 +386,9 @@ class _Walker:
 
 
 def merged_settings(script: Script | None, logs: Sequence[Log], report: Report) -> Settings | None:
-    """What the commands say: those a whole log echoes, else the script's; the other fills in what these leave open."""
+    """Return what the commands say: those a whole log echoes, else the script's; the other fills in what these leave
+    open.
+    """
     typed = None if script is None else settings_of(script.commands, complete=not script.missing)
     executed = [command for log in logs for command in log.commands]
     ran = settings_of(executed, complete=echo_everything(logs), executed=True) if executed else None

@@ -57,7 +57,7 @@ _ZERO = frozenset({"ix", "iy", "iz", "vx", "vy", "vz"})
 
 
 def joined(parts: Sequence[tuple[DataFile, ReadData]]) -> DataFile:
-    """The system that LAMMPS has after reading these files in this order."""
+    """Return the system that LAMMPS has after reading these files in this order."""
     first = parts[0][0]
     if len(parts) == 1:
         return first
@@ -78,7 +78,7 @@ def joined(parts: Sequence[tuple[DataFile, ReadData]]) -> DataFile:
 
 
 def _index(system: DataFile, parts: Sequence[tuple[DataFile, ReadData]]) -> AtomIndex:
-    """The rows of all atoms by id; each id once."""
+    """Return the rows of all atoms by id; each id once."""
     assert system.atoms is not None
     try:
         return index_atoms(system.path, system.atoms["id"], system.atoms.line)
@@ -125,7 +125,7 @@ def _check_plain(data: DataFile, first: DataFile) -> None:
 
 
 def _shifts(parts: Sequence[tuple[DataFile, ReadData]]) -> list[tuple[int, int]]:
-    """What is added to the atom and molecule ids of each file."""
+    """Return what is added to the atom and molecule ids of each file."""
     found: list[tuple[int, int]] = []
     highest = molecule = 0
     for data, words in parts:
@@ -157,7 +157,7 @@ def _atoms(data: DataFile, words: ReadData, shift: tuple[int, int]) -> Table | N
 
 
 def _stacked(tables: Sequence[Table | None]) -> Table | None:
-    """The rows of all tables, one after the other; columns some may leave out are zero there."""
+    """Return the rows of all tables, one after the other; columns some may leave out are zero there."""
     there = [table for table in tables if table is not None]
     if not there:
         return None
@@ -293,13 +293,13 @@ class RunSystem:
         return bool(named["script"]) and not (self.sources.directories or named["log"] or self.made)
 
     def frame(self, options: RunOptions, report: Report) -> Frame | None:
-        """What the particles are; None without a data file."""
+        """Return what the particles are; None without a data file."""
         if self.data is None:
             return None
         return data_system(self.data, options, report, None if self.found.doubts else self.found.stated)
 
     def force_field(self, options: RunOptions, report: Report) -> ForceField | None:
-        """The force field for the record; None where there is none or it is not known for certain."""
+        """Return the force field for the record; None where there is none or it is not known for certain."""
         if self.script is not None:
             path = self.script.path
         elif self.data is not None:
@@ -319,17 +319,17 @@ class RunSystem:
         )
 
     def setup(self) -> RunSetup:
-        """What the energies or the start of the run need beside the force field."""
+        """Return what the energies or the start of the run need beside the force field."""
         path = None if self.data is None else self.data.path
         executed = bool(self._ran())
         return setup_of(self._commands(), path, self.sources.folders, executed=executed, made=self.made)
 
     def altering(self) -> list[Command]:
-        """The commands that alter the system the data file states."""
+        """Return the commands that alter the system the data file states."""
         return [] if self.data is None else alterations(self._commands(), self.data.path)
 
     def _in_turn(self) -> list[Path]:
-        """The data files, where the commands read several that are all there and no other one is named."""
+        """Return the data files, where the commands read several that are all there and no other one is named."""
         settings = self.settings
         if settings is None or len(settings.data) < 2 or settings.renumbered or settings.restarted or settings.created:
             return []
@@ -339,7 +339,7 @@ class RunSystem:
         return paths if len(paths) == len(found) and not others else []
 
     def _beside(self, paths: Sequence[Path]) -> bool:
-        """Whether the data file counts although the commands do not read it."""
+        """True if the data file counts although the commands do not read it."""
         if not paths or self.settings is None or not self.settings.data:
             return bool(paths)
         return plain_name(paths[0]) != plain_name(self.settings.data[0][0])
@@ -364,7 +364,7 @@ class RunSystem:
             report.dropped(paths[0].name, str(error))
 
     def _reading(self) -> list[ReadData]:
-        """The words of the `read_data` commands; of a run that was made, as far as they are understood."""
+        """Return the words of the `read_data` commands; of a run that was made, as far as they are understood."""
         found = []
         for command in self._commands():
             if command.name == "read_data":
@@ -392,13 +392,13 @@ class RunSystem:
         )
 
     def _ran(self) -> list[Command]:
-        """The commands that ran, where a log has them all."""
+        """Return the commands that ran, where a log has them all."""
         if not echo_everything(self.logs):
             return []
         return [command for log in self.logs for command in log.commands]
 
     def _commands(self) -> list[Command]:
-        """The commands that say what the system is: those that ran, else those of the script."""
+        """Return the commands that say what the system is: those that ran, else those of the script."""
         ran = self._ran()
         if ran or self.script is None:
             return counting_part(ran or [command for log in self.logs for command in log.commands])

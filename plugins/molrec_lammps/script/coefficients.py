@@ -43,7 +43,7 @@ _UNLIKE = frozenset(
 
 
 def without_cutoffs(style: str, types: tuple[int, ...], words: tuple[str, ...]) -> tuple[str, ...]:
-    """The coefficients of a pair after its style was stated again."""
+    """Return the coefficients of a pair after its style was stated again."""
     if style in _KEEPING or (style in _UNLIKE and types[0] == types[1]):
         return words
     known = find_style("pair", style)
@@ -67,7 +67,7 @@ class Rows:
         self._number = 0
 
     def all(self) -> list[Coefficient]:
-        """The rows in force, in the order of their statements."""
+        """Return the rows in force, in the order of their statements."""
         return [row for _, row in sorted((entry for own in self._rows.values() for entry in own.values()), key=_first)]
 
     def put(self, row: Coefficient, hybrid: str) -> None:
@@ -201,7 +201,7 @@ class CoefficientReader(SettingsReader):
             self.put(Coefficient(category, (number,), rest, style, index, part, command.where))
 
     def sub_style(self, category: str, words: Sequence[str]) -> tuple[str, int, tuple[str, ...]]:
-        """Sub-style and index before the coefficients under a hybrid; "" and 0 else."""
+        """Return sub-style and index before the coefficients under a hybrid; "" and 0 else."""
         if category not in self.found.hybrid:
             return "", 0, tuple(words)
         styles = self.found.styles[category]
@@ -225,7 +225,7 @@ class CoefficientReader(SettingsReader):
         return name, int(index), tuple(words[2:])
 
     def part_of(self, category: str, style: str, words: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-        """The word of a cross term before the coefficients, where the style has cross terms."""
+        """Return the word of a cross term before the coefficients, where the style has cross terms."""
         name = style or self.found.styles[category][0].name
         if words and words[0] in PARTS and name.startswith(("class2", "amoeba")):
             return words[0], words[1:]

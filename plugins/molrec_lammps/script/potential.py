@@ -59,7 +59,7 @@ class ReadData:
 
 
 def parse_read_data(command: Command) -> ReadData:
-    """The command taken apart; FormatError for words LAMMPS does not take."""
+    """Return the command taken apart; FormatError for words LAMMPS does not take."""
     return _Words(command).read()
 
 
@@ -73,7 +73,7 @@ class _Words:
         self.fixes: list[tuple[str, str, str]] = []
 
     def read(self) -> ReadData:
-        """All of it."""
+        """Return all of it."""
         file = self.next("the name of a data file")
         while self.at < len(self.words):
             self.option(self.next("an option"))
@@ -119,21 +119,21 @@ class _Words:
             self.found["molecule_offset"] = self.whole("an offset of molecule ids", 0)
 
     def next(self, expected: str) -> str:
-        """The next word."""
+        """Return the next word."""
         if self.at >= len(self.words):
             raise self.fault("the end of the command", expected)
         self.at += 1
         return self.words[self.at - 1]
 
     def whole(self, expected: str, least: int) -> int:
-        """A whole number."""
+        """Return a whole number."""
         word = self.next(expected)
         if not _WHOLE.fullmatch(word) or int(word) < least:
             raise self.fault(repr(word), expected)
         return int(word)
 
     def number(self, expected: str) -> float:
-        """A number."""
+        """Return a number."""
         word = self.next(expected)
         try:
             return float(word)
@@ -141,7 +141,7 @@ class _Words:
             raise self.fault(repr(word), expected) from None
 
     def fault(self, found: str, expected: str) -> FormatError:
-        """The error at this command."""
+        """Return the error at this command."""
         return FormatError(
             self.command.path, f"line {self.command.line}", found=found, expected=f"{expected} in read_data"
         )
@@ -160,7 +160,7 @@ DataReader = Callable[[Command, ReadData], Potential | None]
 
 
 def states_potential(command: Command) -> bool:
-    """Whether the command says something of the force field, or of the types it is for."""
+    """True if the command says something of the force field, or of the types it is for."""
     return command.name in _STATING or (command.name == "fix" and command.args[2:3] == ("cmap",))
 
 
@@ -185,7 +185,7 @@ class PotentialReader(CoefficientReader):
         self.open: set[str] = set()
 
     def potential(self) -> Potential:
-        """What the commands state."""
+        """Return what the commands state."""
         return replace(self.found, coefficients=self.rows.all(), cmap=list(self.fixes.values()))
 
     def read(self, commands: Iterable[Command]) -> Potential:

@@ -113,7 +113,9 @@ def parse_script(text: str, path: Path, directory: Path | None = None) -> Script
 
 
 def parse_line(text: str, path: Path, line: int, variables: Variables | None = None) -> Command | None:
-    """One command from its joined text, None for a blank or comment line; only `variables` make it substitute."""
+    """Return one command from its joined text, None for a blank or comment line; only `variables` make it
+    substitute.
+    """
     bare = strip_comment(text)
     fault = ""
     substituted = bare
@@ -136,13 +138,13 @@ def parse_line(text: str, path: Path, line: int, variables: Variables | None = N
 
 
 def plain_name(path: str | Path) -> str:
-    """A file's name without the suffix of a compression."""
+    """Return a file's name without the suffix of a compression."""
     name = Path(path).name
     return next((name.removesuffix(suffix) for suffix in COMPRESSED if name.endswith(suffix)), name)
 
 
 def find_file(name: str, directories: Iterable[Path]) -> Path | None:
-    """The file a script means by `name`: as it stands, else its last part in one of the `directories`.
+    """Return the file a script means by `name`: as it stands, else its last part in one of the `directories`.
 
     A file that was compressed since (`name.gz`) counts where the plain one is not there.
     """
@@ -234,7 +236,7 @@ class _Reader:
         self.stopped = self.stopped or command.name == "jump"
 
     def substituted(self, command: Command, name: str) -> str:
-        """The file an `include` names: it alone takes variables between quotes too."""
+        """Return the file an `include` names: it alone takes variables between quotes too."""
         try:
             name = self.variables.substitute(name)
         except NotEvaluable:
@@ -244,7 +246,7 @@ class _Reader:
 
 
 def _keywords(path: Path) -> dict[str, float]:
-    """The thermo keywords that the header of a data file tells, {} where it is none."""
+    """Return the thermo keywords that the header of a data file tells, {} where it is none."""
     try:
         return read_header(str(path), Cursor(read_head(path))).keywords()
     except FormatError:
@@ -252,7 +254,7 @@ def _keywords(path: Path) -> dict[str, float]:
 
 
 def _advancing(text: str) -> set[str]:
-    """Names a `next` command moves on, in this text or in what an `if` of it executes."""
+    """Return names a `next` command moves on, in this text or in what an `if` of it executes."""
     names: set[str] = set()
     for line in text.splitlines():
         words = line.replace('"', " ").replace("'", " ").split()
@@ -263,7 +265,7 @@ def _advancing(text: str) -> set[str]:
 
 
 def _from_label(text: str, label: str) -> str:
-    """The text from `label LABEL` on, earlier lines blanked so that line numbers stay."""
+    """Return the text from `label LABEL` on, earlier lines blanked so that line numbers stay."""
     for line in logical_lines(text):
         if strip_comment(line.text).split() == ["label", label]:
             lines = text.split("\n")
@@ -272,7 +274,7 @@ def _from_label(text: str, label: str) -> str:
 
 
 def _branches(command: Command) -> Iterable[Command]:
-    """What an `if`, `run ... every` or `partition` may execute."""
+    """Yield what an `if`, `run ... every` or `partition` may execute."""
     args = command.args
     if command.name == "if":
         words = [word for word in args[1:] if word not in ("then", "elif", "else")]
@@ -326,7 +328,7 @@ def alterations(commands: Sequence[Command], data: str | Path | None) -> list[Co
 
 
 def _place(commands: Sequence[Command], data: str | Path | None) -> int | None:
-    """Where in the commands the state of the data file is."""
+    """Return where in the commands the state of the data file is."""
     if data is None:
         return None
     name = plain_name(data)
@@ -376,13 +378,13 @@ def _counts(command: Command, altered: set[int], counted: set[str], *, made: boo
 
 
 def _adds_energy(command: Command) -> bool:
-    """True for `fix_modify ID energy yes`: the energy of the fix is part of the potential energy."""
+    """Return true for `fix_modify ID energy yes`: the energy of the fix is part of the potential energy."""
     words = command.args
     return command.name == "fix_modify" and "energy" in words and words[words.index("energy") + 1 :][:1] == ("yes",)
 
 
 def _with_names(commands: Sequence[Command], found: dict[str, Command]) -> list[str]:
-    """The texts, in the order of the commands, with the groups and variables they and the force field name."""
+    """Return the texts, in the order of the commands, with the groups and variables they and the force field name."""
     kept = {id(command): text for text, command in found.items()}
     naming = (*COEFFICIENTS, "atom_style")
     words = [word for command in commands if id(command) in kept or command.name in naming for word in command.args]
@@ -410,7 +412,7 @@ def _defines(command: Command, variables: set[str], words: set[str]) -> bool:
 
 
 def _sums(commands: Sequence[str], folders: Sequence[Path]) -> dict[str, str]:
-    """The sha256 of each file that a word of a fix, or of a molecule template, names."""
+    """Return the sha256 of each file that a word of a fix, or of a molecule template, names."""
     found: dict[str, str] = {}
     for text in commands:
         first = {"fix": 4, "molecule": 2}.get(text.partition(" ")[0])
@@ -422,7 +424,7 @@ def _sums(commands: Sequence[str], folders: Sequence[Path]) -> dict[str, str]:
 
 
 def _text(command: Command) -> str:
-    """The command with its variables substituted; as typed where they have no value."""
+    """Return the command with its variables substituted; as typed where they have no value."""
     if not command.fault:
         try:
             return " ".join([command.name, *map(quoted, command.args)])
@@ -475,7 +477,7 @@ def check_source(script: Script) -> None:
 
 
 def _leads_on(name: str, files: set[str]) -> bool:
-    """Whether a `jump` goes to another file, which was followed."""
+    """True if a `jump` goes to another file, which was followed."""
     from pathlib import Path
 
     return name != "SELF" and Path(name).name in files

@@ -26,12 +26,12 @@ class BadType(Exception):
 
 
 def is_label(word: str) -> bool:
-    """Whether the word is a type label rather than a number or a range."""
+    """True if the word is a type label rather than a number or a range."""
     return bool(word) and not (word[0].isdigit() or word[0] in "*#+-")
 
 
 def types_of(word: str, count: int, labels: Sequence[str], kind: str) -> range:
-    """The types a word means: `count` types of the `kind` ("atom") there are, `labels` are theirs in order."""
+    """Return the types a word means: `count` types of the `kind` ("atom") there are, `labels` are theirs in order."""
     if is_label(word):
         if word not in labels:
             known = ", ".join(label for label in labels if label)
@@ -55,7 +55,9 @@ def types_of(word: str, count: int, labels: Sequence[str], kind: str) -> range:
 
 
 def pairs_of(one: str, other: str, count: int, labels: Sequence[str]) -> list[tuple[int, int]]:
-    """The pairs of atom types two words mean: those with I <= J of both ranges, and two plain types in either order."""
+    """Return the pairs of atom types two words mean: those with I <= J of both ranges, and two plain types in either
+    order.
+    """
     first, second = types_of(one, count, labels, "atom"), types_of(other, count, labels, "atom")
     if "*" not in _bare(one) + _bare(other) and second[0] < first[0]:
         first, second = second, first
@@ -75,12 +77,12 @@ _FLAGS = frozenset({"angle", "dihedral", "one/five"})
 
 
 def is_number(word: str) -> bool:
-    """Whether LAMMPS takes the word for a number."""
+    """True if LAMMPS takes the word for a number."""
     return _NUMBER.fullmatch(word) is not None
 
 
 def check_special_bonds(words: Sequence[str]) -> str:
-    """What is wrong with the words of `special_bonds`, "" for nothing."""
+    """Return what is wrong with the words of `special_bonds`, "" for nothing."""
     at = 0
     if not words:
         return "'special_bonds' alone"
@@ -190,7 +192,7 @@ class SettingsReader:
         self.fixes[name] = file
 
     def words(self, command: Command, least: int, expected: str) -> list[str]:
-        """The words of a command, `least` of them at least."""
+        """Return the words of a command, `least` of them at least."""
         if len(command.args) < least:
             raise self.fault(command, repr(command.text), f"{expected} after {command.name}")
         return list(command.args)
@@ -203,5 +205,5 @@ class SettingsReader:
 
     @staticmethod
     def fault(command: Command, found: str, expected: str) -> FormatError:
-        """The error at a command."""
+        """Return the error at a command."""
         return FormatError(command.path, f"line {command.line}", found=found, expected=expected)

@@ -93,7 +93,7 @@ _TIGHTEST = 8
 def evaluate(
     formula: str, variable: Callable[[str], float], keywords: Mapping[str, float] = MappingProxyType({})
 ) -> float:
-    """The value of `formula`; `variable(name)` gives that of `v_name`, `keywords` are the thermo keywords known.
+    """Return the value of `formula`; `variable(name)` gives that of `v_name`, `keywords` are the thermo keywords known.
 
     Raises `NotEvaluable` for other thermo keywords, computes, fixes, atom values, functions of the step, of groups or
     of chance, and for what LAMMPS refuses (a division by zero, a wrong number of arguments).
@@ -205,7 +205,7 @@ class LogicalLine:
 
 
 def decode(raw: bytes) -> str:
-    """The text of a script or log: UTF-8, else Latin-1; a byte-order mark left off."""
+    """Return the text of a script or log: UTF-8, else Latin-1; a byte-order mark left off."""
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -213,7 +213,9 @@ def decode(raw: bytes) -> str:
 
 
 def logical_lines(text: str) -> Iterator[LogicalLine]:
-    """The commands of a text, blank lines and comment lines included; `&` at the end of the text stays a character."""
+    """Yield the commands of a text, blank lines and comment lines included; `&` at the end of the text stays a
+    character.
+    """
     joined: list[str] = []
     first = triples = 0
     lines = text.split("\n")
@@ -235,7 +237,7 @@ def logical_lines(text: str) -> Iterator[LogicalLine]:
 
 
 def strip_comment(text: str) -> str:
-    """`text` without its comment."""
+    """Return `text` without its comment."""
     if "#" in text:
         for position, quote in _quoted(text):
             if not quote and text[position] == "#":
@@ -244,7 +246,7 @@ def strip_comment(text: str) -> str:
 
 
 def split_words(text: str) -> list[str]:
-    """The words of a command, quotes around a word removed; `NotEvaluable` where LAMMPS refuses the quoting."""
+    """Return the words of a command, quotes around a word removed; `NotEvaluable` where LAMMPS refuses the quoting."""
     if '"' not in text and "'" not in text:
         return text.split()
     words: list[str] = []
@@ -289,7 +291,7 @@ _LONGEST = 2**20
 
 
 def substitute(text: str, named: Callable[[str], str], immediate: Callable[[str], str]) -> str:
-    """`text` with `$x`, `${name}` and `$(formula)` outside quotes replaced by what the two functions return.
+    """Return `text` with `$x`, `${name}` and `$(formula)` outside quotes replaced by what the two functions return.
 
     Raises `NotEvaluable` as they do, for a `$` that begins none of the three, and for a result no script is as long as.
     """
@@ -311,7 +313,7 @@ def substitute(text: str, named: Callable[[str], str], immediate: Callable[[str]
 
 
 def split_at_variable(text: str) -> tuple[str, str] | None:
-    """What stands before and behind the first variable outside quotes; None when there is none."""
+    """Return what stands before and behind the first variable outside quotes; None when there is none."""
     if "$" in text:
         for position, quote in _quoted(text):
             if not quote and text[position] == "$":
@@ -323,7 +325,7 @@ def split_at_variable(text: str) -> tuple[str, str] | None:
 
 
 def _variable_at(text: str, position: int) -> tuple[str, str, int]:
-    """The variable whose `$` stands at `position`: `"{"`, `"("` or `""`, its name or formula, where it ends."""
+    """Return the variable whose `$` stands at `position`: `"{"`, `"("` or `""`, its name or formula, where it ends."""
     following = text[position + 1 : position + 2]
     if following == "{":
         end = text.find("}", position)
@@ -339,7 +341,7 @@ def _variable_at(text: str, position: int) -> tuple[str, str, int]:
 
 
 def _quoted(text: str) -> Iterator[tuple[int, str]]:
-    """Position of each character outside the quote marks, with the mark it stands in ("" outside)."""
+    """Yield position of each character outside the quote marks, with the mark it stands in ("" outside)."""
     quote = ""
     position = 0
     while position < len(text):
@@ -406,7 +408,7 @@ class Variables:
         self._known[name] = _Variable("unknown", None, why)
 
     def value(self, name: str) -> str:
-        """What `${name}` stands for; `NotEvaluable` when only a run tells."""
+        """Return what `${name}` stands for; `NotEvaluable` when only a run tells."""
         variable = self._known.get(name)
         if variable is None:
             raise NotEvaluable(f"the variable {name!r} is not defined in the script")
@@ -420,7 +422,7 @@ class Variables:
         return variable.text
 
     def number(self, name: str) -> float:
-        """What `v_name` stands for in a formula."""
+        """Return what `v_name` stands for in a formula."""
         variable = self._known.get(name)
         if variable is None or variable.style != "equal" or variable.text is None:
             text = self.value(name).strip()
@@ -436,7 +438,7 @@ class Variables:
             self._evaluating.discard(name)
 
     def immediate(self, inner: str) -> str:
-        """What `$(inner)` stands for: a formula, printed `%.20g` or as the `:%format` at its end says."""
+        """Return what `$(inner)` stands for: a formula, printed `%.20g` or as the `:%format` at its end says."""
         form = "%.20g"
         formula, colon, last = inner.rpartition(":")
         if colon and last.startswith("%"):
@@ -446,7 +448,7 @@ class Variables:
         return form % evaluate(inner, self.number, self.keywords)
 
     def substitute(self, text: str) -> str:
-        """`text` with every `$` outside quotes replaced."""
+        """Return `text` with every `$` outside quotes replaced."""
         return substitute(text, self.value, self.immediate)
 
     def _variable(self, name: str, style: str, rest: list[str]) -> _Variable:

@@ -40,7 +40,7 @@ class AtomRows:
 def atom_rows(
     state: State, types: Types, style: AtomStyle, options: Any, report: Report, *, hold: bool = False
 ) -> tuple[AtomRows, Cell]:
-    """The rows of Atoms, and the cell they lie in. UnsupportedError names what a row lacks.
+    """Return the rows of Atoms, and the cell they lie in. UnsupportedError names what a row lacks.
 
     `hold`: the cell is to hold them all where it is not periodic.
     """
@@ -81,7 +81,7 @@ def atom_rows(
 
 
 def velocity_rows(state: State, style: AtomStyle, atoms: AtomRows, cell: Cell, report: Report) -> AtomRows | None:
-    """The rows of Velocities; None where the record has none."""
+    """Return the rows of Velocities; None where the record has none."""
     names = [column.name for column in style.velocities if column.name != "id"]
     if not all(name in state.atoms for name in names[:3]):
         return None
@@ -93,7 +93,7 @@ def velocity_rows(state: State, style: AtomStyle, atoms: AtomRows, cell: Cell, r
 
 
 def values_of(state: State, name: str, report: Report) -> NDArray[Any]:
-    """The values of a column, one number a row. UnsupportedError: a row without a value."""
+    """Return the values of a column, one number a row. UnsupportedError: a row without a value."""
     column = state.atoms[name]
     if column.trailing:
         shape = f"{column.dtype}{list(column.trailing)}"
@@ -174,7 +174,7 @@ class RelationRows:
 def relation_rows(
     state: State, style: AtomStyle, document: Mapping[str, Any], ids: NDArray[np.int64], report: Report
 ) -> list[RelationRows]:
-    """The sections of relations a record has rows for. UnsupportedError: the atom style has no such section."""
+    """Return the sections of relations a record has rows for. UnsupportedError: the atom style has no such section."""
     found = []
     for name, relation in RELATIONS.items():
         block = state.blocks.get(relation.block)

@@ -60,7 +60,7 @@ class Cell:
 
 
 def cell_of(box: Box | None, asked: Sequence[str], positions: Floats, rotate: bool, report: Report) -> Cell:
-    """The cell to write. `asked` is `--box`, `positions` f64[n, 3].
+    """Return the cell to write. `asked` is `--box`, `positions` f64[n, 3].
 
     UnsupportedError: there is no cell, or one LAMMPS cannot hold.
     """
@@ -119,7 +119,7 @@ def held(cell: Cell, positions: Floats, report: Report) -> Cell:
 
 
 def asked_box(words: Sequence[str], positions: Floats) -> Box:
-    """The cell `--box` asks for."""
+    """Return the cell `--box` asks for."""
     try:
         if words[0] == "atoms" and len(words) <= 2 and len(positions):
             around = float(words[1]) if len(words) > 1 else 0.0
@@ -137,14 +137,14 @@ def asked_box(words: Sequence[str], positions: Floats) -> Box:
 
 
 def bounds_of(box: Box) -> tuple[Floats, Floats, Floats]:
-    """Low and high bounds and tilts (xy xz yz) of a cell in LAMMPS' orientation, each f64[3]."""
+    """Return low and high bounds and tilts (xy xz yz) of a cell in LAMMPS' orientation, each f64[3]."""
     vectors, low = box.vectors, box.origin
     high = np.array([_high(float(low[axis]), float(vectors[axis, axis])) for axis in range(3)])
     return low.copy(), high, np.array([vectors[0, 1], vectors[0, 2], vectors[1, 2]])
 
 
 def header_lines(cell: Cell, digits: int | None = None, *, tilted: bool = False) -> list[str]:
-    """The lines of a data file's header. `tilted`: tilts of zero are written too."""
+    """Return the lines of a data file's header. `tilted`: tilts of zero are written too."""
     box = cell.box
     if cell.general:
         named = zip(("avec", "bvec", "cvec"), box.vectors.T.tolist(), strict=True)
@@ -163,7 +163,7 @@ def header_lines(cell: Cell, digits: int | None = None, *, tilted: bool = False)
 
 
 def _high(low: float, length: float) -> float:
-    """The high bound nearest `low + length` whose distance from `low` is the length, the shortest to write."""
+    """Return the high bound nearest `low + length` whose distance from `low` is the length, the shortest to write."""
     start = low + length
     near: list[Any] = [start]
     for direction in (-np.inf, np.inf):
@@ -266,7 +266,7 @@ _TOLD_BY = (
 
 
 def style_of_state(state: State, document: Mapping[str, Any], asked: str | None, report: Report) -> AtomStyle:
-    """The atom style to write. UsageError: `asked` (`--target-atom-style`) names none."""
+    """Return the atom style to write. UsageError: `asked` (`--target-atom-style`) names none."""
     if asked is not None:
         return style_named(asked, "--target-atom-style")
     own = document.get("atom_style")

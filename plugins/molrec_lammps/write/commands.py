@@ -69,7 +69,7 @@ class SetupLines:
 
 
 def stated_settings(record: Record) -> dict[str, Any]:
-    """What the commands of the record's own script set (`method.settings`), {} where there was none."""
+    """Return what the commands of the record's own script set (`method.settings`), {} where there was none."""
     settings = record.method.get("settings") if isinstance(record.method, dict) else None
     return settings if isinstance(settings, dict) else {}
 
@@ -275,7 +275,7 @@ class _Setup:
             self.found.after.append(text)
 
     def scaled(self, name: str, words: Sequence[str], places: Mapping[int, str]) -> str:
-        """The command with the numbers at some places in the units that are written."""
+        """Return the command with the numbers at some places in the units that are written."""
         found = list(words)
         for place, dimension in places.items():
             if self.conversion and dimension and place < len(found) and is_number(found[place]):
@@ -308,7 +308,7 @@ class CoefficientSection:
 
 
 def coefficient_sections(potential: Potential, counts: dict[str, int], report: Report) -> Iterator[CoefficientSection]:
-    """The sections of a data file, in LAMMPS' order; what a data file cannot say is reported as dropped.
+    """Yield the sections of a data file, in LAMMPS' order; what a data file cannot say is reported as dropped.
 
     `counts` are the numbers of types by kind.
     """
@@ -332,7 +332,7 @@ def coefficient_sections(potential: Potential, counts: dict[str, int], report: R
 
 
 def style_commands(potential: Potential) -> Iterator[str]:
-    """The commands that set styles and what goes with them, without coefficients."""
+    """Yield the commands that set styles and what goes with them, without coefficients."""
     for category in CATEGORIES:
         styles = potential.styles.get(category, [])
         if styles:
@@ -350,7 +350,7 @@ def style_commands(potential: Potential) -> Iterator[str]:
 
 
 def coefficient_commands(potential: Potential, counts: dict[str, int]) -> Iterator[str]:
-    """The commands that set coefficients, in the order of their last statements.
+    """Yield the commands that set coefficients, in the order of their last statements.
 
     Rows of one style that say the same for every pair of types are one command for all of them, which is also the only
     way a style whose coefficients lie in a file takes them.
@@ -367,7 +367,7 @@ def coefficient_commands(potential: Potential, counts: dict[str, int]) -> Iterat
 
 
 def _merged(rows: list[Coefficient], count: int) -> Iterator[tuple[Coefficient, tuple[str, str] | None]]:
-    """Rows of pairs, those that hold for all pairs as one, at the place of the last of them."""
+    """Yield rows of pairs, those that hold for all pairs as one, at the place of the last of them."""
     groups: dict[tuple[object, ...], int] = {}
     for row in rows:
         key = (row.style, row.index, row.part, row.words, row.comment)

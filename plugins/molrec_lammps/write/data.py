@@ -108,7 +108,7 @@ def _whole_plan(record: Record, context: WriteContext) -> DataPlan:
 
 
 def data_plan(record: Record, context: WriteContext, *, run: bool = False) -> DataPlan:
-    """What of a record goes into a data file, without coefficients. `run`: masses must be there."""
+    """Return what of a record goes into a data file, without coefficients. `run`: masses must be there."""
     options, report = context.options, context.report
     state = state_of(record, report)
     document = lammps_document(record)
@@ -163,7 +163,9 @@ def data_plan(record: Record, context: WriteContext, *, run: bool = False) -> Da
 
 
 def _units(record: Record, plan: DataPlan, context: WriteContext) -> str | None:
-    """The units style of the numbers that are written, None where nothing tells. UnsupportedError: they are of none."""
+    """Return the units style of the numbers that are written, None where nothing tells. UnsupportedError: they are of
+    none.
+    """
     names = plan.atoms.written | (set() if plan.velocities is None else plan.velocities.written)
     others = ["length"]
     if plan.masses is not None:
@@ -271,7 +273,7 @@ def _numbered(names: list[str], comments: Sequence[str]) -> Iterator[str]:
 def _kinds(
     types: Types, relations: list[RelationRows], document: Mapping[str, Any]
 ) -> tuple[dict[str, int], dict[str, list[str]], dict[str, list[str]]]:
-    """Numbers of types, labels and names, by kind: those that are used, and those a data file stated."""
+    """Return numbers of types, labels and names, by kind: those that are used, and those a data file stated."""
     stated = document.get("type_counts", {})
     known = document.get("type_labels", {})
     used: dict[str, Types] = {"atom": types} | {r.kind: r.types for r in relations if r.kind in (*_KINDS, *stated)}
@@ -313,7 +315,7 @@ def _report_left(state: State, plan: DataPlan, types: Types, report: Report, *, 
 
 
 def _labels_are(state: State, plan: DataPlan, types: Types) -> bool:
-    """Whether the labels of the types say each atom's element."""
+    """True if the labels of the types say each atom's element."""
     labels = plan.labels.get("atom")
     column = state.atoms["element"]
     if not labels:

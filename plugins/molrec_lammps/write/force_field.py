@@ -53,7 +53,8 @@ _UNITS_OF_KEYS = {
 def potential_of_record(
     record: Record, names: Mapping[str, Sequence[str]], context: WriteContext, units: str | None
 ) -> Potential | None:
-    """What LAMMPS is told of the force field, in the units style that is written; None where the record has none.
+    """Return what LAMMPS is told of the force field, in the units style that is written; None where the record has
+    none.
 
     `names` are those of the types by kind, in the order of their numbers. UnsupportedError names a style LAMMPS has
     nothing for, or a coefficient that cannot be converted to other units.
@@ -80,7 +81,9 @@ def potential_of_record(
 
 
 def _units_of_words(force_field: ForceField) -> Mapping[str, Any]:
-    """The units of the words the document keeps of LAMMPS' commands: those it states, else those of the numbers."""
+    """Return the units of the words the document keeps of LAMMPS' commands: those it states, else those of the
+    numbers.
+    """
     words = force_field.document.get("lammps")
     stated = words.get("units") if isinstance(words, Mapping) else None
     return stated if isinstance(stated, Mapping) else force_field.units
@@ -113,7 +116,7 @@ def with_pair_style(potential: Potential, asked: str | None, types: int) -> Pote
 
 
 def _converted(potential: Potential, numbers: Conversion, words: Conversion) -> Potential:
-    """The potential in other units: coefficients and arguments of styles, and the words kept as they stood."""
+    """Return the potential in other units: coefficients and arguments of styles, and the words kept as they stood."""
     target = numbers.target or words.target
     numbers = numbers or Conversion(target, {"preset": target})
     styles = {
@@ -156,7 +159,7 @@ def _check_solver(name: str, conversion: Conversion) -> None:
 
 
 def _settings(words: tuple[str, ...], command: str, conversion: Conversion) -> tuple[str, ...]:
-    """The words of a setting, the numbers behind keys that have a unit converted."""
+    """Return the words of a setting, the numbers behind keys that have a unit converted."""
     found = list(words)
     for place, word in enumerate(words[:-1]):
         if word in _UNITS_OF_KEYS and is_number(words[place + 1]):
@@ -182,7 +185,7 @@ def _words(potential: Potential, row: Coefficient, conversion: Conversion) -> tu
 
 
 def _convertible(category: str, name: str, part: str, what: str, conversion: Conversion) -> StyleRow:
-    """The style. UnsupportedError: nothing is known of it, or its numbers cannot be converted to other units."""
+    """Return the style. UnsupportedError: nothing is known of it, or its numbers cannot be converted to other units."""
     row = find_style(category, name, part)
     reason = "no style of this name is known" if row is None else row.unconvertible(conversion.target)
     if row is None or reason:
@@ -239,7 +242,7 @@ class PotentialFiles:
 
     @classmethod
     def of(cls, force_field: ForceField | None, potential: Potential, units: str | None) -> PotentialFiles:
-        """What the styles of `potential` name as files."""
+        """Return what the styles of `potential` name as files."""
         found = cls()
         if force_field is None:
             return found
@@ -281,7 +284,7 @@ class PotentialFiles:
 
 
 def _named_beside(path: Path, folder: FileFolder) -> list[Path]:
-    """The other files of a file's folder whose names are words of it."""
+    """Return the other files of a file's folder whose names are words of it."""
     words = set(path.read_text(encoding="utf-8", errors="replace").split())
     return [
         other
@@ -314,7 +317,7 @@ def _found(word: str, wanted: str | None, folders: Sequence[FileFolder], report:
 
 
 def _sums(force_field: ForceField) -> Iterator[tuple[str, str]]:
-    """File → sha256, from parameters of styles and from columns of tables."""
+    """Yield file → sha256, from parameters of styles and from columns of tables."""
     for style in force_field.styles:
         for key, value in style.params.items():
             if key.endswith(_SUM) and key.removesuffix(_SUM) in style.params:
@@ -328,7 +331,9 @@ def _sums(force_field: ForceField) -> Iterator[tuple[str, str]]:
 
 
 def _file_words(potential: Potential, sums: Collection[str]) -> Iterator[tuple[str, StyleRow | None]]:
-    """The words that are files, of every style line and row, with their style; those with a sum where none is known."""
+    """Yield the words that are files, of every style line and row, with their style; those with a sum where none is
+    known.
+    """
     for category, styles in potential.styles.items():
         for style in styles:
             row = find_style(category, style.name)

@@ -57,7 +57,7 @@ def preserved_of(
     digits: int | None,
     units: Mapping[str, Any],
 ) -> Preserved:
-    """What is written back beside atoms and relations, of a record in `units`.
+    """Return what is written back beside atoms and relations, of a record in `units`.
 
     UnsupportedError: shapes that cannot be turned, text in other units.
     """
@@ -182,7 +182,7 @@ def _texts(state: State, document: Mapping[str, Any], units: Mapping[str, Any], 
 
 
 def _known(columns: Sequence[Column], count: int) -> NDArray[np.bool_]:
-    """The rows in which all columns hold a value."""
+    """Return the rows in which all columns hold a value."""
     known = np.ones(count, dtype=np.bool_)
     for column in columns:
         if column.validity is not None:

@@ -81,7 +81,7 @@ def _potential(record: Record, target: Path, context: WriteContext) -> Potential
 
 
 def settings_text(potential: Potential, variables: Sequence[str] = ()) -> str:
-    """The commands as one text; `variables` are those that define the variables its words name."""
+    """Return the commands as one text; `variables` are those that define the variables its words name."""
     return "".join(f"{line}\n" for line in _lines(potential, variables))
 
 
@@ -105,7 +105,7 @@ def check_stated(potential: Potential) -> None:
 
 
 def renamed(potential: Potential, names: Mapping[str, str]) -> Potential:
-    """The potential with files called by other names."""
+    """Return the potential with files called by other names."""
     if all(word == name for word, name in names.items()):
         return potential
 
@@ -150,7 +150,7 @@ def _lines(potential: Potential, variables: Sequence[str]) -> Iterator[str]:
 
 
 def _names(record: Record, report: Report) -> dict[str, Sequence[str]]:
-    """The names of the types of a record's atoms and relations, by kind."""
+    """Return the names of the types of a record's atoms and relations, by kind."""
     system = record.system
     if system is None:
         return {}
@@ -228,7 +228,7 @@ def predict_run(record: Record, context: WriteContext) -> None:
 
 
 def is_written_run(directory: Path) -> bool:
-    """Whether a directory is one `write_run` made and holds nothing but that: files that its script reads."""
+    """True if a directory is one `write_run` made and holds nothing but that: files that its script reads."""
     try:
         script = (directory / SCRIPT_FILE).read_text(encoding="utf-8", errors="replace")
         settings = (directory / SETTINGS_FILE).read_text(encoding="utf-8", errors="replace")
@@ -240,7 +240,7 @@ def is_written_run(directory: Path) -> bool:
 
 
 def _with_files(line: str, names: Mapping[str, str]) -> str:
-    """A command with files called by the names they have in the directory."""
+    """Return a command with files called by the names they have in the directory."""
     words = line.split(" ")
     return " ".join(names.get(word, word) for word in words) if any(word in names for word in words) else line
 
@@ -259,7 +259,7 @@ def _settings(potential: Potential | None, plan: DataPlan, setup: SetupLines, re
 
 
 def _blind(plan: DataPlan) -> str:
-    """A pair style that adds nothing: LAMMPS does not set up a run without one."""
+    """Return a pair style that adds nothing: LAMMPS does not set up a run without one."""
     reach = float(np.abs(np.diag(plan.cell.box.vectors)).max()) * _BLIND
     return f"pair_style zero {number_text(reach, 6)}\npair_coeff * *\n"
 
@@ -305,14 +305,14 @@ def _script(
 
 
 def _neighbor(plan: DataPlan) -> Iterator[str]:
-    """A skin, where LAMMPS' own is wider than the cell: in units of metres it is a millimetre."""
+    """Yield a skin, where LAMMPS' own is wider than the cell: in units of metres it is a millimetre."""
     smallest = 1.0 / float(np.linalg.norm(np.linalg.inv(plan.cell.box.vectors), axis=1).max())
     if _SKINS[str(plan.units)] > smallest:
         yield f"neighbor {number_text(_NARROW * smallest, 6)} bin"
 
 
 def _boundary(settings: dict[str, Any], plan: DataPlan) -> str:
-    """The boundary command's words: those of the script where they say what the cell does, else p and f."""
+    """Return the boundary command's words: those of the script where they say what the cell does, else p and f."""
     periodic = plan.cell.box.boundary.tolist()
     words = str(settings.get("boundary", "")).split()
     if len(words) == 3 and [word in ("p", "pp") for word in words] == periodic:

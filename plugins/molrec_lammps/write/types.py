@@ -58,7 +58,7 @@ class Types:
 
 
 def atom_ids(atoms: Mapping[str, Column], count: int, report: Report, node: str = "atoms/id") -> NDArray[np.int64]:
-    """The id of each row. UnsupportedError: an id that is 0, missing, there twice, or beyond 64 bits."""
+    """Return the id of each row. UnsupportedError: an id that is 0, missing, there twice, or beyond 64 bits."""
     column = atoms.get("id")
     if column is None:
         report.derived(node, "the record has no ids: atoms are numbered by row, from 1 on")
@@ -85,7 +85,7 @@ def atom_ids(atoms: Mapping[str, Column], count: int, report: Report, node: str 
 def atom_types(
     atoms: Mapping[str, Column], count: int, document: Mapping[str, Any], report: Report, node: str = "atoms"
 ) -> Types:
-    """The types of atoms: `type_id`, else by `type`, else by `element`. `document` is what a data file said."""
+    """Return the types of atoms: `type_id`, else by `type`, else by `element`. `document` is what a data file said."""
     stated = _stated(document, "atom")
     if "type_id" in atoms:
         return _numbered(atoms["type_id"], atoms.get("type"), stated, _labels(document, "atom"), f"{node}/type_id")
@@ -99,7 +99,7 @@ def atom_types(
 
 
 def relation_types(block: Block, kind: str, document: Mapping[str, Any], report: Report, node: str) -> Types:
-    """The types of a relation's rows: `type_id`, else by `type`; all of one type where neither is there."""
+    """Return the types of a relation's rows: `type_id`, else by `type`; all of one type where neither is there."""
     stated = _stated(document, kind)
     if "type_id" in block.columns:
         return _numbered(
@@ -114,7 +114,7 @@ def relation_types(block: Block, kind: str, document: Mapping[str, Any], report:
 
 
 def is_label(name: str) -> bool:
-    """Whether LAMMPS takes a name as a type label: no digit, `*` or `#` first, no blanks."""
+    """True if LAMMPS takes a name as a type label: no digit, `*` or `#` first, no blanks."""
     return bool(name) and not name[0].isdigit() and name[0] not in "*#" and not any(c.isspace() for c in name)
 
 
@@ -151,7 +151,7 @@ def _numbered(column: Column, names: Column | None, stated: int, labels: list[st
 
 
 def _names_of(numbers: NDArray[np.int64], names: Column | None, count: int) -> list[str]:
-    """What each type is called, from its first row; its number where no row has it."""
+    """Return what each type is called, from its first row; its number where no row has it."""
     known = [str(number) for number in range(1, count + 1)]
     if names is None or names.dtype != "string" or not len(numbers):
         return known
@@ -250,7 +250,9 @@ def order_fault(unknown: Sequence[str], missing: Sequence[str], known: Sequence[
 
 
 def _called(types: Types, elements: Column | None, used: Sequence[int], asked: Sequence[str]) -> dict[int, str]:
-    """What each type is called: by its element where the names asked for are not those of types and elements tell."""
+    """Return what each type is called: by its element where the names asked for are not those of types and elements
+    tell.
+    """
     names = dict(enumerate(types.names, 1))
     if all(names[number] in asked for number in used) or elements is None or elements.dtype != "string":
         return names
@@ -267,7 +269,7 @@ def _called(types: Types, elements: Column | None, used: Sequence[int], asked: S
 
 
 def _taken(values: Sequence[Any], order: Sequence[int | None], blanks: Sequence[Any]) -> list[Any]:
-    """What stands in a list for each type of an order; a blank for those that are not in it."""
+    """Return what stands in a list for each type of an order; a blank for those that are not in it."""
     return [
         values[old - 1] if old is not None and old <= len(values) else blank
         for old, blank in zip(order, blanks, strict=True)
@@ -289,18 +291,20 @@ class State:
     unwrapped: bool = False
 
     def values(self, name: str) -> NDArray[Any]:
-        """The values of a column."""
+        """Return the values of a column."""
         return self.atoms[name].values
 
 
 def lammps_document(record: Record) -> dict[str, Any]:
-    """What a data file said beyond its columns (meta key `lammps` of `system`), {} for a record from elsewhere."""
+    """Return what a data file said beyond its columns (meta key `lammps` of `system`), {} for a record from
+    elsewhere.
+    """
     found = None if record.system is None else record.system.meta.get("lammps")
     return found if isinstance(found, dict) else {}
 
 
 def state_of(record: Record, report: Report) -> State:
-    """The state in `frame`, without one the last frame of the trajectory; `system` alone where there is neither.
+    """Return the state in `frame`, without one the last frame of the trajectory; `system` alone where there is neither.
 
     UnsupportedError: there are no atoms.
     """
@@ -334,7 +338,7 @@ def state_of(record: Record, report: Report) -> State:
 
 
 def aligned_blocks(record: Record) -> list[str]:
-    """The blocks of the trajectory whose rows are those of the atoms."""
+    """Return the blocks of the trajectory whose rows are those of the atoms."""
     if record.trajectory is None:
         return []
     blocks = record.trajectory.declaration.blocks
@@ -355,7 +359,7 @@ def report_meta(record: Record, kept: Collection[str], report: Report, what: str
 
 
 def last_frame(record: Record, report: Report) -> Frame | None:
-    """The last frame of the trajectory, the others reported; None when it has none."""
+    """Return the last frame of the trajectory, the others reported; None when it has none."""
     trajectory = record.trajectory
     assert trajectory is not None
     count = trajectory.n_frames
@@ -397,7 +401,7 @@ def masses_of(
     own: bool = False,
     named: Mapping[str, float] | None = None,
 ) -> Masses | None:
-    """The masses of all types: of their atoms, else those a data file stated, else of their elements (reported).
+    """Return the masses of all types: of their atoms, else those a data file stated, else of their elements (reported).
 
     `named` are those the force field states, by the names of types. Elements count where there was no data file, or
     where masses are `needed`.
@@ -435,14 +439,16 @@ def masses_of(
 
 
 def brings_masses(force_field: ForceField | None) -> bool:
-    """Whether LAMMPS takes the masses of all types from the files of the pair style, where a data file has none."""
+    """True if LAMMPS takes the masses of all types from the files of the pair style, where a data file has none."""
     styles = [] if force_field is None else force_field.document.get("styles", [])
     pairs = {str(style.get("style")) for style in styles if isinstance(style, dict) and style.get("category") == "pair"}
     return bool(pairs) and pairs <= _BRING_MASSES
 
 
 def named_masses(force_field: ForceField | None, units: str | None) -> dict[str, float]:
-    """The mass of each atom type a force field states one for, by its name, in the units style that is written."""
+    """Return the mass of each atom type a force field states one for, by its name, in the units style that is
+    written.
+    """
     found: dict[str, float] = {}
     if force_field is None:
         return found
@@ -456,7 +462,7 @@ def named_masses(force_field: ForceField | None, units: str | None) -> dict[str,
 
 
 def _of_atoms(state: State, types: Types) -> dict[int, float]:
-    """The mass of each type that has atoms with one."""
+    """Return the mass of each type that has atoms with one."""
     column = state.atoms.get("mass")
     if column is None or column.dtype != "f64" or column.trailing:
         return {}

@@ -66,7 +66,7 @@ class Conversion:
 
     @classmethod
     def between(cls, source: Mapping[str, Any], target: str | None) -> Conversion:
-        """The conversion from units that are stated to those written; one of nothing where they are the same.
+        """Return the conversion from units that are stated to those written; one of nothing where they are the same.
 
         UnsupportedError: one of them is reduced (lj), the other not.
         """
@@ -89,7 +89,7 @@ class Conversion:
         return UnitConversion(self.source, {"preset": self.target})
 
     def factor(self, dimension: str, what: str) -> float:
-        """By what a number of that dimension is multiplied. `what` names it in the error."""
+        """Return by what a number of that dimension is multiplied. `what` names it in the error."""
         if self.target is None:
             return 1.0
         factor = self._factors.factor(dimension)
@@ -148,7 +148,7 @@ def _followed(
 
 
 def preset_of(record: Record) -> str | None:
-    """The LAMMPS units style of a record, None where it states none or others."""
+    """Return the LAMMPS units style of a record, None where it states none or others."""
     units = units_object(record.units)
     preset = units.get("preset")
     if preset in UNITS:
@@ -194,7 +194,7 @@ def style_written(
 
 
 def title_with_units(title: str, units: str) -> str:
-    """The first line of a data file, saying the units."""
+    """Return the first line of a data file, saying the units."""
     if _TITLE.search(title):
         return _TITLE.sub(f"units = {units}", title, count=1)
     return f"{title}, units = {units}" if title else f"LAMMPS data file, units = {units}"

@@ -89,7 +89,7 @@ class _Site:
             self._found[item] = Coded(list(different), self._found[item])
 
     def _readers(self) -> dict[str, Callable[[str, list[str]], Any]]:
-        """Item → what reads it, of those that become columns."""
+        """Return item → what reads it, of those that become columns."""
         readers: dict[str, Callable[[str, list[str]], Any]] = dict.fromkeys(
             [item for item in (*map(self._first, _TEXTS.values()), "type_symbol", *_LABELS) if item], self._texts
         )
@@ -102,7 +102,7 @@ class _Site:
         return {item: reader for item, reader in readers.items() if item in self.items}
 
     def _first(self, names: Sequence[str]) -> str | None:
-        """The first item that is there."""
+        """Return the first item that is there."""
         return next((name for name in names if name in self.items and name not in self._made), None)
 
     def _tell_unread(self, items: set[str], part: dict[str, list[str]]) -> set[str]:
@@ -112,12 +112,14 @@ class _Site:
         return told
 
     def take(self, *names: str) -> Any:
-        """What was read of the first item that is there and was not made, once; None where there is none."""
+        """Return what was read of the first item that is there and was not made, once; None where there is none."""
         item = self._first(names)
         return None if item is None else self._found.pop(item, None)
 
     def stated(self, name: str, item: str) -> Any:
-        """Numbers and which are known; None for none. Placeholders the file names, and that are some, are unknown."""
+        """Return numbers and which are known; None for none. Placeholders the file names, and that are some, are
+        unknown.
+        """
         if item not in self._found:
             return None
         values, known = self._found.pop(item)
@@ -128,7 +130,7 @@ class _Site:
         return None if (item in self._made and bool(placeholders.all())) or not known.any() else (values, known)
 
     def _texts(self, item: str, raw: list[str]) -> NDArray[np.int32]:
-        """Texts without quotes, by the number of each different one; `.` and `?` are nothing."""
+        """Return texts without quotes, by the number of each different one; `.` and `?` are nothing."""
         codes, different = self._different.setdefault(item, ({}, {}))
         for text in dict.fromkeys(raw):
             if text not in codes:
@@ -148,7 +150,7 @@ class _Site:
         return [known[text] for text in raw]
 
     def _numbers(self, item: str, raw: list[str]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Real numbers; an uncertainty in brackets is left off."""
+        """Return real numbers; an uncertainty in brackets is left off."""
         try:
             values = _fields(raw).astype(np.float64)
             return values, np.ones(len(raw), np.bool_)
@@ -158,7 +160,7 @@ class _Site:
             return np.array([0.0 if value is None else value for value in found]), known
 
     def _integers(self, item: str, raw: list[str]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Whole numbers."""
+        """Return whole numbers."""
         try:
             return _fields(raw).astype(np.int64), np.ones(len(raw), np.bool_)
         except (ValueError, OverflowError):
@@ -169,14 +171,14 @@ class _Site:
 
 
 def _joined(parts: list[Any]) -> Any:
-    """Arrays, or tuples of arrays, of all rows; the parts are let go of."""
+    """Return arrays, or tuples of arrays, of all rows; the parts are let go of."""
     if isinstance(parts[0], tuple):
         return tuple(_joined([part[place] for part in parts]) for place in range(len(parts[0])))
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _fields(raw: list[str]) -> NDArray[Any]:
-    """Texts as an array, each with room for the longest; ValueError where one is longer than any number."""
+    """Return texts as an array, each with room for the longest; ValueError where one is longer than any number."""
     if max(map(len, raw), default=0) > _LONGEST:
         raise ValueError("longer than a number")
     return np.array(raw, "S")
@@ -190,7 +192,9 @@ def _real(text: str) -> float:
 
 
 def read_atoms(path: Path, table: Table, anisou: Table, report: Report) -> list[CifAtoms]:
-    """The atoms of each model, in the order of the file, of the tables `_atom_site` and `_atom_site_anisotrop`."""
+    """Return the atoms of each model, in the order of the file, of the tables `_atom_site` and
+    `_atom_site_anisotrop`.
+    """
     site = _Site(path, table, report)
     columns: dict[str, Column | Coded] = {}
     ids = site.take("id")
@@ -314,7 +318,7 @@ def _split(
 
 
 def _model(columns: dict[str, Column | Coded], rows: Any, first: Any, shared: dict[str, Column]) -> dict[str, Column]:
-    """The columns of some rows; texts that are those of the rows of the `first` model are `shared` with it."""
+    """Return the columns of some rows; texts that are those of the rows of the `first` model are `shared` with it."""
     found = {}
     for name, column in columns.items():
         if isinstance(column, Column):
@@ -327,7 +331,7 @@ def _model(columns: dict[str, Column | Coded], rows: Any, first: Any, shared: di
 
 
 def identity_of(atoms: CifAtoms) -> Identity:
-    """What connections find atoms by."""
+    """Return what connections find atoms by."""
     ids = atoms.columns["id"]
     mask = np.ones(atoms.count, np.bool_) if ids.validity is None else ids.validity
     serials = Serials(ids.values.astype(np.int64), mask, ids.values, mask)
@@ -361,7 +365,7 @@ class _Reader:
         self.blocks = blocks
 
     def read(self) -> Record | Collection:
-        """The record, or the records, of the file."""
+        """Return the record, or the records, of the file."""
         asked = self.context.arrangement
         if len(self.blocks) == 1:
             models = self._atoms(self.blocks[0])
@@ -385,7 +389,7 @@ class _Reader:
         return read_atoms(self.path, tables[0], tables[1], self.report)
 
     def _collection(self) -> Collection:
-        """A record of each block; of each model of it where asked, or where they differ."""
+        """Return a record of each block; of each model of it where asked, or where they differ."""
         self.context.progress.start("records", len(self.blocks))
         records = []
         for block in self.blocks:
@@ -405,7 +409,7 @@ class _BlockReader:
         self.path, self.block, self.report = path, block, report
 
     def record(self, models: list[CifAtoms]) -> Record:
-        """The record of some models of the block."""
+        """Return the record of some models of the block."""
         first = models[0]
         columns = {name: column for name, column in first.columns.items() if name not in first.state}
         if len(models) > 1 and any(model.columns["id"] != first.columns["id"] for model in models):
@@ -496,7 +500,7 @@ class _BlockReader:
         ]  # fmt: skip
 
     def _categories(self) -> dict[str, Any]:
-        """Every other category as its items and their texts, and the name of the block."""
+        """Return every other category as its items and their texts, and the name of the block."""
         found: dict[str, Any] = {}
         for name in self.block.get_mmcif_category_names():
             if name in (*_ATOMS, "_molrec.", f"{UNKNOWN}."):

@@ -49,7 +49,7 @@ class _Span:
 
 
 def made_items(block: Any) -> frozenset[str]:
-    """The items of the atoms of a block that were made, as it says."""
+    """Return the items of the atoms of a block that were made, as it says."""
     made = block.find_value(MADE)
     return frozenset(str(gemmi.cif.as_string(made)).split() if made else ())
 
@@ -65,7 +65,7 @@ class Table:
         self._text, self._columns, self._span = text, columns, span
 
     def parts(self) -> Iterator[dict[str, list[str]]]:
-        """Some rows at a time: item → texts, as they stand in the file."""
+        """Yield some rows at a time: item → texts, as they stand in the file."""
         if self._span is not None:
             yield from self._text.rows(self._span)
         elif self.items:
@@ -91,7 +91,7 @@ class CifText:
         self.document: Any = self._read(self._rest())
 
     def table(self, block: Any, category: str) -> Table:
-        """The rows of a category; without items where the block has none."""
+        """Return the rows of a category; without items where the block has none."""
         found = find_category(self.path, block, category)
         items = [tag.partition(".")[2] for tag in found.tags]
         if items == [_SPAN]:
@@ -102,7 +102,7 @@ class CifText:
         return Table(self, block, items if len(found) else [], found, None)
 
     def _rest(self) -> str:
-        """The text without the rows of long loops, which the number of a span stands for."""
+        """Return the text without the rows of long loops, which the number of a span stands for."""
         data, pieces, done, line = self._data, [], 0, 1
         kept, texts = 1, 0
         at = data.find(_LONG[0][:-1].encode())
@@ -144,7 +144,7 @@ class CifText:
             )  # fmt: skip
 
     def _count(self, start: int, stop: int) -> int:
-        """The number of lines that end in a part of the file."""
+        """Return the number of lines that end in a part of the file."""
         count = 0
         for at in range(start, stop, _PART):
             count += self._data[at : min(at + _PART, stop)].count(b"\n")
@@ -152,7 +152,7 @@ class CifText:
         return count
 
     def _read(self, text: str, shift: int | None = None) -> Any:
-        """A document of a text; `shift` lines of the file stand before its first, None where they are known."""
+        """Return a document of a text; `shift` lines of the file stand before its first, None where they are known."""
         try:
             return gemmi.cif.read_string(text)
         except Exception as error:
@@ -167,7 +167,7 @@ class CifText:
         )
 
     def rows(self, span: _Span) -> Iterator[dict[str, list[str]]]:
-        """The rows of a loop that was left in the file, in parts."""
+        """Yield the rows of a loop that was left in the file, in parts."""
         data, at, line = self._data, span.start, span.line
         head = "data_\nloop_\n" + "".join(f"_a.{item}\n" for item in span.items)
         before = head.count("\n")
@@ -191,6 +191,6 @@ class CifText:
             at = stop
 
     def _line_end(self, at: int, stop: int) -> int:
-        """The end of the line at a place."""
+        """Return the end of the line at a place."""
         found = self._data.find(b"\n", at, stop)
         return stop if found < 0 else found + 1

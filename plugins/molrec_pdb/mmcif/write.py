@@ -74,12 +74,12 @@ class Atoms:
 
 
 def loop_text(category: str, items: Iterable[str]) -> str:
-    """The head of a loop."""
+    """Return the head of a loop."""
     return "loop_\n" + "".join(f"{category}.{item}\n" for item in items)
 
 
 def quoted(text: str) -> str:
-    """A value as it stands in a loop."""
+    """Return a value as it stands in a loop."""
     value = str(gemmi.cif.quote(text))
     return f"\n{value}\n" if value.startswith(";") else value
 
@@ -95,7 +95,7 @@ class SiteWriter:
         self._unknown: dict[str, list[int]] = {}
 
     def atoms(self, frame: OutFrame, *, fixed: bool) -> Atoms:
-        """What the atoms of a frame are. `fixed`: it comes from the system, as in the frames before."""
+        """Return what the atoms of a frame are. `fixed`: it comes from the system, as in the frames before."""
         if self._atoms is None or not fixed or len(self._atoms.ids) != frame.count:
             self._atoms = _atoms(frame, self._count, self._report)
         elif "id" not in frame.columns:
@@ -120,11 +120,11 @@ class SiteWriter:
         self._count += frame.count
 
     def head(self) -> str:
-        """The head of the loop."""
+        """Return the head of the loop."""
         return loop_text("_atom_site", _ITEMS)
 
     def _reals(self, frame: OutFrame, rotation: NDArray[np.float64] | None) -> dict[str, NDArray[np.float64]]:
-        """Positions, occupancies and B factors, by their items."""
+        """Return positions, occupancies and B factors, by their items."""
         columns = frame.columns
         for axis in "xyz":
             if axis not in columns:
@@ -169,7 +169,7 @@ class SiteWriter:
 
 
 def _atoms(frame: OutFrame, before: int, report: Report) -> Atoms:
-    """What the atoms of a frame are, as texts; `before` rows stand before them."""
+    """Return what the atoms of a frame are, as texts; `before` rows stand before them."""
     columns, count = frame.columns, frame.count
     made = [item for item, name in _REALS.items() if name not in columns]
     called = call_atoms(frame, _NAME, report)
@@ -225,7 +225,7 @@ def _ids(column: Column | None, count: int, before: int, report: Report) -> NDAr
 
 
 def _sequence(called: Called, chains: Coded, icode: Column | None, count: int) -> Coded:
-    """Places in a chain: the numbers of residues, or, where these do not tell them apart, counted."""
+    """Return places in a chain: the numbers of residues, or, where these do not tell them apart, counted."""
     numbers = called.numbers
     if icode is not None or (count and int(numbers.min()) < 1):
         codes = coded(icode).codes if icode is not None else np.zeros(count, np.intp)
@@ -237,7 +237,7 @@ def _sequence(called: Called, chains: Coded, icode: Column | None, count: int) -
 
 
 def _texts(column: Column, nothing: str) -> Coded:
-    """Texts, quoted where the syntax needs it; `nothing` for empty ones and nulls."""
+    """Return texts, quoted where the syntax needs it; `nothing` for empty ones and nulls."""
     if column.values.dtype.kind != "T":
         return constant(nothing, len(column))
     return coded(column).mapped(lambda text: quoted(text) if text else nothing)
@@ -354,7 +354,7 @@ class _BlockWriter:
         site.write(frame, atoms, model, rotation)
 
     def _model_number(self, frame: OutFrame, last: int, ordinal: int) -> int:
-        """The number of a model: its own where these ascend, else the one behind the `last`."""
+        """Return the number of a model: its own where these ascend, else the one behind the `last`."""
         if "model" not in frame.frame.meta:
             self.report.derived("pdbx_PDB_model_num", "models are numbered in the order of the frames")
             return last + 1
@@ -468,7 +468,7 @@ class _BlockWriter:
             self.put(f"\n{text}".encode())
 
     def _clear(self, named: Mapping[str, list[str]], ends: list[NDArray[np.int64]]) -> list[int]:
-        """The bonds between atoms whose names tell them from all others."""
+        """Return the bonds between atoms whose names tell them from all others."""
         names = list(zip(*named.values(), strict=True))
         counts = Counter(names)
         alone = np.array([counts[name] == 1 for name in names], np.bool_)
@@ -481,7 +481,7 @@ class _BlockWriter:
 
 
 def _named(frame: OutFrame, atoms: Atoms) -> dict[str, list[str]]:
-    """What connections name the atoms of a frame by: item → texts."""
+    """Return what connections name the atoms of a frame by: item → texts."""
 
     def texts(item: str) -> list[str]:
         found = atoms.items[item]

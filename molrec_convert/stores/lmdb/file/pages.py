@@ -206,7 +206,9 @@ class PageFile:
         return len(free)
 
     def _meta_page(self, offset: int, size: int) -> tuple[int, tuple[int, ...], tuple[int, ...], int, int]:
-        """Page size, trees of free pages and of the unnamed database, last page, transaction: what a meta page says."""
+        """Return page size, trees of free pages and of the unnamed database, last page, transaction: what a meta page
+        says.
+        """
         page = os.pread(self._file, min(size, 256), offset)
         need = _HEADER.size + _META.size + 2 * _TREE.size + _LAST.size
         if len(page) < need or not is_lmdb(page):
@@ -288,7 +290,9 @@ class PageFile:
         return pread_all(self._file, wanted, first * self.page_size + 16)
 
     def _extent(self, page: bytes, position: int, number: int) -> tuple[int | None, int]:
-        """Where the value of a leaf node is: its first overflow page, None when it lies in the leaf; and its size."""
+        """Return where the value of a leaf node is: its first overflow page, None when it lies in the leaf; and its
+        size.
+        """
         low, high, flags, length = _NODE.unpack_from(page, position)
         size = low | high << 16
         start = position + 8 + length
@@ -328,7 +332,9 @@ class PageFile:
 
 
 def sniff_collection(head: bytes, path: Path) -> float:
-    """An LMDB file whose key `meta` names the layout; another one only by its name, so that its fault is told."""
+    """Return an LMDB file whose key `meta` names the layout; another one only by its name, so that its fault is
+    told.
+    """
     if not is_lmdb(head):
         return 0.0
     try:

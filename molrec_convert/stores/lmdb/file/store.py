@@ -272,7 +272,7 @@ class Spool:
         self._size += len(value)
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        """Numbers and values in the order they came."""
+        """Yield numbers and values in the order they came."""
         if self._file is not None:
             self._file.seek(0)
             for _ in range(self._spilled):

@@ -84,7 +84,9 @@ class FrameBytes:
         return array if len(entry.shape) == 1 else array.reshape(entry.shape)
 
     def arrays(self, block: str) -> dict[str, NDArray[Any]]:
-        """The arrays of a block's columns of plain numbers, all at once: slices of one array over the payload."""
+        """Return the arrays of a block's columns of plain numbers, all at once: slices of one array over the
+        payload.
+        """
         found: dict[str, NDArray[Any]] = {}
         plain = self.layout.blocks[block].plain
         if plain:
@@ -209,7 +211,9 @@ def decode(value: Buffer, name: Name = "frame bytes") -> FrameBytes:
 
 
 def prefix_of(header: bytes, layout: Layout) -> bytes | None:
-    """A header's text up to the key `meta`, where that is known to be its blocks and no more; `layout` is theirs."""
+    """Return a header's text up to the key `meta`, where that is known to be its blocks and no more; `layout` is
+    theirs.
+    """
     cut = header.find(_SEPARATOR)
     return header[: cut + 2] if cut > 0 and _LAYOUTS.get(header[: cut + 1]) is layout else None
 

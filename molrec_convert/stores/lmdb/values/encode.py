@@ -149,7 +149,8 @@ def texts_json(values: NDArray[Any] | list[str]) -> str:
 
 
 def encode_frame(frame: Frame, node: str = "system") -> bytes:
-    """A snapshot with the tags of its meta, its cell, and the precisions of its columns; refused where it is broken.
+    """Return a snapshot with the tags of its meta, its cell, and the precisions of its columns; refused where it is
+    broken.
 
     Absolute references into its own section are held against its own rows.
     """
@@ -161,7 +162,7 @@ def encode_frame(frame: Frame, node: str = "system") -> bytes:
 
 
 def encode_tables(document: Mapping[str, Any], tables: Mapping[str, Block], node: str) -> bytes:
-    """Blocks beside a plain JSON document; the blocks must have been checked."""
+    """Return blocks beside a plain JSON document; the blocks must have been checked."""
     check_json(document, node)
     blocks, buffers = _encode_blocks(tables, _shape_of(tables))
     return assemble(blocks, to_json(dict(document))[1:-1], "", buffers)
@@ -343,7 +344,7 @@ def _shape_of(blocks: Mapping[str, Block]) -> SnapshotShape:
 
 
 def _encode_blocks(blocks: Mapping[str, Block], shape: SnapshotShape) -> tuple[str, list[Any]]:
-    """Header text and payload buffers of blocks."""
+    """Return header text and payload buffers of blocks."""
     texts: list[str] = []
     buffers: list[Any] = []
     for block, pieces in zip(blocks.values(), shape.texts, strict=True):

@@ -159,7 +159,7 @@ class BlockRecorder:
         self.last: Update | None = None
 
     def changes(self, updates: BlockUpdates, node: str) -> dict[int, Update]:
-        """Position in the batch → update, of those that change something."""
+        """Return position in the batch → update, of those that change something."""
         changed: dict[int, Update] = {}
         last = self.last
         for position, update in zip(updates.frames.tolist(), self.encoder.updates(updates, node), strict=True):
@@ -295,7 +295,9 @@ class FrameEncoder:
         return f"{meta}}}{tail[0]}}}".encode()
 
     def _numbers(self, batch: FrameBatch, known: bool) -> str | None:
-        """The per-step values of a single frame, where all of them are finite numbers; `known`: they were checked."""
+        """Return the per-step values of a single frame, where all of them are finite numbers; `known`: they were
+        checked.
+        """
         if self._number_keys is None or len(batch.meta) != len(self._number_keys):
             return None
         values, text = batch.meta, ""
@@ -314,7 +316,8 @@ class FrameEncoder:
     def _head(
         self, shape: tuple[SnapshotShape | int | None, ...], arrays: list[NDArray[Any]]
     ) -> tuple[bytes, bool] | None:
-        """A header up to its meta, for blocks of that many rows (-1: not presented); whether arrays need padding.
+        """Return a header up to its meta, for blocks of that many rows (-1: not presented); whether arrays need
+        padding.
 
         None where blocks of the system, whose shape comes first, have other rows or a column of theirs.
         """
@@ -483,7 +486,8 @@ def _native(value: Any) -> Any:
 def encode_self_contained_frames(
     encoder: FrameEncoder, batch: FrameBatch, node: str, *, cell_defined: bool = True
 ) -> list[bytes]:
-    """The value of each frame of a batch in which every frame presents all its blocks, and its cell if it has one.
+    """Return the value of each frame of a batch in which every frame presents all its blocks, and its cell if it has
+    one.
 
     Raises `ContractError` where columns or keys are not the declared ones.
     """

@@ -70,7 +70,7 @@ class IndexBytes:
         return np.array(part).view(dtype).reshape(entry.shape)
 
     def arrays(self, _: str) -> dict[str, NDArray[Any]]:
-        """Nothing is made before it is asked for."""
+        """Return nothing is made before it is asked for."""
         return {}
 
     def mask(self, _: str, name: str) -> NDArray[np.bool_] | None:

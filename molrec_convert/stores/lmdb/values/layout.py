@@ -93,7 +93,7 @@ def from_utf8(data: bytes, name: Name) -> Any:
 
 
 def mapping(document: Any, node: str) -> dict[str, Any]:
-    """`document`, refused unless it is a JSON object."""
+    """Return `document`, refused unless it is a JSON object."""
     if not isinstance(document, dict):
         raise ContractError(node, "is not a JSON object", found=type(document).__name__)
     return document
@@ -150,7 +150,7 @@ class Layout:
 
 
 def padding(size: int) -> int:
-    """Zero bytes that follow `size` bytes up to the next aligned position."""
+    """Return zero bytes that follow `size` bytes up to the next aligned position."""
     return -size % ALIGNMENT
 
 

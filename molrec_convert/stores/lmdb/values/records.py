@@ -103,7 +103,8 @@ class RecordEncoder:
         return Member(record, meta.encode(), system)
 
     def plain(self, record: Record, node: str) -> Plain | None:
-        """All values of a record of one frame, on a shorter way: the same bytes as those of `begin` and `pieces`.
+        """Return all values of a record of one frame, on a shorter way: the same bytes as those of `begin` and
+        `pieces`.
 
         None where that takes more than what is known of its shapes. Raises as those do.
         """
@@ -176,7 +177,9 @@ class RecordEncoder:
             emit(values)
 
     def pieces(self, record: Record, node: str) -> Generator[list[bytes], None, tuple[int, int]]:
-        """The values of a member's frames, some at a time; returns frames and `n_atoms`. Raises as `frames` does."""
+        """Yield the values of a member's frames, some at a time; returns frames and `n_atoms`. Raises as `frames`
+        does.
+        """
         frames, atoms = yield from self._pieces(record, node)
         return frames, member_rows(record, atoms)
 
@@ -209,7 +212,9 @@ class RecordEncoder:
 
 
 def _plain_text(document: object) -> str | None:
-    """The JSON of a meta document of a few ASCII texts, about which there is nothing to check; None of any other."""
+    """Return the JSON of a meta document of a few ASCII texts, about which there is nothing to check; None of any
+    other.
+    """
     if type(document) is not dict or "molrec_version" in document:
         return None
     entries = []
@@ -249,7 +254,8 @@ class RecordsEncoder:
         self._checked: Declaration | None = None
 
     def encode(self, records: RecordColumns, node: str) -> EncodedRecords | None:
-        """All values; None where single records have to be held against more than what is the same for all of them.
+        """Return all values; None where single records have to be held against more than what is the same for all of
+        them.
 
         Raises `ContractError` as the encoding of single records does.
         """

@@ -305,7 +305,7 @@ class Once(Generic[T]):
         self._read, self._value = read, value
 
     def __call__(self) -> T:
-        """The value, read now if it is not yet."""
+        """Return the value, read now if it is not yet."""
         if self._value is _UNREAD:
             self._value = self._read()
         return self._value

@@ -76,7 +76,9 @@ class SharedDeclaration:
         earlier: Callable[[str], FrameBytes | None] | None,
         system: Callable[[], Frame | None],
     ) -> StoredFrame:
-        """The frame whose value is `last`, resolved: `earlier` finds what it leaves out, None in a first frame."""
+        """Return the frame whose value is `last`, resolved: `earlier` finds what it leaves out, None in a first
+        frame.
+        """
         blocks: dict[str, Block] = {}
         referring = last.layout.referring
         own = last.layout.blocks
@@ -247,7 +249,9 @@ class StoredTrajectory(Trajectory):
             position += len(taken)
 
     def _batch(self, declaration: Declaration, ordinals: range, position: int, taken: list[FrameBytes]) -> FrameBatch:
-        """The frames at `ordinals[position:]`, as many as were taken; updates between two fall to the later one."""
+        """Return the frames at `ordinals[position:]`, as many as were taken; updates between two fall to the later
+        one.
+        """
         before = -1 if position == 0 else ordinals[position - 1]
         wanted = np.arange(len(taken), dtype=np.int64) * ordinals.step + ordinals[position]
         blocks = {}
@@ -279,7 +283,9 @@ class StoredTrajectory(Trajectory):
         )
 
     def _picked(self, name: str, wanted: NDArray[np.int64], before: int) -> list[tuple[int, int]]:
-        """The changes that frames `wanted` resolve to and the frame `before` them does not: (change, position)."""
+        """Return the changes that frames `wanted` resolve to and the frame `before` them does not: (change,
+        position).
+        """
         changes = self._changed(name)
         resolved = changes.searchsorted(wanted, side="right") - 1
         last = int(changes.searchsorted(before, side="right")) - 1

@@ -460,7 +460,9 @@ def _read_cell(storage: Storage, section: str, document: dict[str, Any] | None, 
 
 
 def _precision(metadata: ArrayMetadata) -> tuple[float | None, dict[str, Any]]:
-    """The declared precision and the other attributes; a precision that no writer may declare stays one of those."""
+    """Return the declared precision and the other attributes; a precision that no writer may declare stays one of
+    those.
+    """
     others = shown(metadata.attributes)
     declared = others.get("precision")
     if declared is None or precision_fault(declared, metadata.dtype) is not None:

@@ -73,7 +73,7 @@ class StoredUnknown:
         return iter(self._keys)
 
     def said(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Known nodes whose `zarr.json` says more than attributes and what a writer sets, and what that is."""
+        """Yield known nodes whose `zarr.json` says more than attributes and what a writer sets, and what that is."""
         known = self._known()
         for node in sorted(known.groups | known.arrays):
             document = read_document(self._storage, node)

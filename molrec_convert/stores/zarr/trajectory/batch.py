@@ -142,7 +142,9 @@ def _arrays(
 
 
 def meta_array(key: str, batch: FrameBatch, declared: MetaDeclaration) -> NDArray[Any]:
-    """The values `[n, …]` of a per-step key as they are stored; a key that is omitted takes its declared fill."""
+    """Return the values `[n, …]` of a per-step key as they are stored; a key that is omitted takes its declared
+    fill.
+    """
     here = f"trajectory/meta/{key}"
     tag, count = TAGS[declared.dtype], batch.n_frames
     dtype = DTYPES[tag.storage].numpy
@@ -210,7 +212,7 @@ def changed(
 
 
 def _quickest_first(arrays: dict[str, _Array], precision: dict[str, float]) -> list[str]:
-    """Numbers before texts, floats first: they tell two presentations apart soonest."""
+    """Return numbers before texts, floats first: they tell two presentations apart soonest."""
     rank = {"f": 0, "c": 0, "T": 2}
     return sorted(arrays, key=lambda name: rank.get(arrays[name].dtype.kind, 1))
 

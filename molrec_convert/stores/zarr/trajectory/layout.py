@@ -109,7 +109,7 @@ class Series:
         return progression_times(self.start, self.stride, first, last)
 
     def time_at(self, frame: int) -> float:
-        """Time of one frame."""
+        """Return time of one frame."""
         if self.array is not None:
             return float(self.array.read(frame, frame + 1)[0])
         return float(self.start) if self.stride is None else float(self.start) + float(frame) * float(self.stride)
@@ -140,7 +140,9 @@ class Layout:
 
 
 def read_layout(storage: Storage, warnings: list[str] | None = None) -> Layout:
-    """The layout of the trajectory of a store. Raises `ContractError`, with the node's path, for a broken one."""
+    """Return the layout of the trajectory of a store. Raises `ContractError`, with the node's path, for a broken
+    one.
+    """
     document = read_document(storage, TRAJECTORY)
     if document is None or document["node_type"] != "group":
         raise ContractError(TRAJECTORY, "the section is not a Zarr group")
@@ -421,7 +423,7 @@ def _keep(layout: Layout, path: str, attributes: dict[str, Any], known: tuple[st
 def unknown_attributes(
     attributes: Mapping[str, Mapping[str, Any]], declaration: Declaration
 ) -> dict[str, dict[str, Any]]:
-    """Attributes by node below the section, without those that say something to this version."""
+    """Return attributes by node below the section, without those that say something to this version."""
     known: dict[str, tuple[str, ...]] = {"": _KNOWN, "box": _KNOWN_OF_BOX}
     known |= {f"meta/{key}": _KNOWN_OF_META for key in declaration.meta}
     for name, block in declaration.blocks.items():

@@ -397,7 +397,9 @@ class StoredTrajectory(Trajectory):
                 raise_first(reference_faults(f"{TRAJECTORY}/{name}/{column}", stored.resolved, rows, target, limit))
 
     def _highest(self, stored: StoredBlock, column: str) -> Highest:
-        """The largest reference of every update, read in pieces of whole updates so that memory follows the batch."""
+        """Return the largest reference of every update, read in pieces of whole updates so that memory follows the
+        batch.
+        """
         offset = stored.offset(0, stored.n_updates)
         arrays = [stored.arrays[key] for key in (column, mask_key(column)) if key in stored.arrays]
         parts = []

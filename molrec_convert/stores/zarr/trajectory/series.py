@@ -179,7 +179,7 @@ class TimeSeries(ProgressionSeries):
         return finite and first_holds and bool(np.isfinite(values).all()) and same_bits(expected, values)
 
     def _expected(self, first: int, last: int) -> NDArray[np.float64]:
-        """`start + i·stride`, one rounded product and one rounded sum."""
+        """Return `start + i·stride`, one rounded product and one rounded sum."""
         return progression_times(self.start or 0.0, self.stride, first, last)
 
 
@@ -342,7 +342,7 @@ class BoxSeries:
 
 
 def _differ(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether each row differs from the one before in any bit."""
+    """Return whether each row differs from the one before in any bit."""
     flat = values.reshape(len(values), -1)
     bits = flat.view(np.uint64 if flat.dtype.itemsize == 8 else np.uint8)
     return np.asarray((bits[1:] != bits[:-1]).any(axis=1))

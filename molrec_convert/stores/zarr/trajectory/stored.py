@@ -98,7 +98,9 @@ class StoredBlock:
         raise_first(shape_faults(self.node, RowCounts(frames, counts), self.declared.structural_shape))
 
     def resolve(self, frame: int) -> tuple[int, int, int] | None:
-        """The update frame `frame` resolves to and its rows, as `(update, start, stop)`; None: the block is absent."""
+        """Return the update frame `frame` resolves to and its rows, as `(update, start, stop)`; None: the block is
+        absent.
+        """
         if self.regular is not None:
             update = min(frame, self.n_updates - 1)
             return None if update < 0 else (update, update * self.regular, (update + 1) * self.regular)
@@ -174,7 +176,7 @@ class StoredBox:
         return None if update < 0 else update
 
     def updates(self, first: int, last: int) -> BoxUpdates:
-        """Changes `first:last`, their frames as ordinals of the trajectory."""
+        """Return changes `first:last`, their frames as ordinals of the trajectory."""
         frames = self.frames[first:last]
         count = len(frames)
         if self.fixed is not None:

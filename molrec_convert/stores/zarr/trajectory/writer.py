@@ -309,7 +309,7 @@ class TrajectoryWriter:
 
     @contextlib.contextmanager
     def _guard(self) -> Iterator[None]:
-        """What fails half-way leaves the writer unusable: memory and files no longer agree on the frames."""
+        """Yield what fails half-way leaves the writer unusable: memory and files no longer agree on the frames."""
         try:
             yield
         except BaseException as error:

@@ -180,7 +180,7 @@ class ArrayReader:
             raise ContractError(key, "a chunk has the wrong size", found=str(length), expected=str(expected))
 
     def _find(self, chunk: int) -> tuple[str, int, int] | None:
-        """File, offset and length of one encoded chunk, None when it is not stored."""
+        """Return file, offset and length of one encoded chunk, None when it is not stored."""
         if self.metadata.sharded:
             shard, position = divmod(chunk, self._per_shard)
             index = self._index(shard, self._per_shard)
@@ -211,7 +211,7 @@ class ArrayReader:
         return out, tasks, len(pieces) * self._chunk_bytes
 
     def _fill_plain(self, run: list[_Piece], out: NDArray[Any], start: int, stop: int) -> list[_Task]:
-        """Chunks that are the values themselves, read straight to where they belong."""
+        """Return chunks that are the values themselves, read straight to where they belong."""
         closing = 4 if self._pipeline.checked else 0
         for piece in run:
             self._check_size(piece.key, piece.length)
@@ -240,7 +240,9 @@ class ArrayReader:
         return []
 
     def _fill_packed(self, run: list[_Piece], out: NDArray[Any], start: int, stop: int) -> list[_Task]:
-        """Tasks that decode chunks to where they belong: whole ones some at a time, those at the ends one by one."""
+        """Return tasks that decode chunks to where they belong: whole ones some at a time, those at the ends one by
+        one.
+        """
         wanted = sum(piece.length for piece in run)
         data = np.frombuffer(self.storage.read_range(run[0].key, run[0].offset, wanted), dtype=np.uint8)
         tasks: list[_Task] = []
@@ -309,7 +311,7 @@ class ArrayReader:
         return pieces
 
     def _index(self, shard: int, each: int) -> tuple[str, int, NDArray[np.uint64]] | None:
-        """File, size and entries of one shard up to its last chunk, None when there is no file."""
+        """Return file, size and entries of one shard up to its last chunk, None when there is no file."""
         known = self._indexes.get(shard)
         if known is not None:
             self._indexes.move_to_end(shard)
@@ -332,7 +334,7 @@ class ArrayReader:
         return known
 
     def _stored(self, first: int, last: int) -> Sequence[int]:
-        """Leading ordinals of the stored chunks or shards among `first:last` that are worth looking for."""
+        """Return leading ordinals of the stored chunks or shards among `first:last` that are worth looking for."""
         if last - first <= _LIST_FROM:
             return range(first, last)
         found = set()
@@ -346,7 +348,7 @@ class ArrayReader:
         return sorted(found)
 
     def _allocate(self, rows: int) -> NDArray[Any]:
-        """Zeros, which take memory only where they are written to."""
+        """Return zeros, which take memory only where they are written to."""
         self._check_backed(rows, 0)
         shape = (rows, *self.shape[1:]) if self.shape else ()
         try:
@@ -390,7 +392,7 @@ def read_together(requests: Sequence[tuple[ArrayReader, int, int]]) -> list[NDAr
 
 
 def _runs(pieces: list[_Piece]) -> list[list[_Piece]]:
-    """Pieces that lie one behind the other in one file, together."""
+    """Return pieces that lie one behind the other in one file, together."""
     runs: list[list[_Piece]] = []
     end, size = -1, 0
     for piece in pieces:

@@ -73,7 +73,7 @@ def write_array(
 
 
 def _chunks(array: NDArray[Any], pipeline: Pipeline, rows: int) -> Iterator[tuple[int, NDArray[Any]]]:
-    """Position and values of every full-size chunk that is stored."""
+    """Yield position and values of every full-size chunk that is stored."""
     if not array.size:
         return
     if not array.ndim:
@@ -349,7 +349,7 @@ class ShardAppender:
         self._remove_shards(present - self._files, every=not self._files and (bool(present) or not rows))
 
     def _present(self) -> set[int]:
-        """Shards that have a file or folder."""
+        """Return shards that have a file or folder."""
         folder = os.path.join(self._folder, "c")
         names = os.listdir(folder) if os.path.isdir(folder) else []
         return {int(name) for name in names if name.isascii() and name.isdigit()}

@@ -133,7 +133,7 @@ class Pipeline:
         ]
 
     def _encode_rounded(self, values: NDArray[np.uint8]) -> list[list[Buffer] | None]:
-        """`encode_run` of whole chunks of a column with a precision: bytes `[chunk, value, byte]`."""
+        """Return `encode_run` of whole chunks of a column with a precision: bytes `[chunk, value, byte]`."""
         planes = _scratch("planes", values.size).reshape(len(values), 8, -1)
         split_planes(values, planes)
         numbers = values.reshape(-1).view("<u8").reshape(len(values), -1)
@@ -220,7 +220,9 @@ class Pipeline:
         return self.rows(self.unpack(data, shape, node), shape)
 
     def unpack(self, data: Buffer, shape: tuple[int, ...], node: str) -> NDArray[Any]:
-        """A chunk with everything undone but a shuffle of its values, from which `rows` takes what is asked for."""
+        """Return a chunk with everything undone but a shuffle of its values, from which `rows` takes what is asked
+        for.
+        """
         size = None if self.dtype == "string" else math.prod(shape) * DTYPES[self.dtype].numpy.itemsize
         if self._rounded:
             return np.frombuffer(_unzstd(_check_crc(data, node), size, node), dtype=np.uint8)
@@ -373,7 +375,9 @@ def _owned(pieces: list[Buffer] | None) -> Any:
 
 
 def _scratch(use: str, size: int) -> NDArray[np.uint8]:
-    """Memory of this thread that is used again: pages that are taken and given back cost more than the work on them."""
+    """Return memory of this thread that is used again: pages that are taken and given back cost more than the work on
+    them.
+    """
     memory: NDArray[np.uint8] | None = _kept.__dict__.get(use)
     if memory is None or memory.size < size:
         memory = np.empty(size, dtype=np.uint8)

@@ -63,7 +63,7 @@ DENSE = Extents(1024, 256)
 
 
 def fixed_extents(dtype: str, shape: tuple[int, ...]) -> Extents:
-    """Extents of an array of fixed size: 512 KiB pieces, one shard once there are more than four."""
+    """Return extents of an array of fixed size: 512 KiB pieces, one shard once there are more than four."""
     if dtype == "string" or not shape or shape[0] == 0:
         return Extents(max(1, shape[0] if shape else 1))
     row_bytes = max(1, DTYPES[dtype].itemsize * math.prod(shape[1:]))
@@ -85,7 +85,7 @@ def block_rows_per_chunk(block: BlockDeclaration, frame_rows: int) -> int:
 
 
 def column_extents(rows_per_chunk: int, bytes_per_row: int) -> Extents:
-    """Extents of one column of a trajectory block, or of a mask (one byte a row)."""
+    """Return extents of one column of a trajectory block, or of a mask (one byte a row)."""
     chunk_bytes = rows_per_chunk * bytes_per_row
     return Extents(rows_per_chunk, max(1, min(MOST_CHUNKS, _SHARD // chunk_bytes)))
 
@@ -191,7 +191,7 @@ def with_empty_chunks(document: dict[str, Any], ordinals: Collection[int]) -> di
 
 
 def chunk_key(coordinates: tuple[int, ...], separator: str = "/", prefixed: bool = True) -> str:
-    """`c/0/1` of the default key encoding, `0.1` of the `v2` one."""
+    """Return `c/0/1` of the default key encoding, `0.1` of the `v2` one."""
     parts = [str(n) for n in coordinates]
     if prefixed:
         return separator.join(["c", *parts])
@@ -314,7 +314,9 @@ def shown(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def document_path(path: str) -> str:
-    """The path of a node's `zarr.json`: under it stand its other keys, where attributes stand under the node's own."""
+    """Return the path of a node's `zarr.json`: under it stand its other keys, where attributes stand under the node's
+    own.
+    """
     return f"{path}/zarr.json" if path else "zarr.json"
 
 

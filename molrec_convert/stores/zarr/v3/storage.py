@@ -60,7 +60,7 @@ class Storage(Protocol):
         """Return bytes of a file, None when it is not there."""
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
-        """Up to `length` bytes from `start`; fewer where the file ends, none where there is no file."""
+        """Return up to `length` bytes from `start`; fewer where the file ends, none where there is no file."""
 
     def read_into(self, key: str, start: int, buffers: Sequence[NDArray[Any]]) -> int:
         """Fill writable byte arrays one after the other with the bytes from `start` on; how many bytes there were."""
@@ -256,7 +256,9 @@ def check_size(key: str, size: int, most: int | None) -> None:
 
 
 def fill(descriptor: int, start: int, buffers: Sequence[Any]) -> int:
-    """`preadv` until the buffers are full or the file ends: one call reads at most 2 GiB and `IOV_MAX` buffers."""
+    """Return `preadv` until the buffers are full or the file ends: one call reads at most 2 GiB and `IOV_MAX`
+    buffers.
+    """
     done = 0
     if len(buffers) <= _IOVECS:
         done = os.preadv(descriptor, buffers, start)
@@ -287,7 +289,9 @@ def read_metadata(storage: Storage, folder: str) -> bytes | None:
 
 
 def read_document(storage: Storage, folder: str) -> dict[str, Any] | None:
-    """The `zarr.json` of the node at a folder, None when the folder is no node; refused when it is no Zarr V3."""
+    """Return the `zarr.json` of the node at a folder, None when the folder is no node; refused when it is no Zarr
+    V3.
+    """
     raw = read_metadata(storage, folder)
     return None if raw is None else parse_document(raw, folder)
 

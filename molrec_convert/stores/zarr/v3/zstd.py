@@ -76,8 +76,8 @@ def zstd_decompress(
 def zstd_decompress_run(
     data: NDArray[np.uint8], places: Sequence[tuple[int, int]], size: int
 ) -> list[NDArray[np.uint8]] | None:
-    """The contents of the frames at `places` (offset, length) of `data`, each of `size` bytes: in order the rows of
-    some arrays uint8[n, size].
+    """Return the contents of the frames at `places` (offset, length) of `data`, each of `size` bytes: in order the rows
+    of some arrays uint8[n, size].
 
     None when that does not work for some of them: `zstd_decompress` tells about each.
     """

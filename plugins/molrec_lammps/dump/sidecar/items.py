@@ -75,7 +75,7 @@ class ItemIndex:
 
 
 def _kind_of_items(source: Source) -> str | None:
-    """`"local"`, `"grid"` or `"atoms"`: what the first frame of a text dump holds; None where it is no dump."""
+    """Return `"local"`, `"grid"` or `"atoms"`: what the first frame of a text dump holds; None where it is no dump."""
     reader = LineReader(source, block=2**12)
     for _ in range(40):
         line = reader.next()
@@ -235,7 +235,9 @@ _ROW = re.compile(rb"\s*[-+]?[0-9.]+(?:[eE][-+]?\d+)?(?:\s+\S+)*\s*$")
 
 
 def dump_kind(path: Path) -> str:
-    """`"atoms"`, `"local"` or `"grid"`. UnsupportedError or FormatError: a kind that is not read here, by name."""
+    """Return `"atoms"`, `"local"` or `"grid"`. UnsupportedError or FormatError: a kind that is not read here, by
+    name.
+    """
     source = open_source(path)
     head = source.read(0, 4096)
     try:

@@ -327,7 +327,9 @@ class _DumpWriter:
         return values
 
     def _words(self, column: DumpColumn, values: NDArray[Any], mask: NDArray[np.bool_] | None) -> NDArray[Any]:
-        """Texts of one word each: atoms without an element are of X. UnsupportedError: a label of type that is none."""
+        """Return texts of one word each: atoms without an element are of X. UnsupportedError: a label of type that is
+        none.
+        """
         empty = values == ""
         if mask is not None:
             empty |= ~mask
