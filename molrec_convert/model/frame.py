@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,7 @@ __all__ = [
     "Box",
     "Column",
     "Frame",
+    "TextColumn",
     "check_references",
     "check_target",
     "missing_target",
@@ -95,6 +96,48 @@ class Column:
         return same_bits(self.values, other.values)
 
     __hash__ = None  # type: ignore[assignment]
+
+
+class TextColumn(Column):
+    """A column of `rows` texts; `values` makes their array, StringDType[rows], when it is asked for first."""
+
+    def __init__(
+        self,
+        values: NDArray[Any] | Callable[[], NDArray[Any]],
+        validity: NDArray[np.bool_] | None = None,
+        precision: None = None,
+        attributes: dict[str, Any] | None = None,
+        *,
+        rows: int = 0,
+    ) -> None:
+        self._values, self._rows = values, rows
+        self.validity = None if validity is None or validity.all() else validity
+        self.precision = precision
+        self.attributes = attributes or {}
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """The texts, made now if they are not yet."""
+        if callable(self._values):
+            self._values = self._values()
+        return self._values
+
+    @values.setter
+    def values(self, values: NDArray[Any]) -> None:
+        self._values = as_values(values)
+
+    @property
+    def dtype(self) -> str:
+        """See `Column.dtype`."""
+        return "string" if callable(self._values) else super().dtype
+
+    @property
+    def trailing(self) -> tuple[int, ...]:
+        """See `Column.trailing`."""
+        return () if callable(self._values) else super().trailing
+
+    def __len__(self) -> int:
+        return self._rows if callable(self._values) else len(self._values)
 
 
 def with_missing(values: NDArray[Any], validity: NDArray[np.bool_] | None) -> NDArray[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from molrec_convert.model import Column
+from molrec_convert.model.frame import TextColumn
 from molrec_convert.quantities.elements import NUMBERS
 from molrec_convert.report import Report
 from molrec_pdb.atoms import AtomRows
@@ -153,7 +155,7 @@ def _text(raw: bytes) -> str:
 
 
 def _strings(different: list[str], codes: NDArray[np.integer[Any]]) -> Column:
-    return Column(_spread(different, codes))
+    return TextColumn(functools.partial(_spread, different, codes), rows=len(codes))
 
 
 def _spread(different: list[str], codes: NDArray[np.integer[Any]]) -> NDArray[Any]:
@@ -231,8 +233,10 @@ def _elements(
         report.warn("names begin in column 13 whatever the element: only residues of the standard have elements")
     columns = {}
     if any(symbol is not None for symbol in found):
-        symbols = _strings([symbol or "" for symbol in found], which).values
-        columns["element"] = Column(symbols, np.array([symbol is not None for symbol in found])[which])
+        columns["element"] = _strings([symbol or "" for symbol in found], which)
+        known = np.array([symbol is not None for symbol in found])
+        if not known.all():
+            columns["element"].validity = known[which]
     if strange:
         report.warn(f"columns 77-78 hold what is no element, such as {min(strange)}: kept as element_text")
         columns["element_text"] = _strings([text if text in strange else "" for text, _, _ in keys], which)

@@ -108,6 +108,8 @@ def texts(words: Words, width: int) -> tuple[list[bytes], NDArray[np.intp]]:
         places = np.zeros(2**16, np.intp)
         places[different.astype(np.intp)] = np.arange(len(different))
         codes = places[words.astype(np.intp)]
+    elif len(words) and bool((words == words[0]).all()):
+        different, codes = words[:1], np.zeros(len(words), np.intp)
     else:
         different = np.unique(words)
         codes = np.searchsorted(different, words)
