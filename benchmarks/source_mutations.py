@@ -115,8 +115,8 @@ TABLE = (
     ),
     Mutation(
         "collections: a checksum of a value",
-        'if checksum(b"" if value is None else value) != self.of[letter][number]:',
-        "if False:",
+        "wrong = np.flatnonzero(found != expected)",
+        "wrong = np.flatnonzero(found != found)",
         "lmdb collection",
     ),
     Mutation(

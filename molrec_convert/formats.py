@@ -7,6 +7,7 @@ Detection, the table of formats, command-line options and predicted losses all c
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import types
 import typing
@@ -128,10 +129,11 @@ class Option:
         return f"--no-{word}" if self.kind is bool and self.default else f"--{word}"
 
 
-def options_of(cls: type) -> list[Option]:
+@functools.cache
+def options_of(cls: type) -> tuple[Option, ...]:
     """Return the options of a dataclass in order; their types are str, int, float, bool and `tuple[str, ...]`."""
     hints = typing.get_type_hints(cls)
-    return [
+    return tuple(
         Option(
             entry.name,
             _base_type(hints[entry.name]),
@@ -141,7 +143,7 @@ def options_of(cls: type) -> list[Option]:
             entry.metadata.get("metavar"),
         )
         for entry in dataclasses.fields(cls)
-    ]
+    )
 
 
 def _base_type(hint: Any) -> type:

@@ -70,9 +70,14 @@ class Reader:
         self._codes: dict[bytes, int] = {}
         self._lock = threading.Lock()
         self._texts = Texts(data)
+        self._only: Batch | None = None
 
     def read(self, frames: NDArray[np.int64], columns: frozenset[str], batch_bytes: int) -> Iterator[Batch]:
         """Yield batches of some frames, in order; a batch is being read while the one before it is in use."""
+        if self._only is not None and len(frames):
+            yield self._only
+            self._only = None
+            return
         groups = self._groups(frames, min(batch_bytes, _BATCH_BYTES))
         if len(self.data) <= _SMALL_BYTES:
             # starting threads would take longer than reading
@@ -100,6 +105,11 @@ class Reader:
                 for _, futures in waiting:
                     for _, future in futures:
                         future.cancel()
+
+    def read_only_frame(self) -> None:
+        """Read all columns of the only frame of a file, and keep them for the pass that comes next."""
+        columns = frozenset(column.name for layout in self.layouts for column in layout.columns)
+        (self._only,) = self.read(np.zeros(1, np.int64), columns, _BATCH_BYTES)
 
     def _ready(self, batch: Batch, pieces: list[tuple[_Piece, Future[None]]]) -> Batch:
         for piece, future in pieces:

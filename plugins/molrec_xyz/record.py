@@ -340,13 +340,20 @@ def _check_plain(path: Path, row: bytes, line: int) -> None:
         )  # fmt: skip
 
 
+#: Bytes of a file of one frame that is read whole where others are sampled.
+_SMALL_FILE = 2**20
+
+
 def _sampled_words(reader: Reader) -> list[str]:
     """Return the labels of some frames from the beginning to the end."""
+    if not any(column.name == "species" for layout in reader.layouts for column in layout.columns):
+        return []
+    if len(reader.table) == 1 and len(reader.data) < _SMALL_FILE:
+        reader.read_only_frame()
+        return list(reader.words)
     frames = np.unique(np.linspace(0, len(reader.table) - 1, _SAMPLED).astype(np.int64))
     sizes = np.cumsum(reader.table.end[frames] - reader.table.rows[frames])
     few = frames[: max(1, int(np.searchsorted(sizes, 2**22)))]
-    if not any(column.name == "species" for layout in reader.layouts for column in layout.columns):
-        return []
     for _ in reader.read(few, frozenset({"species"}), 2**24):
         pass
     return list(reader.words)

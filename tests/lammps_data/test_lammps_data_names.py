@@ -12,15 +12,14 @@ from molrec_convert.meaning import element_guessing as elements
 from molrec_convert.report import Fate, Report
 from molrec_lammps.common.atom_styles import ATOM_STYLES, PLAIN_STYLES, style_named, style_words
 from molrec_lammps.common.text import names_column
-from molrec_lammps.common.units import (
-    UNITS,
+from molrec_lammps.common.triclinic import (
     bounding_box,
-    check_units,
     general_rotation,
     restricted_cell,
     restricted_vectors,
     undo_bounds,
 )
+from molrec_lammps.common.units import UNITS, check_units
 from molrec_lammps.options import UNITS_STYLES
 
 # --- units -----------------------------------------------------------------------------------------------------------
