@@ -106,10 +106,12 @@ class Reader:
                     for _, future in futures:
                         future.cancel()
 
-    def read_only_frame(self) -> None:
-        """Read all columns of the only frame of a file, and keep them for the pass that comes next."""
+    def read_only_frame(self) -> Batch:
+        """Read all columns of the only frame of a file, and keep them for the pass that comes next, too."""
         columns = frozenset(column.name for layout in self.layouts for column in layout.columns)
-        (self._only,) = self.read(np.zeros(1, np.int64), columns, _BATCH_BYTES)
+        (only,) = self.read(np.zeros(1, np.int64), columns, _BATCH_BYTES)
+        self._only = only
+        return only
 
     def _ready(self, batch: Batch, pieces: list[tuple[_Piece, Future[None]]]) -> Batch:
         for piece, future in pieces:

@@ -349,8 +349,8 @@ def _sampled_words(reader: Reader) -> list[str]:
     if not any(column.name == "species" for layout in reader.layouts for column in layout.columns):
         return []
     if len(reader.table) == 1 and len(reader.data) < _SMALL_FILE:
-        reader.read_only_frame()
-        return list(reader.words)
+        codes = reader.read_only_frame().fields["species", 0]
+        return [reader.words[code] for code in np.unique(codes).tolist()]
     frames = np.unique(np.linspace(0, len(reader.table) - 1, _SAMPLED).astype(np.int64))
     sizes = np.cumsum(reader.table.end[frames] - reader.table.rows[frames])
     few = frames[: max(1, int(np.searchsorted(sizes, 2**22)))]
