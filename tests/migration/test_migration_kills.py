@@ -97,7 +97,7 @@ def test_killed_at_twenty_random_moments(tmp_path, workers, kills):
 def test_formats_and_rows_killed_at_random_moments(tmp_path):
     """The proof at a small size: four formats and a database, all processes killed at once."""
     pytest.importorskip("ase")
-    script = Path(__file__).parents[2] / "benchmarks" / "migration_proof.py"
+    script = Path(__file__).parents[2] / "benchmarks" / "damage" / "migration_proof.py"
     sizes = ["--files", "400", "--rows", "300", "--kills", "12"]
     done = subprocess.run([sys.executable, script, tmp_path, *sizes], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -23,7 +23,7 @@ from molrec_convert.inspect.validation import validate
 from molrec_convert.model.frame import Box, Frame
 from molrec_convert.model.record import Record
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "damage"))
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ import numpy as np
 
 __all__ = ["ROOT", "Seed", "gather"]
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "fixtures"
 #: Files above this size are no seeds: what is wrong with a large file is wrong with a small one.
 LARGEST = 150_000
