@@ -68,13 +68,18 @@ class Findings:
 
     @contextmanager
     def guard(self, node: str) -> Iterator[None]:
-        """Yield what is raised inside becomes an error at `node`, or at the node it names itself."""
+        """Take what is raised inside as an error at `node`, or at the node it names itself."""
         try:
             yield
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except Exception as error:
             self.raised(node, error)
+            # Frames that hold the error, and memory of a mapped file with it, would wait for the garbage collector.
+            raised: BaseException | None = error
+            while raised is not None:
+                raised.__traceback__ = None
+                raised = raised.__context__
 
     def take(self, faults: Iterable[ContractError]) -> None:
         """Take faults of the contract as findings."""
