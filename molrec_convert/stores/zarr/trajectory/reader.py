@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +45,8 @@ from molrec_convert.stores.zarr.v3.storage import Storage
 
 __all__ = ["BatchScan", "StoredTrajectory", "json_value"]
 
+#: Rows of blocks that are kept for a while after their last use.
+_FEW_ROWS = 2**16
 #: Frames that are looked at first when a batch is measured, and how many more each time they all fit.
 _LOOK, _MORE = 256, 8
 #: Updates whose rows are this much thinner than all rows between the first and the last are read one by one.
@@ -283,6 +286,8 @@ class StoredTrajectory(Trajectory):
         #: Blocks of single frames that somebody has.
         self._lent: WeakValueDictionary[int, Block] = WeakValueDictionary()
         self._number = itertools.count()
+        #: The latest small ones: memory that is given back before the next frame is read has to be mapped again.
+        self._recent: deque[Block] = deque(maxlen=2)
 
     @property
     def n_frames(self) -> int:
@@ -367,11 +372,14 @@ class StoredTrajectory(Trajectory):
         }
         declared = self.declaration.blocks[name]
         block = Block(columns, count=stop - start, structural_shape=declared.structural_shape, targets=declared.targets)
+        if stop - start <= _FEW_ROWS:
+            self._recent.append(block)
         self._lent[next(self._number)] = block
         return block
 
     def decode_lent(self) -> None:
         """Decode what blocks that are still in use have not decoded so far: the files behind them are to be closed."""
+        self._recent.clear()
         for block in self._lent.values():
             for column in block.columns.values():
                 with contextlib.suppress(ContractError, OSError):
