@@ -1,4 +1,4 @@
-"""The second lines of all frames of a file, as keys with their texts, frame by frame.
+"""The second lines of all frames of a file: the grammar of keys and values, and their texts by frame.
 
 Lines that are written alike (the same keys in the same order, in the same forms) are taken apart by one expression
 made from the first of them, so that a run of many thousand frames costs little more than finding its lines.

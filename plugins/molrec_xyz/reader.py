@@ -74,9 +74,9 @@ class Reader:
 
     def read(self, frames: NDArray[np.int64], columns: frozenset[str], batch_bytes: int) -> Iterator[Batch]:
         """Yield batches of some frames, in order; a batch is being read while the one before it is in use."""
-        if self._only is not None and len(frames):
-            yield self._only
-            self._only = None
+        only, self._only = self._only, None
+        if only is not None and len(frames):
+            yield only
             return
         groups = self._groups(frames, min(batch_bytes, _BATCH_BYTES))
         if len(self.data) <= _SMALL_BYTES:

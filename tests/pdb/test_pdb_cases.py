@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 from molrec_convert import convert, read
 from molrec_convert.errors import FormatError
+from molrec_convert.model.frame import TextColumn
 from molrec_convert.report import Fate, Report
 
 pytest.importorskip("gemmi")
@@ -339,3 +342,17 @@ def test_serials_that_begin_before_their_columns(fixtures: Path, tmp_path: Path)
     convert([tmp_path / "b.pdb", tmp_path / "c.pdb"], tmp_path / "d.mrec.lmdb")
     with read(tmp_path / "d.mrec.lmdb") as some:
         assert [one.system["atoms"]["id"].tolist() for one in some] == [[100_000], [1]]
+
+
+def test_texts_are_made_when_they_are_asked_for(fixtures: Path) -> None:
+    path = fixtures / "cases/62-pdb-missing-elements/noelem.pdb"
+    with read(path) as record:
+        assert record.system is not None
+        column = record.system.blocks["atoms"].columns["name"]
+        assert isinstance(column, TextColumn)
+        assert callable(column._values)
+        assert (column.dtype, column.trailing, len(column)) == ("string", (), record.system.blocks["atoms"].count)
+        assert len(column.values) == len(column)
+        assert not callable(column._values)
+        assert pickle.loads(pickle.dumps(column)) == column
+        assert replace(column, validity=None) == column

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import molrec_convert
 from molrec_convert.text.rows import RowFault
 from molrec_convert.text.texts import Texts
 from molrec_xyz.columns import FileColumn, RowLayout
@@ -78,3 +80,11 @@ def test_faults(text: bytes, letters: str, row: int, found: str, expected: str) 
         read(text, layout_of(letters))
     assert caught.value.row == row
     assert fault_sentence(caught.value, layout_of(letters)) == (found, expected)
+
+
+def test_arrays_of_a_single_frame_are_its_record_s_own(tmp_path: Path) -> None:
+    path = tmp_path / "a.xyz"
+    path.write_text("2\n\nH 0.0 0.0 0.0\nO 1.0 0.0 0.0\n")
+    with molrec_convert.read(path, as_="collection") as collection:
+        collection[0].trajectory[0]["atoms"]["x"][:] = 7.0
+        assert collection[0].trajectory[0]["atoms"]["x"].tolist() == [0.0, 1.0]
