@@ -1,4 +1,4 @@
-"""XTC files decoded once by a process of their own, before this one does it: no header tells what their bits hold."""
+"""Files that could end the process: counts held against bytes, headers, XTC decoded elsewhere first."""
 
 from __future__ import annotations
 

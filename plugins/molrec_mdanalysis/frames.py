@@ -1,4 +1,4 @@
-"""What the frames of a trajectory in MDAnalysis hold: told by the first, and by the hints of those that differ."""
+"""Frames of MDAnalysis: what they hold, told by the first and by hints; gathered, and turned into batches."""
 
 from __future__ import annotations
 

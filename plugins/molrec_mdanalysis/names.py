@@ -1,4 +1,4 @@
-"""Which attribute of MDAnalysis is which column or block of a record.
+"""Which attribute of MDAnalysis is which column or block of a record; its units and cells.
 
 Any other attribute is a column of its own name. Source: Record, "Standard names"; MDAnalysis.core.topologyattrs.
 """

@@ -45,7 +45,7 @@ def _block(attribute: Any, name: str, block: str, ends: int, count: int, report:
     except (ValueError, TypeError, OverflowError) as error:
         raise ContractError(f"system/{block}", f"{name} of no atoms: {error}") from None
     if len(atoms) and int(atoms.max()) >= count:
-        raise ContractError(f"system/{block}", f"{name} of an atom {int(atoms.max()) + 1}: there are {count}")
+        raise ContractError(f"system/{block}", f"{name} name atom {int(atoms.max()) + 1} of {count}")
     columns: dict[str, Any] = {_ENDS[end]: np.ascontiguousarray(atoms[:, end]) for end in range(ends)}
     columns |= _types(list(attribute.types)) if len(atoms) else {}
     if name == "bonds" and len(atoms):

@@ -1,4 +1,4 @@
-"""The lines of a PDB file that are no atoms: kept as they are, and what they say, read by gemmi.
+"""The lines of a PDB file that are no atoms: kept as they are, what they say, and cells.
 
 The document `pdb` in the meta of `system` has the lines themselves (`lines` before the first atom, `inside` behind it,
 `trailing` behind the last frame, `frames` for those of later frames), `space_group` and `z` of CRYST1, and by name what

@@ -1,4 +1,4 @@
-"""What the atoms are: names, residues, chains, elements, charges, as columns of a record."""
+"""What the atoms are: names, residues, chains, charges, elements (stated, or told from names)."""
 
 from __future__ import annotations
 

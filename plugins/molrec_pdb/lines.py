@@ -1,4 +1,4 @@
-"""The lines of a PDB file: where its atoms are, in which frame, and the few lines of every other kind.
+"""The lines of a PDB file: its atoms and their frames, lines of other kinds, fields by their columns.
 
 A frame ends at ENDMDL, at END, at the next MODEL, or at the end of the file. Some programs write frames with END alone
 between them; an END with no atom since the last frame closes none. Source: Contents Guide 3.3, "MODEL", "END".

@@ -1,4 +1,4 @@
-"""What atoms are called in a file: names, residues, numbers of residues, made where the record has none."""
+"""Frames that are written, and what their atoms are called: names, residues and their numbers."""
 
 from __future__ import annotations
 

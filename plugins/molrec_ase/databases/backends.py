@@ -1,4 +1,4 @@
-"""What rows are put in by ASE: its JSON, and the LMDB of the package `ase-db-backends`."""
+"""Databases in JSON, and in LMDB as `ase-db-backends` has it: rows read and written."""
 
 from __future__ import annotations
 

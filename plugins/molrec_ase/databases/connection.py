@@ -1,4 +1,4 @@
-"""Connections to databases of unknown origin: nothing is written, no query or value goes far beyond the file.
+"""Connections to databases of unknown origin, their blobs, and their survey: bounded by the file.
 
 A schema may say anything: tables can be views that go on for ever, columns may be computed. ASE's are plain tables.
 Source: SQLite, "Defense Against The Dark Arts" (https://sqlite.org/security.html).

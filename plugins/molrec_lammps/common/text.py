@@ -1,4 +1,4 @@
-"""The bytes of a data file, and its lines one at a time: for the header, headings, and small sections.
+"""The bytes of a data file, its lines one at a time (header, headings, small sections), and names of types.
 
 Rows of sections go through `data_rows`, whole sections at once.
 """

@@ -1,4 +1,4 @@
-"""Shapes of atoms: the sections Ellipsoids, Lines, Triangles and Bodies of a data file.
+"""Atom styles told from rows, and shapes of atoms: Ellipsoids, Lines, Triangles and Bodies.
 
 The first three are rows of numbers, one for each atom whose row in Atoms has the style's flag. A body is a line of its
 atom's id and two counts, then so many integers and so many numbers over as many lines as it likes, integers and numbers

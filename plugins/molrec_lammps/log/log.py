@@ -1,4 +1,4 @@
-"""Log files: thermo output by step, the commands that ran, LAMMPS' version, how the run ended.
+"""Log files: thermo output by step, commands that ran, LAMMPS' version, performance, how the run ended.
 
 Everything that is no table row is read line by line; the tables go through `log_tables`. A log that was appended to
 holds several launches one after the other. Source: LAMMPS manual, "log", "thermo_style", "Screen and logfile output".

@@ -1,4 +1,4 @@
-"""The curves of a run: every thermo row its logs have, and how fast each of its runs was.
+"""The curves of a run: its thermo rows and how fast it was; and its clock, times by steps.
 
 | key | holds | at step |
 |---|---|---|

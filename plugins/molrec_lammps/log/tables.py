@@ -1,4 +1,4 @@
-"""Thermo tables of a log: where they are, and their rows as numbers.
+"""Thermo tables of a log: where they are, their rows as numbers, and those of a run joined by step.
 
 Three layouts: one line per output under a header (styles one and custom), blocks of `Name = value` (multi), and YAML.
 Warnings, `print` and `fix print` output may stand between the rows. Rows are taken whole regions at a time; only where

@@ -1,4 +1,4 @@
-"""A potential into a force field: the document, and the tables of all categories.
+"""A potential into a force field: the document, and the tables of all categories, pairs among them.
 
 Source: Force field, "LAMMPS mapping".
 """

@@ -1,4 +1,4 @@
-"""A force field as LAMMPS' commands and data files state it: styles with their words, coefficients as they are written.
+"""A force field as LAMMPS' commands and data files state it: styles, also hybrid ones, and coefficients.
 
 Data files and input scripts fill a `Potential`; `potential_record` gives it a place in a record and takes it out
 again. Nothing is converted here: words stay the text a file has, so that every digit survives. Source: the manual,

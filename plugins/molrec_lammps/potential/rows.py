@@ -1,4 +1,4 @@
-"""Rows of coefficients into rows of a table: their words read by the style's pattern, or kept as `c1`, `c2`, …"""
+"""Coefficients, settings and files of a style as values: read by its pattern, or kept as `c1`, `c2`, …"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run's commands say that its record needs: units, timestep, files, thermo output, key settings.
+"""What a run's commands say that its record needs: units, timestep, files, thermo output, settings.
 
 What LAMMPS takes as the value where the commands state none is filled in only when they are known to be complete.
 """

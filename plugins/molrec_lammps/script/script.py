@@ -1,4 +1,4 @@
-"""Input scripts as ordered commands: read, never run.
+"""Input scripts as ordered commands, read and never run, and those of them that set a run up.
 
 Variables that have a value without running LAMMPS are substituted; `include` and an unconditional `jump` to another
 file are followed. A command that cannot be evaluated keeps its words as typed and says why in `fault`: reading a

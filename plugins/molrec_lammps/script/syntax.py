@@ -1,4 +1,4 @@
-"""Lines and words of an input script: continuations, comments, quotes, and where `$` is substituted.
+"""The language of input scripts: lines, words, quotes, variables, and formulas, evaluated without a run.
 
 The rules, in LAMMPS' order: a line whose last printable character is `&` goes on in the next one, nothing between
 them; so does a line inside triple quotes; a `#` outside quotes begins a comment; `$` is substituted outside quotes;
